@@ -1,0 +1,36 @@
+"""BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
+
+import importlib
+
+__version__ = "0.1.0"
+
+# Public name -> module. Loaded on first use, so that `import keras_bert_impl` is quick and a
+# JAX user who needs only the encoder does not import TensorFlow.
+_HOMES = {
+    "EncoderConfig": "config",
+    "Encoder": "models.encoder",
+    "Tokenizer": "tokenizers",
+    "WordPieceTokenizer": "tokenizers",
+    "learn_wordpiece_vocabulary": "tokenizers",
+    "AdamW": "training",
+    "LinearWarmupDecay": "training",
+    "get_strategy": "training",
+    "prepare": "pretraining",
+    "pretrain": "pretraining",
+    "BertPretrainer": "pretraining",
+    "TextClassifier": "tasks",
+    "MaskedLM": "tasks",
+    "finetune": "tasks",
+    "InputError": "errors",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,169 @@
+"""The configuration of an encoder, and the published models by name."""
+
+import dataclasses
+import difflib
+
+from keras_bert_impl.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig:
+    """Everything that decides the shape and the arithmetic of an encoder.
+
+    Args:
+        vocabulary_size: int. Number of word pieces.
+        hidden_dim: int. Width of every layer's input and output.
+        num_layers: int. Number of transformer blocks.
+        num_heads: int. Attention heads of a block; divides `hidden_dim`.
+        intermediate_dim: int. Width inside the feed-forward part, usually `4 * hidden_dim`.
+        max_length: int. Longest sequence, in tokens, that has position embeddings.
+        num_segments: int. Number of segment (token type) embeddings.
+        activation: str. `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
+        dropout: float in [0, 1). Rate after the embeddings and after each sub-layer.
+        attention_dropout: float in [0, 1). Rate on the attention weights.
+        layer_norm_epsilon: float. Added to the variance in layer normalization.
+        initializer_range: float. Standard deviation of the truncated normal initializer.
+        pad_token_id: int. The id of `[PAD]`.
+        use_pooler: bool. Whether there is a dense layer with tanh on the first token. Without
+            it `pooled_output` is the first token's last hidden state.
+
+    Raises:
+        InputError: a value that no encoder can have.
+
+    Source: Devlin et al., "BERT", section 3 and appendix A.
+
+    Example:
+        >>> EncoderConfig.named("bert-base-uncased").hidden_dim
+        768
+    """
+
+    vocabulary_size: int
+    hidden_dim: int
+    num_layers: int
+    num_heads: int
+    intermediate_dim: int
+    max_length: int = 512
+    num_segments: int = 2
+    activation: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+    pad_token_id: int = 0
+    use_pooler: bool = True
+
+    def __post_init__(self):
+        for name in (
+            "vocabulary_size",
+            "hidden_dim",
+            "num_layers",
+            "num_heads",
+            "intermediate_dim",
+            "max_length",
+            "num_segments",
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be a positive integer. Received: {name}={value!r}")
+        if self.hidden_dim % self.num_heads:
+            raise InputError(
+                "hidden_dim must be a multiple of num_heads. "
+                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
+            )
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise InputError(
+                    f"{name} must be in [0, 1). Received: {name}={getattr(self, name)!r}"
+                )
+
+    @classmethod
+    def named(cls, name, **overrides):
+        """The configuration of a published model; `keras-bert models` lists the names.
+
+        Args:
+            name: str, such as `"bert-base-uncased"`.
+            **overrides: fields to change, such as `dropout=0.0`.
+
+        Raises:
+            InputError: no model has that name.
+        """
+        if name not in MODELS:
+            near = difflib.get_close_matches(name, MODELS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"No published model is named {name!r}.{hint}")
+        return dataclasses.replace(MODELS[name].config, **overrides)
+
+    def num_parameters(self):
+        """int. Parameters of the encoder, with the pooler where it has one."""
+        hidden, inner = self.hidden_dim, self.intermediate_dim
+        rows = self.vocabulary_size + self.max_length + self.num_segments
+        embeddings = rows * hidden + 2 * hidden
+        attention = 4 * (hidden * hidden + hidden)
+        feed_forward = 2 * hidden * inner + inner + hidden
+        pooler = hidden * hidden + hidden if self.use_pooler else 0
+        return embeddings + self.num_layers * (attention + feed_forward + 4 * hidden) + pooler
+
+    def to_dict(self):
+        """dict of all fields; `EncoderConfig(**d)` makes an equal configuration."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishedModel:
+    """A row of the table of published models.
+
+    Args:
+        config: the `EncoderConfig`.
+        lowercase: bool. Whether its tokenizer lowercases and strips accents.
+        licence: str. Licence of the published weights.
+        paper: str. Where it was described.
+    """
+
+    config: EncoderConfig
+    lowercase: bool
+    licence: str = "Apache-2.0"
+    paper: str = "Devlin et al. 2019, arXiv:1810.04805"
+
+
+def _bert(vocabulary_size, num_layers, hidden_dim, num_heads=None):
+    return EncoderConfig(
+        vocabulary_size=vocabulary_size,
+        hidden_dim=hidden_dim,
+        num_layers=num_layers,
+        num_heads=num_heads or hidden_dim // 64,
+        intermediate_dim=4 * hidden_dim,
+    )
+
+
+_UNCASED, _CASED, _MULTILINGUAL_UNCASED, _MULTILINGUAL, _CHINESE = (
+    30522,
+    28996,
+    105879,
+    119547,
+    21128,
+)
+_SMALL_MODELS_PAPER = "Turc et al. 2019, arXiv:1908.08962"
+
+MODELS = {
+    "bert-base-uncased": PublishedModel(_bert(_UNCASED, 12, 768), lowercase=True),
+    "bert-base-cased": PublishedModel(_bert(_CASED, 12, 768), lowercase=False),
+    "bert-large-uncased": PublishedModel(_bert(_UNCASED, 24, 1024), lowercase=True),
+    "bert-large-cased": PublishedModel(_bert(_CASED, 24, 1024), lowercase=False),
+    "bert-large-uncased-whole-word-masking": PublishedModel(
+        _bert(_UNCASED, 24, 1024), lowercase=True
+    ),
+    "bert-large-cased-whole-word-masking": PublishedModel(
+        _bert(_CASED, 24, 1024), lowercase=False
+    ),
+    "bert-base-multilingual-uncased": PublishedModel(
+        _bert(_MULTILINGUAL_UNCASED, 12, 768), lowercase=True
+    ),
+    "bert-base-multilingual-cased": PublishedModel(_bert(_MULTILINGUAL, 12, 768), lowercase=False),
+    "bert-base-chinese": PublishedModel(_bert(_CHINESE, 12, 768), lowercase=True),
+} | {
+    f"bert_uncased_L-{layers}_H-{hidden}_A-{hidden // 64}": PublishedModel(
+        _bert(_UNCASED, layers, hidden), lowercase=True, paper=_SMALL_MODELS_PAPER
+    )
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+}

@@ -1,0 +1,85 @@
+"""Outputs that appear whole or not at all: written aside, then renamed."""
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+@contextlib.contextmanager
+def replace_file(path):
+    """Yields a path to write to; it becomes `path` when the block succeeds.
+
+    Args:
+        path: str or `Path` of the file to make; an existing file is replaced in one step.
+
+    Raises:
+        InputError: the disk is full or the folder cannot be written.
+
+    Example:
+        with replace_file("scores.json") as temporary:
+            temporary.write_text("{}")
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file to write.")
+    with _written_aside(path) as temporary:
+        yield temporary
+        os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def replace_directory(path):
+    """Yields an empty directory to write to; it becomes `path` when the block succeeds.
+
+    Where `path` exists already, the new entries replace those of the same name one by one, and
+    other entries stay: a directory named by mistake loses nothing.
+
+    Args:
+        path: str or `Path` of the directory to make or fill.
+
+    Raises:
+        InputError: the disk is full, `path` is a file, or its parent cannot be written.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file; give the name of a directory to write.")
+    with _written_aside(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+        if path.exists():
+            for entry in sorted(temporary.iterdir()):
+                _replace_entry(entry, path / entry.name)
+        else:
+            os.replace(temporary, path)
+
+
+def _replace_entry(new, old):
+    if old.is_dir() and not old.is_symlink():
+        shutil.rmtree(old)
+    os.replace(new, old)
+
+
+@contextlib.contextmanager
+def _written_aside(path):
+    """Yields a name in a scratch folder beside `path`, and removes the folder in the end."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield scratch / path.name
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        raise InputError(
+            f"cannot write {path}: {error.strerror}. Nothing was left behind; free some space "
+            "or choose another place."
+        ) from error

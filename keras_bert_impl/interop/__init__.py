@@ -1,0 +1,9 @@
+"""Weights and configurations of other libraries, as plain dicts and numpy arrays."""
+
+from keras_bert_impl.interop.directory import ModelDirectory, write_model_directory
+from keras_bert_impl.interop.huggingface import (
+    encoder_config,
+    encoder_tensors,
+    head_tensors,
+    huggingface_config,
+)

@@ -1,0 +1,8 @@
+"""Keras layers of the encoder and its heads, on any Keras backend."""
+
+from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
+from keras_bert_impl.layers.block import TransformerBlock
+from keras_bert_impl.layers.dropout import Dropout, dropout_seed
+from keras_bert_impl.layers.embeddings import Embeddings
+from keras_bert_impl.layers.heads import ClassificationHead, MaskedLMHead, gather_positions
+from keras_bert_impl.layers.pooling import Pooler

@@ -1,0 +1,23 @@
+"""Activations of the feed-forward part."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+def gelu(inputs):
+    """Exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2), written with `erf`.
+
+    Keras's own is written with `erfc`, which exports to an ONNX file that no runtime accepts.
+    """
+    return 0.5 * inputs * (1.0 + ops.erf(inputs * 0.7071067811865476))
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+def gelu_tanh(inputs):
+    """The tanh approximation of GELU, as in the first BERT code (Hendrycks and Gimpel 2016)."""
+    inner = 0.7978845608028654 * (inputs + 0.044715 * inputs * inputs * inputs)
+    return 0.5 * inputs * (1.0 + ops.tanh(inner))
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": ops.relu}

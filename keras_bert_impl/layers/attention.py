@@ -1,0 +1,131 @@
+"""Multi-head self-attention, and the bias that hides padding and other examples from it."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.layers.dropout import Dropout
+
+# Added to a hidden position's score. Finite, so that a row without any visible position has
+# uniform weights instead of NaN, and within the range of bfloat16 and float32.
+_HIDDEN = -1e9
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class AttentionBias(keras.layers.Layer):
+    """What is added to attention scores so that only real tokens of the own example are seen.
+
+    Call arguments:
+        token_ids: int32 `[batch, length]`, for the shape.
+        padding_mask: int32 `[batch, length]`, 1 for a real token; None: all are real.
+        example_ids: int32 `[batch, length]`, the number of the example that a token of a packed
+            row belongs to, 0 for padding; None: a row is one example.
+
+    Returns:
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows; 0 where
+        a query (second last axis) may see a key (last axis).
+    """
+
+    def call(self, token_ids, padding_mask=None, example_ids=None):
+        if example_ids is not None:
+            queries, keys = example_ids[:, :, None], example_ids[:, None, :]
+            visible = ops.logical_and(ops.equal(queries, keys), ops.not_equal(keys, 0))
+            if padding_mask is not None:
+                visible = ops.logical_and(visible, ops.not_equal(padding_mask[:, None, :], 0))
+            visible = visible[:, None]  # [batch, 1, length, length]
+        elif padding_mask is not None:
+            visible = ops.not_equal(padding_mask, 0)[:, None, None, :]  # [batch, 1, 1, length]
+        else:
+            visible = ops.ones_like(token_ids, dtype="bool")[:, None, None, :]
+        return ops.where(visible, 0.0, _HIDDEN)
+
+    def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
+        batch, length = token_ids.shape
+        queries = 1 if example_ids is None else length
+        return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class SelfAttention(keras.layers.Layer):
+    """`softmax(Q K^T / sqrt(d) + bias) V` for each head, then a projection.
+
+    Args:
+        num_heads: int. Divides the width of the inputs.
+        dropout: float. Rate on the attention weights.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        inputs: `[batch, length, hidden]`.
+        bias: float32, broadcast to `[batch, heads, length, length]`.
+        return_attention_scores: bool.
+
+    Returns:
+        `[batch, length, hidden]`; with `return_attention_scores`, also the weights after the
+        softmax and before dropout, float32 `[batch, heads, length, length]`.
+
+    Source: Vaswani et al. 2017, section 3.2.
+    """
+
+    def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.initializer_range = initializer_range
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape, bias_shape=None):
+        hidden_dim = inputs_shape[-1]
+
+        def dense(name):
+            layer = keras.layers.Dense(
+                hidden_dim,
+                kernel_initializer=keras.initializers.TruncatedNormal(
+                    stddev=self.initializer_range
+                ),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            layer.build((None, None, hidden_dim))
+            return layer
+
+        self.query = dense("query")
+        self.key = dense("key")
+        self.value = dense("value")
+        self.output_dense = dense("output")
+        self.built = True
+
+    def call(self, inputs, bias, return_attention_scores=False, training=False):
+        # b: batch, n: heads, q and k: length, d: hidden / heads
+        query = self._split_heads(self.query(inputs))  # [b, n, q, d]
+        key = self._split_heads(self.key(inputs))
+        value = self._split_heads(self.value(inputs))
+        query = query * (query.shape[-1] ** -0.5)
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [b, n, q, k]
+        scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
+        weights = ops.softmax(scores, axis=-1)
+        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        outputs = self.output_dense(self._join_heads(ops.matmul(dropped, value)))
+        return (outputs, weights) if return_attention_scores else outputs
+
+    def _split_heads(self, tensor):
+        batch, length = ops.shape(tensor)[0], ops.shape(tensor)[1]
+        tensor = ops.reshape(tensor, (batch, length, self.num_heads, -1))
+        return ops.transpose(tensor, (0, 2, 1, 3))
+
+    def _join_heads(self, tensor):
+        tensor = ops.transpose(tensor, (0, 2, 1, 3))
+        batch, length = ops.shape(tensor)[0], ops.shape(tensor)[1]
+        return ops.reshape(tensor, (batch, length, self.output_dense.units))
+
+    def compute_output_spec(self, inputs, bias, return_attention_scores=False, training=False):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        batch, length, _ = inputs.shape
+        return outputs, keras.KerasTensor((batch, self.num_heads, length, length), dtype="float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout.rate,
+            "initializer_range": self.initializer_range,
+        }

@@ -1,0 +1,119 @@
+"""One layer of the encoder."""
+
+import keras
+
+from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.attention import SelfAttention
+from keras_bert_impl.layers.dropout import Dropout
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TransformerBlock(keras.layers.Layer):
+    """Self-attention and a feed-forward part, each with a residual and normalization after it.
+
+    Args:
+        num_heads: int.
+        intermediate_dim: int. Width of the feed-forward part.
+        activation: str, a key of `ACTIVATIONS`.
+        dropout: float. Rate on the output of each part.
+        attention_dropout: float. Rate on the attention weights.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        inputs: `[batch, length, hidden]`.
+        bias: what `AttentionBias` returns.
+        return_attention_scores: bool.
+
+    Returns:
+        `[batch, length, hidden]`; with `return_attention_scores`, also float32
+        `[batch, heads, length, length]`.
+
+    Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        intermediate_dim,
+        activation="gelu",
+        dropout=0.1,
+        attention_dropout=0.1,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.activation = activation
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.attention = SelfAttention(
+            num_heads,
+            dropout=attention_dropout,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
+        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
+        self.output_layer_norm = self._layer_norm("output_layer_norm")
+        # One layer for both parts would draw the same units twice.
+        self.attention_output_dropout = Dropout(
+            dropout, dtype=self.dtype_policy, name="attention_output_dropout"
+        )
+        self.output_dropout = Dropout(dropout, dtype=self.dtype_policy, name="output_dropout")
+
+    def _layer_norm(self, name):
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+
+    def _dense(self, units, name, activation=None):
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, inputs_shape, bias_shape=None):
+        hidden_dim = inputs_shape[-1]
+        self.output_dense = self._dense(hidden_dim, "output")
+        self.attention.build(inputs_shape)
+        self.attention_layer_norm.build(inputs_shape)
+        self.intermediate.build(inputs_shape)
+        self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
+        self.output_layer_norm.build(inputs_shape)
+        self.built = True
+
+    def call(self, inputs, bias, return_attention_scores=False, training=False):
+        attended = self.attention(
+            inputs, bias, return_attention_scores=return_attention_scores, training=training
+        )
+        if return_attention_scores:
+            attended, scores = attended
+        attended = self.attention_output_dropout(attended, training=training)
+        attended = self.attention_layer_norm(inputs + attended)  # [batch, length, hidden]
+        outputs = self.output_dense(self.intermediate(attended))
+        outputs = self.output_dropout(outputs, training=training)
+        outputs = self.output_layer_norm(attended + outputs)
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def compute_output_spec(self, inputs, bias, return_attention_scores=False, training=False):
+        return self.attention.compute_output_spec(inputs, bias, return_attention_scores)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "activation": self.activation,
+            "dropout": self.output_dropout.rate,
+            "attention_dropout": self.attention_dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }

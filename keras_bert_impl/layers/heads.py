@@ -1,0 +1,133 @@
+"""Heads: what turns hidden states into logits. Logits are float32 under every dtype policy."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.dropout import Dropout
+
+
+def gather_positions(sequence, positions):
+    """Picks some positions of every row.
+
+    Args:
+        sequence: `[batch, length, hidden]`.
+        positions: int32 `[batch, picks]`.
+
+    Returns:
+        `[batch, picks, hidden]`.
+    """
+    batch, length = ops.shape(sequence)[0], ops.shape(sequence)[1]
+    rows = ops.reshape(sequence, (-1, sequence.shape[-1]))  # [batch * length, hidden]
+    return ops.take(rows, positions + length * ops.arange(batch)[:, None], axis=0)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MaskedLMHead(keras.layers.Layer):
+    """Logits over the vocabulary: dense, activation, normalization, then the token embeddings.
+
+    Args:
+        embeddings: `Embeddings`, whose token table is the output matrix.
+        activation: str, a key of `ACTIVATIONS`.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        inputs: `[batch, picks, hidden]`, hidden states of the positions to predict.
+
+    Returns:
+        float32 `[batch, picks, vocabulary]`.
+
+    Source: Devlin et al., "BERT", section 3.1, and the published code.
+    """
+
+    def __init__(
+        self,
+        embeddings,
+        activation="gelu",
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.embeddings = embeddings
+        self.dense = keras.layers.Dense(
+            embeddings.hidden_dim,
+            activation=ACTIVATIONS[activation],
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.layer_norm.build(input_shape)
+        self.output_bias = self.add_weight(
+            shape=(self.embeddings.vocabulary_size,),
+            initializer="zeros",
+            autocast=False,
+            name="output_bias",
+        )
+        self.built = True
+
+    def call(self, inputs):
+        outputs = self.layer_norm(self.dense(inputs))  # [batch, picks, hidden]
+        table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
+        logits = ops.matmul(outputs, ops.transpose(table))
+        return ops.cast(logits, "float32") + self.output_bias
+
+    def compute_output_spec(self, inputs):
+        shape = (*inputs.shape[:-1], self.embeddings.vocabulary_size)
+        return keras.KerasTensor(shape, dtype="float32")
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class ClassificationHead(keras.layers.Layer):
+    """Dropout and a linear layer.
+
+    Args:
+        num_classes: int. Number of logits.
+        dropout: float. Rate before the linear layer.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        inputs: `[..., hidden]`.
+
+    Returns:
+        float32 `[..., num_classes]`.
+
+    Source: Devlin et al., "BERT", section 4.1.
+    """
+
+    def __init__(self, num_classes, dropout=0.1, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.num_classes = num_classes
+        self.initializer_range = initializer_range
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dense = keras.layers.Dense(
+            num_classes,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.built = True
+
+    def call(self, inputs, training=False):
+        return ops.cast(self.dense(self.dropout(inputs, training=training)), "float32")
+
+    def compute_output_spec(self, inputs, training=False):
+        return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout.rate,
+            "initializer_range": self.initializer_range,
+        }
