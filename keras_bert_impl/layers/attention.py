@@ -90,6 +90,7 @@ class SelfAttention(keras.layers.Layer):
         self.key = dense("key")
         self.value = dense("value")
         self.output_dense = dense("output")
+        self.dropout.build()
         self.built = True
 
     def call(self, inputs, bias, return_attention_scores=False, training=False):

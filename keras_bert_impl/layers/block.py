@@ -88,6 +88,8 @@ class TransformerBlock(keras.layers.Layer):
         self.intermediate.build(inputs_shape)
         self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
         self.output_layer_norm.build(inputs_shape)
+        self.attention_output_dropout.build()
+        self.output_dropout.build()
         self.built = True
 
     def call(self, inputs, bias, return_attention_scores=False, training=False):

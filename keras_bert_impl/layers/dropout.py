@@ -55,6 +55,9 @@ class Dropout(keras.layers.Layer):
         self.seed = seed
         if rate > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(self, inputs_shape=None):
+        """Fixes the path; a layer that holds this one builds it, so that paths are unique."""
         self.built = True
 
     def call(self, inputs, training=False):
@@ -77,7 +80,9 @@ class Dropout(keras.layers.Layer):
     def _fold_path(self, seed):
         # The path, not the order of calls: a layer keeps its units when another is added.
         offset = zlib.crc32(self.path.encode()) % 2**31
-        return seed + ops.convert_to_tensor([0, offset], dtype=seed.dtype)
+        # The one type that the backend's stateless draws take on every device.
+        dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
+        return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape

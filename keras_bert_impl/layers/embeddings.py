@@ -68,6 +68,7 @@ class Embeddings(keras.layers.Layer):
         self.position_embeddings = table(self.max_length, "position_embeddings")
         self.segment_embeddings = table(self.num_segments, "segment_embeddings")
         self.layer_norm.build((None, None, self.hidden_dim))
+        self.dropout.build()
         self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=False):

@@ -7,19 +7,26 @@ from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.dropout import Dropout
 
 
-def gather_positions(sequence, positions):
-    """Picks some positions of every row.
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class GatherPositions(keras.layers.Layer):
+    """Picks some positions of every row, so that a head works on nothing else.
 
-    Args:
+    Call arguments:
         sequence: `[batch, length, hidden]`.
         positions: int32 `[batch, picks]`.
 
     Returns:
         `[batch, picks, hidden]`.
     """
-    batch, length = ops.shape(sequence)[0], ops.shape(sequence)[1]
-    rows = ops.reshape(sequence, (-1, sequence.shape[-1]))  # [batch * length, hidden]
-    return ops.take(rows, positions + length * ops.arange(batch)[:, None], axis=0)
+
+    def call(self, sequence, positions):
+        batch, length = ops.shape(sequence)[0], ops.shape(sequence)[1]
+        rows = ops.reshape(sequence, (-1, sequence.shape[-1]))  # [batch * length, hidden]
+        first = length * ops.arange(batch, dtype=positions.dtype)[:, None]  # [batch, 1]
+        return ops.take(rows, positions + first, axis=0)
+
+    def compute_output_shape(self, sequence_shape, positions_shape):
+        return (*positions_shape, sequence_shape[-1])
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -116,6 +123,7 @@ class ClassificationHead(keras.layers.Layer):
 
     def build(self, input_shape):
         self.dense.build(input_shape)
+        self.dropout.build()
         self.built = True
 
     def call(self, inputs, training=False):

@@ -1,0 +1,150 @@
+"""The model that is pre-trained: an encoder with BERT's two objectives on it."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_bert_impl.files import replace_directory
+from keras_bert_impl.interop import (
+    ModelDirectory,
+    encoder_config,
+    encoder_tensors,
+    head_tensors,
+    huggingface_config,
+    write_model_directory,
+)
+from keras_bert_impl.layers import ClassificationHead, GatherPositions, MaskedLMHead
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights, tensors_of
+from keras_bert_impl.training.trainer import ReplicatedTrainer
+
+
+class BertPretrainer(ReplicatedTrainer, keras.Model):
+    """Masked language model and next sentence prediction over one encoder.
+
+    The loss is the mean cross-entropy over the masked tokens of the global batch, plus the mean
+    over its examples for the next sentence. Packed rows predict at every `[CLS]`.
+
+    Args:
+        encoder: `Encoder`.
+        next_sentence: bool. Whether there is a next sentence objective.
+
+    Call arguments:
+        features: dict of int32 tensors as `pretraining_dataset` makes them: `token_ids`,
+            `segment_ids`, `position_ids`, `example_ids` `[batch, length]`, `masked_positions`
+            `[batch, predictions]` and, with `next_sentence`, `cls_positions`
+            `[batch, examples]`.
+
+    Returns:
+        dict of float32 logits: `masked_lm` `[batch, predictions, vocabulary]` and
+        `next_sentence` `[batch, examples, 2]`.
+
+    Source: Devlin et al., "BERT", section 3.1.
+
+    Example:
+        pretrainer = BertPretrainer(Encoder(config))
+        pretrainer.compile(AdamW(1e-4))
+        pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)
+    """
+
+    def __init__(self, encoder, next_sentence=True, name="pretrainer", **kwargs):
+        config, dtype = encoder.config, encoder.dtype_policy
+
+        # === Layers ===
+        gather = GatherPositions(dtype=dtype, name="gather")
+        masked_lm = MaskedLMHead(
+            encoder.embeddings,
+            activation=config.activation,
+            layer_norm_epsilon=config.layer_norm_epsilon,
+            initializer_range=config.initializer_range,
+            dtype=dtype,
+            name="masked_lm",
+        )
+
+        # === Functional model ===
+        names = ["token_ids", "segment_ids", "position_ids", "example_ids", "masked_positions"]
+        names += ["cls_positions"] if next_sentence else []
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+        sequence = encoder({name: inputs[name] for name in names[:4]})["sequence_output"]
+        outputs = {"masked_lm": masked_lm(gather(sequence, inputs["masked_positions"]))}
+        if next_sentence:
+            first = gather(sequence, inputs["cls_positions"])  # [batch, examples, hidden]
+            head = ClassificationHead(
+                2,
+                dropout=0.0,
+                initializer_range=config.initializer_range,
+                dtype=dtype,
+                name="next_sentence",
+            )
+            outputs["next_sentence"] = head(encoder.pooler(first) if encoder.pooler else first)
+        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+
+        # === Config ===
+        self.encoder = encoder
+        self.next_sentence = next_sentence
+
+    def compile(self, optimizer, weighted_metrics=None, **kwargs):
+        """As Keras's, with the two losses built in, and accuracies and losses as metrics."""
+        if weighted_metrics is None:
+            weighted_metrics = {
+                name: [
+                    keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="loss"),
+                    keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+                ]
+                for name in self.output_names
+            }
+        super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+
+    def loss_totals(self, x, y, sample_weight):
+        return {name: ops.sum(weight) for name, weight in sample_weight.items()}
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        share = 0.0
+        for name, logits in y_pred.items():
+            losses = ops.sparse_categorical_crossentropy(y[name], logits, from_logits=True)
+            share += ops.sum(losses * sample_weight[name]) / ops.maximum(totals[name], 1.0)
+        return share
+
+    @classmethod
+    def from_pretrained(cls, directory, next_sentence=True, dtype=None, **overrides):
+        """A pre-trainer with the weights of a model directory, to go on pre-training.
+
+        Args:
+            directory: str or `Path`. Heads that the checkpoint lacks are newly made.
+            next_sentence: bool.
+            dtype: Keras dtype policy.
+            **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
+
+        Raises:
+            InputError: a file or tensor is missing, damaged or of another shape; names it.
+        """
+        source = ModelDirectory(directory)
+        config = encoder_config(source.config, source.path / "config.json")
+        pretrainer = cls(Encoder(dataclasses.replace(config, **overrides), dtype), next_sentence)
+        load_weights(pretrainer, source, pretrainer._tensors())
+        return pretrainer
+
+    def save_pretrained(self, directory, tokenizer=None):
+        """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
+
+        Args:
+            directory: str or `Path`; files of the same names are replaced.
+            tokenizer: `Tokenizer` to write beside the weights, or None.
+        """
+        kind = "BertForPreTraining" if self.next_sentence else "BertForMaskedLM"
+        encoder, heads = encoder_tensors(self.encoder.config), self._head_tensors()
+        tensors = tensors_of(self, encoder, prefix="bert.") | tensors_of(self, heads)
+        with replace_directory(directory) as temporary:
+            write_model_directory(
+                temporary, huggingface_config(self.encoder.config, kind), tensors
+            )
+            if tokenizer is not None:
+                tokenizer.save_pretrained(temporary)
+
+    def _tensors(self):
+        return encoder_tensors(self.encoder.config) + self._head_tensors()
+
+    def _head_tensors(self):
+        heads = ["masked_lm"] + (["next_sentence"] if self.next_sentence else [])
+        return [name for head in heads for name in head_tensors(head)]

@@ -1,0 +1,277 @@
+"""A pre-training run: records in, a model directory out, resumable on the way."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import encoder_config
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
+from keras_bert_impl.training.strategy import get_strategy, is_chief
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainSettings:
+    """Settings of a pre-training run. The defaults are BERT's, but for the length of the run.
+
+    Args:
+        model: str. A published name (`keras-bert models`), for its shape with new weights and the
+            vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
+            on from its weights.
+        total_steps: int. Optimizer steps.
+        batch_size: int. Rows of the global batch.
+        learning_rate: float. The peak.
+        warmup_steps: int or None for a tenth of `total_steps`.
+        weight_decay: float.
+        beta_2: float.
+        epsilon: float.
+        bias_correction: bool. The first BERT had none.
+        global_clipnorm: float.
+        dropout: float or None for the model's own.
+        mask_rate: float. Part of the tokens to predict.
+        accumulation_steps: int. Micro-batches of a replica in a step.
+        steps_per_execution: int. Steps in one call of the graph.
+        report_every: int. Steps between reports and checkpoints; divides `total_steps`.
+        evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
+            rows; a multiple of `report_every`.
+        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
+        jit_compile: bool. Compile the forward and backward pass with XLA.
+        seed: int.
+
+    Source: Devlin et al., "BERT", appendix A.2, and the published code.
+    """
+
+    model: str = "bert-base-uncased"
+    total_steps: int = 100_000
+    batch_size: int = 256
+    learning_rate: float = 1e-4
+    warmup_steps: int | None = None
+    weight_decay: float = 0.01
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    bias_correction: bool = False
+    global_clipnorm: float = 1.0
+    dropout: float | None = None
+    mask_rate: float = 0.15
+    accumulation_steps: int = 1
+    steps_per_execution: int = 1
+    report_every: int = 100
+    evaluate_every: int | None = None
+    dtype: str = "float32"
+    jit_compile: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("total_steps", "batch_size", "report_every", "accumulation_steps"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
+        if self.total_steps % self.report_every:
+            raise InputError(
+                "total_steps must be a multiple of report_every. "
+                f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
+            )
+        if self.evaluate_every is not None and self.evaluate_every % self.report_every:
+            raise InputError(
+                "evaluate_every must be a multiple of report_every. Received: "
+                f"evaluate_every={self.evaluate_every}, report_every={self.report_every}"
+            )
+
+
+def pretrain(
+    records, output_directory, strategy="auto", resume=True, callbacks=(), verbose="auto", **settings
+):
+    """Pre-trains a model on records and writes a run directory.
+
+    The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
+    `metrics.jsonl`, `scores.json` (on held-out rows) and `checkpoints/`. A run that was
+    interrupted goes on from its newest checkpoint, with the batches, masks and dropout that the
+    undisturbed run would have had.
+
+    Args:
+        records: str or `Path` of the folder that `prepare` made.
+        output_directory: str or `Path` of the run directory.
+        strategy: str, as for `get_strategy`.
+        resume: bool. Whether to go on if the directory holds a run.
+        callbacks: Keras callbacks for `fit`.
+        verbose: as for `fit`.
+        **settings: fields of `PretrainSettings`.
+
+    Returns:
+        `BertPretrainer`, trained.
+
+    Raises:
+        InputError: settings, records or model that cannot be used; says which.
+
+    Example:
+        prepare("corpus.txt", "records", tokenizer)
+        pretrain("records", "run", model="bert_uncased_L-2_H-128_A-2", total_steps=1000)
+    """
+    settings = PretrainSettings(**settings)
+    manifest = read_manifest(records)
+    tokenizer = Tokenizer.from_pretrained(records)
+    run = RunDirectory(output_directory, settings, resume)
+    strategy = get_strategy(strategy)
+    with strategy.scope():
+        pretrainer = _build(settings, manifest, tokenizer)
+        pretrainer.compile(
+            _optimizer(settings),
+            accumulation_steps=settings.accumulation_steps,
+            steps_per_execution=settings.steps_per_execution,
+            jit_compile=settings.jit_compile,
+            dropout_seed=settings.seed,
+        )
+    checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
+    finished = checkpoint.restore()  # report intervals
+    held_out = _held_out(records, manifest, strategy, settings, tokenizer)
+    train = _distribute(
+        strategy,
+        settings.batch_size,
+        lambda **shard: pretraining_dataset(
+            records,
+            start_step=finished * settings.report_every,
+            tokenizer=tokenizer,
+            **_data(settings),
+            **shard,
+        ),
+    )
+    epochs = settings.total_steps // settings.report_every
+    with clear_read_errors(records):
+        if finished < epochs:
+            log = MetricsLog(
+                run.metrics,
+                settings.report_every,
+                initial_step=finished * settings.report_every,
+                tokens_per_step=_tokens_per_row(manifest) * settings.batch_size,
+            )
+            often = settings.evaluate_every or settings.total_steps
+            pretrainer.fit(
+                train,
+                epochs=epochs,
+                initial_epoch=finished,
+                steps_per_epoch=settings.report_every,
+                validation_data=held_out if often < settings.total_steps else None,
+                validation_freq=often // settings.report_every,
+                callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
+                verbose=verbose,
+            )
+        if held_out is not None:
+            scores = pretrainer.evaluate(held_out, return_dict=True, verbose=0)
+            run.write_scores({name: float(value) for name, value in scores.items()})
+    if is_chief():
+        pretrainer.save_pretrained(run.model, tokenizer)
+    return pretrainer
+
+
+def _build(settings, manifest, tokenizer):
+    next_sentence = manifest["settings"]["objective"] == "mlm_nsp"
+    overrides = {}
+    if settings.dropout is not None:
+        overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
+    path = Path(settings.model)
+    keras.utils.set_random_seed(settings.seed)
+    if path.is_dir():
+        pretrainer = BertPretrainer.from_pretrained(
+            path, next_sentence, dtype=settings.dtype, **overrides
+        )
+    else:
+        if path.suffix == ".json":
+            config = encoder_config(_read_json(path), path)
+        else:
+            config = EncoderConfig.named(settings.model)
+        config = dataclasses.replace(
+            config,
+            vocabulary_size=tokenizer.vocabulary_size,
+            pad_token_id=tokenizer.pad_id,
+            **overrides,
+        )
+        pretrainer = BertPretrainer(Encoder(config, dtype=settings.dtype), next_sentence)
+    _check_fits(pretrainer.encoder.config, manifest, tokenizer)
+    return pretrainer
+
+
+def _check_fits(config, manifest, tokenizer):
+    if config.vocabulary_size != tokenizer.vocabulary_size:
+        raise InputError(
+            f"the model has {config.vocabulary_size} pieces and the tokenizer of the records "
+            f"{tokenizer.vocabulary_size}; prepare the records with the model's own tokenizer."
+        )
+    if config.max_length < manifest["settings"]["length"]:
+        raise InputError(
+            f"the records have rows of {manifest['settings']['length']} tokens and the model "
+            f"takes up to {config.max_length}; prepare them with that length."
+        )
+
+
+def _optimizer(settings):
+    warmup_steps = settings.warmup_steps
+    if warmup_steps is None:
+        warmup_steps = settings.total_steps // 10
+    return AdamW(
+        LinearWarmupDecay(settings.learning_rate, warmup_steps, settings.total_steps),
+        weight_decay=settings.weight_decay,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+        bias_correction=settings.bias_correction,
+        global_clipnorm=settings.global_clipnorm,
+    )
+
+
+def _held_out(records, manifest, strategy, settings, tokenizer):
+    if not manifest["splits"]["held_out"]["rows"]:
+        return None
+    return _distribute(
+        strategy,
+        settings.batch_size,
+        lambda **shard: pretraining_dataset(
+            records, split="held_out", tokenizer=tokenizer, **_data(settings), **shard
+        ),
+    )
+
+
+def _data(settings):
+    return {
+        "batch_size": settings.batch_size,
+        "seed": settings.seed,
+        "mask_rate": settings.mask_rate,
+    }
+
+
+def _distribute(strategy, batch_size, make_dataset):
+    """The data set of each input worker, in batches of one replica."""
+    replicas = strategy.num_replicas_in_sync
+    if replicas == 1:
+        return make_dataset()
+    if batch_size % replicas:
+        raise InputError(
+            f"batch_size must be a multiple of the {replicas} replicas. Received: {batch_size}"
+        )
+
+    def per_worker(context):
+        dataset = make_dataset(
+            shard_index=context.input_pipeline_id, num_shards=context.num_input_pipelines
+        )
+        return dataset.rebatch(batch_size // replicas)
+
+    return strategy.distribute_datasets_from_function(per_worker)
+
+
+def _tokens_per_row(manifest):
+    train = manifest["splits"]["train"]
+    return train["tokens"] / train["rows"]
+
+
+def _read_json(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} cannot be read as JSON: {error}") from error
