@@ -1,0 +1,1 @@
+"""The `keras-bert` command: one module a command."""

@@ -1,0 +1,248 @@
+"""What commands share: results, progress, and typed settings from recipes and the command line."""
+
+import argparse
+import dataclasses
+import difflib
+import json
+import sys
+import time
+import types
+import typing
+from pathlib import Path
+
+import yaml
+
+from keras_bert_impl.errors import InputError
+
+
+# === Results and progress ===
+
+
+def print_table(rows, columns):
+    """Prints dicts as a table.
+
+    Args:
+        rows: list of dict.
+        columns: dict of key -> heading. Numbers are aligned right, with thousands separated.
+    """
+    cells = [[_cell(row[key]) for key in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns.values(), *cells, strict=True)]
+    right = [bool(rows) and isinstance(rows[0][key], (int, float)) for key in columns]
+    for line in [list(columns.values()), *cells]:
+        padded = [
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(line, widths, right, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+
+
+def print_json(value):
+    """Prints a result for programs: JSON on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+class Progress:
+    """Says how far a long job is: one line redrawn on a terminal, plain lines when piped.
+
+    Args:
+        label: str, such as `"reading"`.
+        total: int, the number of units; None where it is not known.
+        unit: str, such as `"documents"`.
+        stream: where to write; stderr when None, so that results can be piped.
+
+    Example:
+        with Progress("reading", total=10, unit="files") as progress:
+            progress.update(3)
+    """
+
+    def __init__(self, label, total=None, unit="", stream=None):
+        self.label, self.total, self.unit = label, total, unit
+        self.stream = stream or sys.stderr
+        self.is_terminal = self.stream.isatty()
+        self.seconds_between = 0.1 if self.is_terminal else 10.0
+        self.last = time.monotonic() if not self.is_terminal else 0.0
+        self.done = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self._draw()
+        if self.is_terminal:
+            self.stream.write("\n")
+
+    def update(self, done, note=""):
+        """Reports that `done` units are behind us; draws at most ten times a second."""
+        self.done = done
+        if time.monotonic() - self.last >= self.seconds_between:
+            self._draw(note)
+
+    def _draw(self, note=""):
+        self.last = time.monotonic()
+        of = f" of {self.total:,}" if self.total else ""
+        line = f"{self.label}: {self.done:,}{of} {self.unit} {note}".rstrip()
+        self.stream.write(f"\r\033[K{line}" if self.is_terminal else f"{line}\n")
+        self.stream.flush()
+
+
+def _cell(value):
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+def positive_int(text):
+    """argparse type of counts and sizes."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+# === Settings ===
+
+
+def add_settings(parser, settings_class, recipes=None):
+    """Adds `--recipe NAME|FILE.yaml` and `key=value` overrides to a command.
+
+    Args:
+        parser: the command's `argparse.ArgumentParser`.
+        settings_class: a dataclass. Its fields are the keys, their annotations the types (str,
+            int, float, bool, `X | None`, `tuple[X, ...]`), their values the defaults.
+        recipes: dict of name -> dict of settings, the recipes that come with the command.
+    """
+    named = f"one of {', '.join(recipes)}, or " if recipes else ""
+    parser.add_argument("--recipe", metavar="NAME|FILE.yaml", help=f"settings: {named}a YAML file")
+    defaults = ", ".join(
+        f"{field.name}={_shown(field)}" for field in dataclasses.fields(settings_class)
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help=f"settings that override the recipe; defaults: {defaults}".replace("%", "%%"),
+    )
+
+
+def resolve_settings(arguments, settings_class, recipes=None):
+    """The settings of a command: defaults, then the recipe, then `key=value` overrides.
+
+    Args:
+        arguments: the parsed arguments, with those of `add_settings`.
+        settings_class, recipes: as in `add_settings`.
+
+    Returns:
+        an instance of `settings_class`.
+
+    Raises:
+        InputError: an unknown recipe or key, or a value of the wrong type, named together with
+            where it stands.
+    """
+    values = {}
+    if arguments.recipe:
+        values = _read_recipe(arguments.recipe, settings_class, recipes or {})
+    for override in arguments.overrides:
+        key, equals, text = override.partition("=")
+        if not equals:
+            raise InputError(f"{override!r} is not an override; write key=value.")
+        values[key] = _typed(settings_class, key, _parse_yaml(text, override), "command line")
+    for field in dataclasses.fields(settings_class):
+        if field.name not in values and _shown(field) == _REQUIRED:
+            raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
+    return settings_class(**values)
+
+
+def dump_settings(settings):
+    """The settings, resolved, as YAML text that `--recipe` reads back."""
+    values = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in dataclasses.asdict(settings).items()
+    }
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _read_recipe(name, settings_class, recipes):
+    if name in recipes:
+        values, where = recipes[name], f"recipe {name}"
+    elif name.endswith((".yaml", ".yml")):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"the recipe {name} cannot be read: {error}") from error
+        values, where = _parse_yaml(text, name), name
+    else:
+        near = difflib.get_close_matches(name, recipes, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        known = f" named {', '.join(recipes)}" if recipes else ""
+        raise InputError(f"there is no recipe {name!r}{known}, and it is no YAML file.{hint}")
+    values = {} if values is None else values
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: a recipe is a mapping, with a line `key: value` a setting.")
+    return {key: _typed(settings_class, key, value, where) for key, value in values.items()}
+
+
+def _parse_yaml(text, where):
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise InputError(f"{where}{line}: not valid YAML: {problem}") from error
+
+
+def _typed(settings_class, key, value, where):
+    """`value` as the field's type, or an `InputError` that names key and type."""
+    hints = typing.get_type_hints(settings_class)
+    if key not in hints:
+        near = difflib.get_close_matches(str(key), hints, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(hints)}."
+        raise InputError(f"{where}: there is no setting {key!r}; {hint}")
+    for kind in _alternatives(hints[key]):
+        converted = _convert(value, kind)
+        if converted is not _MISFIT:
+            return converted
+    names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
+    raise InputError(f"{where}: {key} must be {names}. Received: {key}={value!r}")
+
+
+_MISFIT = object()
+_REQUIRED = "(required)"
+
+
+def _alternatives(kind):
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    return typing.get_args(kind) if is_union else (kind,)
+
+
+def _convert(value, kind):
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)):
+            return _MISFIT
+        items = tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
+        return _MISFIT if _MISFIT in items else items
+    if isinstance(value, bool) or value is None:
+        return value if type(value) is kind else _MISFIT  # True is an int to isinstance
+    if isinstance(value, kind):
+        return value
+    if kind is float:
+        # YAML 1.1 reads 1e-4, without a point, as a string.
+        try:
+            return float(value) if isinstance(value, (int, str)) else _MISFIT
+        except ValueError:
+            return _MISFIT
+    if kind is str and isinstance(value, (int, float)):
+        return str(value)
+    return _MISFIT
+
+
+def _type_name(kind):
+    if typing.get_origin(kind) is tuple:
+        return f"a list of {typing.get_args(kind)[0].__name__}"
+    return "null" if kind is type(None) else kind.__name__
+
+
+def _shown(field):
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return _REQUIRED

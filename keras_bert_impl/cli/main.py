@@ -1,0 +1,139 @@
+"""`keras-bert`: the table of commands, and what becomes of their errors."""
+
+import argparse
+import difflib
+import errno
+import importlib
+import os
+import sys
+
+from keras_bert_impl.errors import InputError
+
+# Command -> what it does. The module `keras_bert_impl.cli.<command with _ for ->` holds
+# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
+# none of them imports TensorFlow before `run`.
+COMMANDS = {
+    "models": "list the published models that can be named",
+    "vocab": "learn a WordPiece vocabulary from text",
+    "prepare": "turn text into records for pre-training",
+    "pretrain": "pre-train an encoder on prepared records",
+    "fill-mask": "guess the words behind [MASK]",
+}
+INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+def main(arguments=None):
+    """Runs a command.
+
+    Args:
+        arguments: list of str; those of the process when None.
+
+    Returns:
+        int, the exit status: 0, 1 for a failure, 2 for bad input, 130 when interrupted.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in arguments
+    if not debug:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        _run(arguments)
+        sys.stdout.flush()
+    except SystemExit as stop:  # argparse after --help
+        return stop.code or 0
+    except KeyboardInterrupt:
+        print("keras-bert: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does. Python flushes once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _report(error)
+    return 0
+
+
+def _run(arguments):
+    command, rest = _split(arguments)
+    if command is None:
+        _overview().parse_args(rest or ["--help"])
+        return
+    if command not in COMMANDS:
+        near = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`keras-bert --help` lists them."
+        raise InputError(f"there is no command {command!r}; {hint}")
+    module = importlib.import_module(f"keras_bert_impl.cli.{command.replace('-', '_')}")
+    what = COMMANDS[command]
+    parser = CommandParser(
+        prog=f"keras-bert {command}",
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example:\n{module.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    _add_debug(parser)
+    module.run(parser.parse_args(rest))
+
+
+def _split(arguments):
+    """(the command or None, the arguments around it)."""
+    for position, argument in enumerate(arguments):
+        if not argument.startswith("-"):
+            return argument, arguments[:position] + arguments[position + 1 :]
+    return None, arguments
+
+
+def _overview():
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
+    parser = CommandParser(
+        prog="keras-bert",
+        usage="keras-bert COMMAND [arguments]",
+        description="BERT for Keras 3: pre-train on your own text, fine-tune, serve raw strings."
+        "\n\ncommands:\n" + "\n".join(lines),
+        epilog="`keras-bert COMMAND --help` explains one.\n\nexample:\n  keras-bert models",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    _add_debug(parser)
+    return parser
+
+
+def _add_debug(parser):
+    parser.add_argument("--debug", action="store_true", help="show tracebacks and TensorFlow's log")
+
+
+def _version():
+    import keras_bert_impl
+
+    return f"keras-bert {keras_bert_impl.__version__}"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Raises `InputError` where argparse prints its usage and exits."""
+
+    def error(self, message):
+        raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
+
+
+def _report(error):
+    """Prints an error on one line of stderr; returns the exit status."""
+    if isinstance(error, InputError):
+        message, status = str(error), INPUT_ERROR
+    elif isinstance(error, MemoryError):
+        message, status = "out of memory; try a smaller batch or a smaller model", INPUT_ERROR
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" to write {error.filename}" if error.filename else ""
+        message, status = f"the disk is full: there is no space left{where}", INPUT_ERROR
+    elif isinstance(error, OSError) and error.filename:
+        message, status = f"{error.filename}: {error.strerror}", INPUT_ERROR
+    else:
+        text = f"{type(error).__name__}: {error}"
+        message, status = f"{text[:500]} (`--debug` shows where)", FAILURE
+    print(f"keras-bert: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""`keras-bert models`: the published models by name."""
+
+from keras_bert_impl.cli.common import print_json, print_table
+from keras_bert_impl.config import MODELS
+
+EXAMPLE = "  keras-bert models --json"
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
+
+
+def run(arguments):
+    """Prints the table."""
+    rows = [
+        {
+            "name": name,
+            "parameters": model.config.num_parameters(),
+            "layers": model.config.num_layers,
+            "hidden": model.config.hidden_dim,
+            "heads": model.config.num_heads,
+            "vocabulary": model.config.vocabulary_size,
+            "lowercase": model.lowercase,
+            "licence": model.licence,
+            "paper": model.paper,
+        }
+        for name, model in MODELS.items()
+    ]
+    if arguments.json:
+        print_json(rows)
+        return
+    for row in rows:
+        row["lowercase"] = "yes" if row["lowercase"] else "no"
+    print_table(rows, {key: key for key in rows[0]})

@@ -1,0 +1,78 @@
+"""`keras-bert prepare`: from text to records for pre-training."""
+
+import sys
+
+from keras_bert_impl.cli.common import positive_int, print_json
+
+EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    from keras_bert_impl.pretraining.examples import OBJECTIVES
+    from keras_bert_impl.pretraining.readers import FORMATS
+
+    parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the records to write")
+    parser.add_argument(
+        "--tokenizer",
+        required=True,
+        metavar="DIR",
+        help="a model directory, or what `keras-bert vocab` wrote",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
+    parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
+    parser.add_argument(
+        "--length", type=positive_int, default=128, help="tokens of a row; default: 128"
+    )
+    parser.add_argument(
+        "--objective",
+        choices=OBJECTIVES,
+        default=OBJECTIVES[0],
+        help=f"mlm_nsp for sentence pairs, mlm without; default: {OBJECTIVES[0]}",
+    )
+    parser.add_argument(
+        "--held-out", type=float, default=0.0, help="part of the documents to evaluate on; default: 0"
+    )
+    parser.add_argument(
+        "--passes", type=positive_int, default=1, help="how often to pair anew; default: 1"
+    )
+    parser.add_argument("--no-packing", action="store_true", help="one example a row")
+    parser.add_argument("--workers", type=positive_int, help="processes; default: one a core")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print the manifest")
+
+
+def run(arguments):
+    """Reads the text and writes the records."""
+    from keras_bert_impl.pretraining.prepare import prepare
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    manifest = prepare(
+        arguments.text,
+        arguments.out,
+        Tokenizer.from_pretrained(arguments.tokenizer),
+        length=arguments.length,
+        objective=arguments.objective,
+        passes=arguments.passes,
+        pack=not arguments.no_packing,
+        held_out=arguments.held_out,
+        input_format=arguments.format,
+        text_field=arguments.text_field,
+        num_workers=arguments.workers,
+        seed=arguments.seed,
+        progress=_report,
+    )
+    if arguments.json:
+        print_json(manifest)
+        return
+    for name, split in manifest["splits"].items():
+        if split["rows"]:
+            print(
+                f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
+                f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
+            )
+
+
+def _report(progress):
+    print(progress, file=sys.stderr)

@@ -1,0 +1,52 @@
+"""`keras-bert pretrain`: from records to a pre-trained model."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
+from keras_bert_impl.pretraining.settings import PretrainSettings
+
+EXAMPLE = (
+    "  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000"
+)
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    from keras_bert_impl.training.strategy import STRATEGIES
+
+    parser.add_argument("records", help="the folder that `keras-bert prepare` made")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
+    parser.add_argument("--strategy", choices=STRATEGIES, default="auto")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        default=True,
+        help="go on with the run that --out holds; this is the default",
+    )
+    parser.add_argument(
+        "--no-resume", dest="resume", action="store_false", help="refuse an --out that holds a run"
+    )
+    parser.add_argument("--json", action="store_true", help="print the scores")
+    add_settings(parser, PretrainSettings)
+
+
+def run(arguments):
+    """Trains, and says where the model is."""
+    from keras_bert_impl.pretraining.run import pretrain
+
+    settings = resolve_settings(arguments, PretrainSettings)
+    pretrain(
+        arguments.records,
+        arguments.out,
+        strategy=arguments.strategy,
+        resume=arguments.resume,
+        verbose=1 if sys.stdout.isatty() else 2,
+        **dataclasses.asdict(settings),
+    )
+    print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
+    scores = Path(arguments.out) / "scores.json"
+    if arguments.json and scores.exists():
+        print_json(json.loads(scores.read_text(encoding="utf-8")))

@@ -1,0 +1,48 @@
+"""`keras-bert vocab`: learns a WordPiece vocabulary from text."""
+
+from keras_bert_impl.cli.common import Progress, positive_int
+from keras_bert_impl.files import replace_file
+
+EXAMPLE = "  keras-bert vocab corpus.txt more/ --out vocab.txt --size 8000"
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    from keras_bert_impl.pretraining.readers import FORMATS
+
+    parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the vocabulary to write")
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
+    parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
+    parser.add_argument("--size", type=positive_int, default=30522, help="pieces; default: 30522")
+    parser.add_argument(
+        "--min-frequency",
+        type=positive_int,
+        default=2,
+        help="how often a pair of pieces must occur to be joined; default: 2",
+    )
+    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
+
+
+def run(arguments):
+    """Reads the text, learns the vocabulary and writes it, a piece a line."""
+    from keras_bert_impl.pretraining import read_documents
+    from keras_bert_impl.tokenizers import learn_wordpiece_vocabulary
+
+    documents = read_documents(arguments.text, arguments.format, arguments.text_field)
+    vocabulary = learn_wordpiece_vocabulary(
+        _texts(documents),
+        vocabulary_size=arguments.size,
+        lowercase=not arguments.cased,
+        min_frequency=arguments.min_frequency,
+    )
+    with replace_file(arguments.out) as temporary:
+        temporary.write_text("".join(f"{piece}\n" for piece in vocabulary), encoding="utf-8")
+    print(f"wrote {len(vocabulary):,} pieces to {arguments.out}")
+
+
+def _texts(documents):
+    with Progress("reading", unit="documents") as progress:
+        for count, document in enumerate(documents, start=1):
+            yield from document.paragraphs
+            progress.update(count)

@@ -1,0 +1,86 @@
+"""Attention maps: which token looks at which."""
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.plots.figures import new_figure, save_figure
+
+_MOST_COLUMNS = 4
+_MOST_NAMED_TOKENS = 64  # more names than that cannot be read
+
+
+def attention_map(tokens, scores, path, title="Attention", names=None):
+    """Draws the attention of one head, or of several as a grid.
+
+    Args:
+        tokens: list of str, the word pieces of one text, [CLS] and [SEP] included.
+        scores: array [length, length] or [heads, length, length], as in the encoder's
+            `attention_scores` for one example. Rows look, columns are looked at; a row sums to
+            1. A text padded to more than `len(tokens)` is cut.
+        path: str or `Path` of the PNG to write.
+        title: str. What is seen, such as `"Layer 3"`.
+        names: list of str, a title for each head; `head 0`, `head 1`, ... when None.
+
+    Returns:
+        the `matplotlib.figure.Figure`: one axes a head, then that of the color scale.
+
+    Raises:
+        InputError: matplotlib is missing, or the shapes do not belong together.
+
+    Example:
+        attention_map(["[CLS]", "a", "cat", "[SEP]"], np.full([4, 4], 0.25), "map.png")
+    """
+    scores = np.asarray(scores, dtype="float32")
+    heads = scores[None] if scores.ndim == 2 else scores  # [heads, length, length]
+    if heads.ndim != 3 or heads.shape[1] != heads.shape[2] or heads.shape[1] < len(tokens):
+        raise InputError(
+            "scores must be [length, length] or [heads, length, length] for at least the given "
+            f"tokens. Received: scores of shape {list(scores.shape)} for {len(tokens)} tokens"
+        )
+    if not tokens or not len(heads):
+        raise InputError("There is no attention to draw: no tokens, or no heads.")
+    if names is not None and len(names) != len(heads):
+        raise InputError(f"names must be one a head. Received: {len(names)} for {len(heads)} heads")
+    if names is None:
+        names = [f"head {head}" for head in range(len(heads))] if scores.ndim == 3 else [""]
+    heads = heads[:, : len(tokens), : len(tokens)]
+    rows = -(-len(heads) // _MOST_COLUMNS)
+    columns = -(-len(heads) // rows)
+    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches: every name has its line
+    side = max(side, 3.4 if len(heads) == 1 else 2.6)
+    figure, grid = new_figure(
+        rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True
+    )
+    for axes, head, name in zip(grid.flat, heads, names, strict=False):
+        # Many weights are tiny and few are large: the square root shows both.
+        image = axes.imshow(np.sqrt(head), cmap="viridis", vmin=0, vmax=1, aspect="equal")
+        axes.set_title(name, fontsize=10)
+    for axes in grid.flat[len(heads) :]:
+        axes.remove()
+    _name_tokens(grid, tokens, len(heads))
+    bar = figure.colorbar(image, ax=list(grid.flat)[: len(heads)], shrink=0.8)
+    weights = [0, 0.05, 0.2, 0.5, 1]
+    bar.set_ticks(np.sqrt(weights), labels=[f"{weight:g}" for weight in weights])
+    bar.set_label("attention weight (square-root scale)")
+    figure.supxlabel("looked at", fontsize=10)
+    figure.supylabel("looking", fontsize=10)
+    figure.suptitle(title, fontsize=12, fontweight="bold")
+    save_figure(figure, path)
+    return figure
+
+
+def _name_tokens(grid, tokens, count):
+    """Names at the left of each row and below the lowest map of each column."""
+    every = -(-len(tokens) // _MOST_NAMED_TOKENS)
+    places = list(range(0, len(tokens), every))
+    labels = [tokens[place] for place in places]
+    columns = grid.shape[1]
+    for position in range(count):
+        axes = grid.flat[position]
+        axes.set_xticks(places, labels, rotation=90, fontsize=8)
+        axes.set_yticks(places, labels, fontsize=8)
+        axes.tick_params(
+            length=0,
+            labelleft=position % columns == 0,
+            labelbottom=position + columns >= count,
+        )

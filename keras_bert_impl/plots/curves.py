@@ -1,0 +1,133 @@
+"""Learning curves from the `metrics.jsonl` of a run."""
+
+import json
+import os
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
+
+_HELD_OUT_PREFIX = "val_"  # as Keras names them
+_MOST_COLUMNS = 3
+_NOT_CURVES = {"step", "epoch", "time", "seconds"}
+_ACRONYMS = {"mlm", "nsp"}
+_UNITS = {
+    "loss": "loss (nats)",
+    "accuracy": "accuracy (share right)",
+    "perplexity": "perplexity",
+    "learning_rate": "learning rate",
+}
+
+
+def learning_curves(metrics, path, title="Learning curves", names=None, baselines=None):
+    """Draws how each metric went over the steps, training and held out together.
+
+    Args:
+        metrics: path of a `metrics.jsonl`, or a list of dicts as in its lines: each has `step`
+            and the values of some metrics; `val_` before a name says held out.
+        path: str or `Path` of the PNG to write.
+        title: str. What was trained.
+        names: list of str, the metrics to draw, without `val_`; all numbers when None.
+        baselines: dict of metric -> (label, value), drawn as a dashed level.
+
+    Returns:
+        the `matplotlib.figure.Figure`, one axes a metric.
+
+    Raises:
+        InputError: matplotlib is missing, the file is broken (its line is named), or no line has
+            a step and a number.
+
+    Example:
+        learning_curves("run/metrics.jsonl", "curves.png", "Pre-training",
+                        baselines={"mlm_accuracy": ("always the commonest word", 0.05)})
+    """
+    reports = _read(metrics) if isinstance(metrics, (str, os.PathLike)) else metrics
+    curves = _curves(reports)
+    names = list(dict.fromkeys(name for name, _ in curves)) if names is None else names
+    names = [name for name in names if (name, False) in curves or (name, True) in curves]
+    if not names:
+        raise InputError(f"{_where(metrics)}: no line has a step and a number to draw.")
+    rows = -(-len(names) // _MOST_COLUMNS)
+    columns = -(-len(names) // rows)
+    figure, grid = new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
+    for axes, name in zip(grid.flat, names, strict=False):
+        _draw(axes, name, curves, (baselines or {}).get(name))
+    for axes in grid.flat[len(names) :]:
+        axes.remove()
+    figure.suptitle(title, fontsize=13, fontweight="bold")
+    save_figure(figure, path)
+    return figure
+
+
+def _draw(axes, name, curves, baseline):
+    for held_out, label in ((False, "training"), (True, "held out")):
+        points = curves.get((name, held_out))
+        if points:
+            axes.plot(
+                *zip(*points, strict=True),
+                color=COLORS[held_out],
+                label=label,
+                linewidth=2 if held_out else 1.3,
+                # A few points are reports, many are a line.
+                marker="o" if len(points) <= 25 else None,
+                markersize=4,
+            )
+    if baseline:
+        label, value = baseline
+        axes.axhline(value, color="0.35", linestyle="--", linewidth=1.2, label=label)
+    words = [word.upper() if word in _ACRONYMS else word for word in name.split("_")]
+    readable = " ".join(words)
+    axes.set_title(readable[:1].upper() + readable[1:])
+    axes.set_xlabel("optimizer steps")
+    axes.set_ylabel(_axis_label(name))
+    axes.xaxis.get_major_locator().set_params(nbins=6, integer=True)
+    axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    axes.grid(True, color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
+def _axis_label(name):
+    for ending, label in _UNITS.items():
+        if name.endswith(ending):
+            return label
+    return name.replace("_", " ")
+
+
+def _curves(reports):
+    """(metric, whether held out) -> list of (step, value)."""
+    curves = {}
+    for report in reports:
+        step = report.get("step")
+        for key, value in report.items():
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if step is not None and is_number and key not in _NOT_CURVES:
+                name = key.removeprefix(_HELD_OUT_PREFIX)
+                curves.setdefault((name, name != key), []).append((step, value))
+    return curves
+
+
+def _read(path):
+    reports = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    reports.append(_report(line, path, number))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    return reports
+
+
+def _report(line, path, number):
+    try:
+        report = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{path}:{number}: not a line of JSON: {error}") from error
+    if not isinstance(report, dict):
+        raise InputError(f"{path}:{number}: a report is an object such as {{\"step\": 10}}.")
+    return report
+
+
+def _where(metrics):
+    return metrics if isinstance(metrics, (str, os.PathLike)) else "metrics"

@@ -1,0 +1,37 @@
+"""What every figure shares: matplotlib without a display, and writing the file whole."""
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+
+# Told apart in print and by people who do not see red and green (Okabe and Ito's palette).
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
+
+
+def new_figure(rows, columns, width, height, **layout):
+    """A figure and its axes, an array [rows, columns].
+
+    Args:
+        rows, columns: int. The grid of axes.
+        width, height: float. Size of the figure in inches.
+        **layout: further arguments of `Figure.subplots`.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "Figures need matplotlib: pip install keras-bert-impl[plots]"
+        ) from error
+    # Not pyplot: it would keep every figure alive and pick a window on a desktop.
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, **layout)
+
+
+def save_figure(figure, path):
+    """Writes a figure as PNG, 120 dots an inch."""
+    with replace_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)

@@ -1,0 +1,149 @@
+"""English on every machine: the documentation of the Python packages that are installed."""
+
+import concurrent.futures
+import dataclasses
+import multiprocessing
+import os
+import re
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+from keras_bert_impl.pretraining.draws import uniform
+from keras_bert_impl.quickstart.docstrings import file_documents, installed_files
+
+_FEWEST_WORDS = 20  # of a passage
+_FEWEST_SENTENCES = 2  # next sentence prediction needs a next sentence
+_FILES_PER_TASK = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """A document: what a class, a function, a module or a help topic says of itself.
+
+    Args:
+        library: str. The distribution it comes from, such as `"scikit-learn"`, or `"python"`.
+        name: str. Module and object, such as `"numpy.linalg:solve"`.
+        text: str. One sentence a line.
+    """
+
+    library: str
+    name: str
+    text: str
+
+    @property
+    def module(self):
+        """str. The module, or help topic, that holds the passage."""
+        return self.name.split(":")[0]
+
+    @property
+    def sentences(self):
+        """list of str."""
+        return self.text.split("\n")
+
+
+def read_passages(files=None, processes=None):
+    """Reads the documentation of the installed packages and of Python itself.
+
+    The files are parsed, never imported or executed. A sentence that stood in an earlier passage,
+    whatever its case and punctuation, is left out.
+
+    Args:
+        files: list of (library, module, path); `installed_files()` when None.
+        processes: int. Worker processes; as many as there are processors when None. With 1 all
+            is done in this process.
+
+    Returns:
+        list of `Passage`, in the order of library, module and place in the file.
+
+    Raises:
+        InputError: nothing was found.
+
+    Example:
+        passages = read_passages()
+        write_sentences(passages, "corpus.txt")
+    """
+    files = sorted(installed_files() if files is None else files)
+    seen, passages = set(), []
+    for (library, _, _), documents in zip(files, _all_documents(files, processes), strict=True):
+        for name, sentences in documents:
+            new = [sentence for sentence in sentences if _is_new(sentence, seen)]
+            words = sum(sentence.count(" ") + 1 for sentence in new)
+            if len(new) >= _FEWEST_SENTENCES and words >= _FEWEST_WORDS:
+                passages.append(Passage(library, name, "\n".join(new)))
+    if not passages:
+        raise InputError(
+            "No documentation was found in the installed Python packages. "
+            "Give a text of your own to `keras-bert prepare`."
+        )
+    return passages
+
+
+def split_by_module(passages, held_out_fraction=0.15, seed=0):
+    """Splits passages so that all of a module are on the same side, and no near copy is on both.
+
+    A held-out passage with at least half of its runs of five words in the training part is left
+    out of both.
+
+    Args:
+        passages: list of `Passage`.
+        held_out_fraction: float in (0, 1). Share of the modules that is held out.
+        seed: int. Another seed holds other modules out.
+
+    Returns:
+        (training, held_out), two lists of `Passage` in the order they had.
+    """
+    training, held_out = [], []
+    for passage in passages:
+        is_held_out = uniform(seed, "held out", passage.module) < held_out_fraction
+        (held_out if is_held_out else training).append(passage)
+    known = set()
+    for passage in training:
+        known.update(shingles(passage.text))
+    return training, [passage for passage in held_out if not _is_near_copy(passage, known)]
+
+
+def write_sentences(passages, path):
+    """Writes a corpus in BERT's format: a sentence a line, an empty line between documents."""
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for passage in passages:
+            file.write(f"{passage.text}\n\n")
+
+
+def shingles(text, length=5):
+    """The set of hashes of all runs of `length` words of a text, in lower case."""
+    words = re.findall(r"[a-z]+", text.lower())
+    runs = max(1, len(words) - length + 1)
+    return {hash(tuple(words[start : start + length])) for start in range(runs)}
+
+
+def _is_near_copy(passage, known):
+    own = shingles(passage.text)
+    return len(own & known) >= 0.5 * len(own)
+
+
+def _is_new(sentence, seen):
+    key = re.sub(r"[\W\d]+", "", sentence.lower())
+    if key in seen:
+        return False
+    seen.add(key)
+    return True
+
+
+def _all_documents(files, processes):
+    """Yields the documents of each file, in order."""
+    processes = processes or os.cpu_count() or 1
+    starts = range(0, len(files), _FILES_PER_TASK)
+    tasks = [files[start : start + _FILES_PER_TASK] for start in starts]
+    if processes == 1 or len(tasks) == 1:
+        for result in map(_documents_of, tasks):
+            yield from result
+        return
+    # Spawned, because a fork of a process in which TensorFlow runs threads can hang.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+        for result in pool.map(_documents_of, tasks):
+            yield from result
+
+
+def _documents_of(files):
+    return [file_documents(module, path) for _, module, path in files]

@@ -1,0 +1,132 @@
+"""A labelled set that every machine has: which library does a passage document?"""
+
+import collections
+import dataclasses
+import re
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+from keras_bert_impl.quickstart.corpus import Passage
+
+_MOST_WORDS = 60  # of a labelled passage: a few sentences, so that the task is not trivial
+_FEWEST_WORDS = 15
+
+# What people call a library in text, beside its distribution's and its packages' names.
+_OTHER_NAMES = {
+    "huggingface-hub": ["hugging face", "huggingface", "hf"],
+    "jax": ["jnp", "lax"],
+    "keras-hub": ["kerashub", "kerasnlp", "keras nlp"],
+    "matplotlib": ["mpl", "plt", "pyplot"],
+    "numpy": ["np", "ndarray", "ndarrays"],
+    "pandas": ["pd"],
+    "python": ["cpython", "pythonic", "py"],
+    "scikit-learn": ["sklearn", "scikit"],
+    "scipy": ["sp"],
+    "seaborn": ["sns"],
+    "tensorflow": ["tf"],
+    "tensorflow-datasets": ["tfds"],
+}
+
+
+def largest_libraries(passages, count=8):
+    """The libraries with the most words, largest first.
+
+    Args:
+        passages: list of `Passage`.
+        count: int. Number of libraries.
+
+    Returns:
+        list of str.
+
+    Raises:
+        InputError: there are fewer than two libraries to tell apart.
+    """
+    words = collections.Counter()
+    for passage in passages:
+        words[passage.library] += len(passage.text.split())
+    ranked = sorted(words, key=lambda library: (-words[library], library))[:count]
+    if len(ranked) < 2:
+        raise InputError(
+            f"The passages come from {len(ranked)} libraries; to tell libraries apart takes two."
+        )
+    return ranked
+
+
+def library_passages(passages, libraries, most_per_library=None):
+    """Short passages of the given libraries, without the libraries' names in them.
+
+    Args:
+        passages: list of `Passage`, one side of `split_by_module`.
+        libraries: list of str, the labels.
+        most_per_library: int. Of a larger library that many are taken, spread evenly over all of
+            it. None takes all.
+
+    Returns:
+        list of `Passage` with whole sentences, about 15 to 60 words each; the library is the label.
+
+    Example:
+        training, held_out = split_by_module(read_passages())
+        libraries = largest_libraries(training, 8)
+        examples = library_passages(training, libraries, most_per_library=1000)
+    """
+    names = _names_pattern(passages, libraries)
+    found = {library: [] for library in libraries}
+    for passage in passages:
+        if passage.library in found:
+            found[passage.library].extend(_short_passages(passage, names))
+    chosen = []
+    for library in libraries:
+        chosen.extend(_spread(found[library], most_per_library))
+    return chosen
+
+
+def write_labelled(passages, path):
+    """Writes a labelled set: tab-separated, with a header line `text`, `label`."""
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write("text\tlabel\n")
+        for passage in passages:
+            text = " ".join(passage.text.split())
+            file.write(f"{text}\t{passage.library}\n")
+
+
+def _short_passages(passage, names):
+    """Yields `Passage`s of consecutive sentences of one passage."""
+    chosen, words = [], 0
+    for sentence in passage.sentences:
+        sentence = _without_names(sentence, names)
+        length = len(sentence.split())
+        if chosen and words + length > _MOST_WORDS:
+            yield dataclasses.replace(passage, text="\n".join(chosen))
+            chosen, words = [], 0
+        chosen.append(sentence)
+        words += length
+    if words >= _FEWEST_WORDS:
+        yield dataclasses.replace(passage, text="\n".join(chosen))
+
+
+def _without_names(sentence, names):
+    sentence = names.sub("", sentence)
+    sentence = re.sub(r"\(\s*\)", "", sentence)
+    sentence = re.sub(r"\s+([.,;:!?)])", r"\1", sentence)
+    sentence = " ".join(sentence.split())
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _names_pattern(passages, libraries):
+    names = set()
+    for passage in passages:
+        if passage.library in libraries and passage.library != "python":
+            names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
+    for library in libraries:
+        names.update([library, *_OTHER_NAMES.get(library, [])])
+    # Longest first: "tensorflow datasets" before "tensorflow". A name is written with a hyphen, an
+    # underscore, a space or nothing between its parts; "np." goes with its stop.
+    ordered = sorted(names, key=lambda name: (-len(name), name))
+    spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
+    return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)
+
+
+def _spread(items, count):
+    if count is None or len(items) <= count:
+        return items
+    return [items[position * len(items) // count] for position in range(count)]

@@ -1,0 +1,214 @@
+"""Plain English out of a docstring: markup, code, tables and signatures are left out."""
+
+import inspect
+import re
+
+from keras_bert_impl.pretraining.sentences import split_sentences
+
+# Sections that hold no prose, or only fragments such as "If the shape is wrong."
+_DROPPED_SECTIONS = {
+    "references",
+    "reference",
+    "see also",
+    "seealso",
+    "methods",
+    "raises",
+    "warns",
+    "yaml",
+    "api docstring",
+    "call arguments inputs",
+    "example usage",
+}
+# NumPy sections whose unindented lines are "name : type", the description stands indented below.
+_NUMPY_ENTRY_SECTIONS = {
+    "parameters",
+    "other parameters",
+    "returns",
+    "yields",
+    "receives",
+    "attributes",
+    "keyword arguments",
+}
+_ADMONITIONS = {"note", "warning", "tip", "important", "caution", "hint", "attention"}
+
+_UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
+_SECTION = re.compile(r"#{0,4}\s*([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3}):")
+_DIRECTIVE = re.compile(r"\.\.\s+(?:([\w:-]+?)::\s*(.*)|.*)")
+_TABLE = re.compile(r"[=\-+|]{2,}([\s+|]+[=\-+|]{2,})+|.*\|.*\|.*|\+[-=+]+\+?")
+_BULLET = re.compile(r"(?:[-*+•]|\(?\w{1,2}[.)]|#\.)\s+")
+# "name: what", "name (type, optional): what", "*args, **kwargs: what"
+_GOOGLE_ENTRY = re.compile(r"[`*]{0,2}[\w.,*` /\[\]-]{1,40}?[`*]{0,2}\s*(?:\([^()]*\))?\s*:\s+(.*)")
+_FIELD = re.compile(r":(\w+)(?:\s[^:]*)?:\s*(.*)")
+_FENCE = re.compile(r"(```|~~~)")
+
+# Of roles such as :func:`x`, links, citations, emphasis and calls the words remain.
+# (a text that must be there for the pattern to match, because `in` is far faster; pattern; what
+# takes its place)
+_INLINE = [
+    ("`", re.compile(r":[\w:+-]+:`~?(?:[^`<]*?\.)?([^`<]+?)(?:\s*<[^`>]*>)?`"), r"\1"),
+    ("`", re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}"), r"\1"),  # `text <url>`_
+    ("](", re.compile(r"!?\[([^\]]+)\]\([^)]*\)"), r"\1"),  # [text](url)
+    ("[", re.compile(r"\s*\[(?:\d+|[A-Z]\w*\d+)\]_?"), ""),  # [1]_
+    ("`", re.compile(r"`+([^`]*?)`+_{0,2}"), r"\1"),
+    ("*", re.compile(r"(?<!\w)\*{1,2}(\w[^*]*?)\*{1,2}(?!\w)"), r"\1"),
+    ("_", re.compile(r"(?<!\w)_([A-Za-z][^_]*?)_(?!\w)"), r"\1"),
+    ("_ ", re.compile(r"\b([A-Za-z]+)_(?= )"), r"\1"),
+    ('"', re.compile(r'"([A-Za-z_][\w.]*)(?:\(\))?"'), r"\1"),  # help topics quote code with "
+    ("(", re.compile(r"\((?:optional|required)\)[.,:;]?\s*", re.I), ""),
+    ("()", re.compile(r"\b([A-Za-z_]\w*(?:\.\w+)*)\(\)"), r"\1"),  # name() -> name
+    ("", re.compile(r"^(?:optional|required|default[^.)]*|note|warning)[.,:;]\s*", re.I), ""),
+    ("  ", re.compile(r" +"), " "),
+    (" ", re.compile(r" +([.,;:!?])(?= |$)"), r"\1"),
+]
+_FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # of a sentence
+_CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
+_WORD = re.compile(
+    r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*"
+)
+_SYMBOL = re.compile(r"[(]?(?:[b-zB-HJ-Z]|[\d.,]+)[).,;:]*")  # a letter or a number
+_FUNCTION_WORDS = set(
+    "a an the of to in is are be was for and or if on by with as that this it can will from not "
+    "at have has which when you must may should its".split()
+)
+
+
+def prose_sentences(docstring):
+    """The English sentences of a docstring, in order.
+
+    Args:
+        docstring: str, in reST, NumPy's or Google's style, or Markdown.
+
+    Returns:
+        list of str: whole sentences of words, without code, markup, headings and tables.
+
+    Example:
+        >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
+        ['The first of the two numbers.']
+    """
+    sentences = []
+    for paragraph in _paragraphs(inspect.cleandoc(docstring).splitlines()):
+        if paragraph.count(" ") < _FEWEST_TOKENS - 1:
+            continue
+        for needle, pattern, replacement in _INLINE:
+            if needle in paragraph:
+                paragraph = pattern.sub(replacement, paragraph)
+        sentences.extend(filter(_is_prose, split_sentences(paragraph.strip())))
+    return sentences
+
+
+def _is_prose(sentence):
+    if not sentence[:1].isupper() or sentence[-1] not in ".!?" or _CODE.search(sentence):
+        return False
+    tokens = sentence.split()
+    if not _FEWEST_TOKENS <= len(tokens) <= _MOST_TOKENS:
+        return False
+    if sum(bool(_WORD.fullmatch(token)) for token in tokens) < 0.95 * len(tokens):
+        return False
+    # Lists of names and numbers are not English; a sentence has small words in it.
+    small = sum(token.lower().strip("(,;:") in _FUNCTION_WORDS for token in tokens)
+    symbols = sum(bool(_SYMBOL.fullmatch(token)) for token in tokens)
+    return small >= max(1, len(tokens) // 10) and symbols <= len(tokens) // 5
+
+
+def _paragraphs(lines):
+    """Yields paragraphs of running text, each a str."""
+    lines = _without_headings(_without_code([line.expandtabs() for line in lines]))
+    current, indent, entry = [], 0, False
+    for section, line in lines:
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        new, text, hanging = _opens_paragraph(section, stripped, depth)
+        # An indent that grows without a mark begins a definition below its term.
+        grows = depth > indent and not entry
+        if not stripped or new or depth < indent or grows:
+            if current:
+                yield " ".join(current)
+            current, entry = [], False
+        if text:
+            if not current:
+                indent, entry = depth, hanging
+            current.append(text)
+    if current:
+        yield " ".join(current)
+
+
+def _opens_paragraph(section, stripped, depth):
+    """(whether the line begins a paragraph, its text, whether lines under it hang indented)."""
+    if section is None or not stripped:
+        return True, "", False
+    field = _FIELD.match(stripped)
+    if field:
+        keep = field.group(1) in ("param", "parameter", "arg", "return", "returns", "ivar", "var")
+        return True, _capitalized(field.group(2)) if keep else "", True
+    bullet = _BULLET.match(stripped)
+    if bullet:
+        stripped = stripped[bullet.end() :]
+    if section.endswith(":"):  # Google's style
+        entry = _GOOGLE_ENTRY.fullmatch(stripped)
+        if entry and (depth or bullet):
+            return True, _capitalized(entry.group(1)), True
+    if section in _NUMPY_ENTRY_SECTIONS and not depth:
+        return True, "", False
+    return bool(bullet), stripped, bool(bullet)
+
+
+def _capitalized(text):
+    return text[:1].upper() + text[1:]
+
+
+def _without_headings(lines):
+    """Yields (section, line); section is None in sections without prose. Headings are dropped."""
+    section = ""
+    for position, line in enumerate(lines):
+        stripped = line.strip()
+        following = lines[position + 1].strip() if position + 1 < len(lines) else ""
+        if _UNDERLINE.fullmatch(stripped):
+            continue
+        if stripped and _UNDERLINE.fullmatch(following):
+            section = stripped.lower()
+        elif stripped.startswith("#") and not stripped.endswith("."):
+            section = ""
+        elif _SECTION.fullmatch(stripped):
+            section = _SECTION.fullmatch(stripped).group(1).lower() + ":"
+        else:
+            keep = section.rstrip(":") not in _DROPPED_SECTIONS
+            yield (section if keep else None), line
+            continue
+        yield section, ""
+
+
+def _without_code(lines):
+    """The lines without fenced, literal and doctest blocks, directives, comments and tables."""
+    kept, fence, doctest, skip_deeper_than = [], None, False, None
+    for line in lines:
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        mark = _FENCE.match(stripped)
+        if fence:
+            if stripped.startswith(fence):
+                fence = None
+            continue
+        if mark:
+            fence = mark.group(1)
+            kept.append("")
+            continue
+        if skip_deeper_than is not None and (not stripped or depth > skip_deeper_than):
+            continue
+        skip_deeper_than = None
+        doctest = stripped.startswith(">>>") or (doctest and bool(stripped))
+        if doctest or _TABLE.fullmatch(stripped):
+            kept.append("")
+            continue
+        directive = _DIRECTIVE.fullmatch(stripped)
+        if directive:
+            kept.append("")
+            if directive.group(1) in _ADMONITIONS:
+                kept.append(" " * (depth + 3) + directive.group(2))
+            else:
+                skip_deeper_than = depth
+        else:
+            kept.append(line)
+            if stripped.endswith("::"):
+                skip_deeper_than = depth
+                kept.append("")
+    return kept

@@ -1,0 +1,128 @@
+"""The `keras-bert` command: help, errors, exit statuses."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.config import MODELS
+from keras_bert_impl.errors import InputError
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture
+def failing_command(monkeypatch):
+    """A command `fail` that raises what the test puts into the list."""
+    errors = []
+
+    def run(arguments):
+        raise errors[0]
+
+    module = types.SimpleNamespace(EXAMPLE="", add_arguments=lambda parser: None, run=run)
+    monkeypatch.setitem(sys.modules, "keras_bert_impl.cli.fail", module)
+    monkeypatch.setitem(cli.COMMANDS, "fail", "raise an error")
+    return errors
+
+
+def test_the_overview_names_every_command(capsys):
+    assert cli.main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {command} " in out for command in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_help_has_an_example(command, capsys):
+    assert cli.main([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"example:\n  keras-bert {command}" in out and "--debug" in out
+
+
+def test_help_imports_no_tensorflow():
+    commands = [["--help"], *([command, "--help"] for command in cli.COMMANDS)]
+    code = (
+        "import sys; from keras_bert_impl.cli.main import main\n"
+        f"for arguments in {commands!r}: assert main(arguments) == 0\n"
+        "assert not {'tensorflow', 'keras', 'matplotlib', 'jax'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["modles"], "there is no command 'modles'; did you mean 'models'?"),
+        (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
+        (["models", "--jsno"], "unrecognized arguments: --jsno"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith(f"keras-bert: {message}")
+
+
+@pytest.mark.parametrize(
+    "error, status, message",
+    [
+        (InputError("line 3\nof it is bad."), 2, "line 3 of it is bad."),
+        (MemoryError(), 2, "out of memory"),
+        (OSError(errno.ENOSPC, "No space left", "run/model"), 2, "the disk is full"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "gone.txt"), 2, "gone.txt: No such file"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("a fault of ours"), 1, "RuntimeError: a fault of ours (`--debug`"),
+    ],
+)
+def test_errors_become_a_line_and_a_status(failing_command, capsys, error, status, message):
+    failing_command.append(error)
+    assert cli.main(["fail"]) == status
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and err.startswith(f"keras-bert: {message}")
+
+
+def test_debug_shows_the_traceback(failing_command):
+    failing_command.append(InputError("bad"))
+    with pytest.raises(InputError, match="bad"):
+        cli.main(["fail", "--debug"])
+
+
+def test_a_reader_that_stops_is_no_error():
+    command = f"{sys.executable} -m keras_bert_impl.cli.main models --json | head -c 10"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, '[\n  {\n    ', "")
+
+
+def test_full_output_device_is_reported():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "keras_bert_impl.cli.main", "models"],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "the disk is full" in done.stderr
+
+
+def test_models_json(capsys):
+    assert cli.main(["models", "--json"]) == 0
+    models = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(models) == list(MODELS)
+    # Published counts of parameters.
+    assert models["bert-base-uncased"]["parameters"] == 109_482_240
+    assert models["bert_uncased_L-2_H-128_A-2"]["parameters"] == 4_385_920
+
+
+def test_models_table(capsys):
+    assert cli.main(["models"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == len(MODELS)
+    assert header.split()[:2] == ["name", "parameters"]
+    assert rows[0].split()[:3] == ["bert-base-uncased", "109,482,240", "12"]

@@ -1,0 +1,157 @@
+"""tools/quickstart.sh and tools/test.sh: which Python they take, and what they say."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Stands in for a Python: says its version, has venv or not, and makes an environment whose own
+# `python` writes down what it was asked for.
+STUB = """#!/usr/bin/env bash
+here="$(cd "$(dirname "$0")" && pwd)"
+case "$*" in
+    *ensurepip*) exit {venv_status} ;;
+    *sys.version_info*) echo {version} ;;
+    "-m venv "*)
+        target="${{@: -1}}"
+        mkdir -p "$target/bin"
+        cp "$0" "$target/bin/python"
+        printf '#!/usr/bin/env bash\\necho "keras-bert $*" >>"{log}"\\n' >"$target/bin/keras-bert"
+        chmod +x "$target/bin/keras-bert"
+        echo "venv" >>"{log}" ;;
+    "- "*) cat >/dev/null; echo "{version} $(cat "$3" "$4" | cksum)" ;;
+    *) echo "$*" >>"{log}"; case "$*" in {failing}) exit 1 ;; esac ;;
+esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the scripts, with the files that they read."""
+    root = tmp_path / "check out"  # a space in the path is usual on a laptop
+    shutil.copytree(ROOT / "tools", root / "tools", ignore=shutil.ignore_patterns("bench"))
+    shutil.copytree(ROOT / ".ci", root / ".ci")
+    (root / "setup.cfg").write_text("[metadata]\n")
+    (root / "pyproject.toml").write_text("")
+    return root
+
+
+def stub_python(folder, version="3.11", venv_status=0, failing="nothing"):
+    path = folder / "bin" / "python3"
+    path.parent.mkdir(exist_ok=True)
+    log = folder / "log"
+    path.write_text(
+        STUB.format(version=version, venv_status=venv_status, log=log, failing=failing)
+    )
+    path.chmod(0o755)
+    return path
+
+
+def run(checkout, script, *arguments, **environment):
+    folder = checkout.parent / "bin"
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHON"}
+    return subprocess.run(
+        ["bash", str(checkout / script), *arguments],
+        env={**clean, "PATH": f"{folder}:{clean['PATH']}", **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def log(checkout):
+    path = checkout.parent / "log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
+
+
+@pytest.mark.parametrize("script", ["tools/quickstart.sh", "tools/test.sh"])
+@pytest.mark.parametrize(
+    "stub, message",
+    [
+        ({"version": "3.9"}, "Python 3.10 to 3.13 is needed, python3 is 3.9"),
+        ({"version": "3.14"}, "Python 3.10 to 3.13 is needed, python3 is 3.14"),
+        ({"version": "2.7"}, "Python 3.10 to 3.13 is needed, python3 is 2.7"),
+        ({"version": "3.12", "venv_status": 1}, "apt install python3.12-venv"),
+    ],
+)
+def test_an_unfit_python_ends_in_one_line(checkout, script, stub, message):
+    stub_python(checkout.parent, **stub)
+    done = run(checkout, script)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and message in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_python_that_is_not_there(checkout):
+    done = run(checkout, "tools/test.sh", PYTHON="/gone/python3.12")
+    assert done.returncode == 1
+    assert "there is no /gone/python3.12" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_python_is_preferred_to_python3(checkout):
+    good = stub_python(checkout.parent, "3.13").rename(checkout.parent / "mine")
+    stub_python(checkout.parent, "3.9")
+    assert run(checkout, "tools/test.sh", PYTHON=str(good)).returncode == 0
+
+
+def test_quickstart_sets_up_once_and_passes_its_arguments(checkout):
+    stub_python(checkout.parent)
+    install = [
+        "venv",
+        "-m pip install --quiet --upgrade pip",
+        f"-m pip install --quiet --editable {checkout}[plots,metrics]",
+    ]
+    first = run(checkout, "tools/quickstart.sh", "--out", "a folder")
+    assert first.returncode == 0, first.stderr
+    assert log(checkout) == [*install, "keras-bert quickstart --out a folder"]
+    assert "making" in first.stdout and "installing" in first.stdout
+
+    second = run(checkout, "tools/quickstart.sh")
+    assert log(checkout) == ["keras-bert quickstart"]
+    assert "up to date" in second.stdout
+
+    # Other requirements: installed anew into the same environment.
+    (checkout / "setup.cfg").write_text("[metadata]\nname = other\n")
+    run(checkout, "tools/quickstart.sh")
+    assert log(checkout) == [*install[1:], "keras-bert quickstart"]
+
+    # Another Python: a new environment.
+    stub_python(checkout.parent, "3.12")
+    run(checkout, "tools/quickstart.sh")
+    assert log(checkout) == [*install, "keras-bert quickstart"]
+
+
+def test_tests_are_run_with_their_arguments(checkout):
+    stub_python(checkout.parent)
+    run(checkout, "tools/quickstart.sh")
+    log(checkout)
+    assert run(checkout, "tools/test.sh", "-m", "slow").returncode == 0
+    # The environment is shared; only what the tests need is added.
+    assert log(checkout) == [
+        "-m pip install --quiet --upgrade pip",
+        f"-m pip install --quiet --editable {checkout}[test]",
+        "-m pytest -q -m slow",
+    ]
+    assert run(checkout, ".ci/run").returncode == 0
+    assert log(checkout) == ["-m pytest -q"]
+
+
+def test_a_failed_installation_is_tried_again(checkout):
+    stub_python(checkout.parent, failing="*editable*")
+    failed = run(checkout, "tools/test.sh")
+    assert failed.returncode == 1 and "could not be installed" in failed.stderr
+    assert "-m pytest -q" not in log(checkout)
+    stub_python(checkout.parent)
+    shutil.copy(checkout.parent / "bin/python3", checkout / ".venv/bin/python")
+    assert run(checkout, "tools/test.sh").returncode == 0
+    assert "-m pytest -q" in log(checkout)
+
+
+def test_the_status_of_the_tests_is_the_scripts(checkout):
+    stub_python(checkout.parent, failing="*pytest*")
+    assert run(checkout, ".ci/run").returncode == 1

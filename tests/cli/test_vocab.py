@@ -1,0 +1,41 @@
+"""`keras-bert vocab`."""
+
+from keras_bert_impl.cli.main import main
+
+TEXT = "The boat sails on the sea.\nThe sailors sail the boat.\n\nA boat is on the sea.\n"
+
+
+def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
+    from keras_bert_impl.tokenizers import learn_wordpiece_vocabulary
+
+    text = tmp_path / "corpus.txt"
+    text.write_text(TEXT)
+    out = tmp_path / "vocab.txt"
+    assert main(["vocab", str(text), "--out", str(out), "--size", "60"]) == 0
+    pieces = out.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in TEXT.splitlines() if line]
+    assert pieces == learn_wordpiece_vocabulary(lines, vocabulary_size=60)
+    assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] and "boat" in pieces
+    assert f"wrote {len(pieces):,} pieces" in capsys.readouterr().out
+
+
+def test_cased(tmp_path):
+    text = tmp_path / "corpus.txt"
+    text.write_text(TEXT)
+    out = tmp_path / "vocab.txt"
+    assert main(["vocab", str(text), "--out", str(out), "--size", "70", "--cased"]) == 0
+    assert "The" in out.read_text().splitlines()
+
+
+def test_bad_input_writes_nothing(tmp_path, capsys):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    out = tmp_path / "vocab.txt"
+    for arguments, message in (
+        ([str(empty), "--out", str(out)], "there is no text"),
+        ([str(tmp_path / "gone"), "--out", str(out)], "gone does not exist"),
+        ([str(empty), "--out", str(out), "--size", "0"], "'0' is not a positive whole number"),
+    ):
+        assert main(["vocab", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]

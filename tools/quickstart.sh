@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Sets up an environment in this checkout and runs the main job: corpus, vocabulary, pre-training,
+# fine-tuning, export, on text that is already on this machine.
+#
+#   bash tools/quickstart.sh [arguments of `keras-bert quickstart`]
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+set_up_environment "plots,metrics"
+say "running: keras-bert quickstart $*"
+exec "$environment/bin/keras-bert" quickstart "$@"
