@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import tempfile
 
 from keras_bert_impl.errors import InputError
 
@@ -13,10 +14,14 @@ from keras_bert_impl.errors import InputError
 # `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
 # none of them imports TensorFlow before `run`.
 COMMANDS = {
+    "quickstart": "the whole way, from text to served answers, on text that is here already",
     "models": "list the published models that can be named",
     "vocab": "learn a WordPiece vocabulary from text",
     "prepare": "turn text into records for pre-training",
     "pretrain": "pre-train an encoder on prepared records",
+    "finetune": "tune a model on labelled texts",
+    "predict": "ask a tuned model",
+    "export": "write a SavedModel that takes raw strings",
     "fill-mask": "guess the words behind [MASK]",
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -73,7 +78,25 @@ def _run(arguments):
     )
     module.add_arguments(parser)
     _add_debug(parser)
-    module.run(parser.parse_args(rest))
+    parsed = parser.parse_args(rest)
+    if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
+        _import_tensorflow_quietly()
+    module.run(parsed)
+
+
+def _import_tensorflow_quietly():
+    """Imports it with stderr shut: it writes about missing GPUs before its log level counts."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _split(arguments):

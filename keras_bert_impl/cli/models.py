@@ -4,6 +4,7 @@ from keras_bert_impl.cli.common import print_json, print_table
 from keras_bert_impl.config import MODELS
 
 EXAMPLE = "  keras-bert models --json"
+USES_TENSORFLOW = False
 
 
 def add_arguments(parser):

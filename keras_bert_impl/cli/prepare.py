@@ -45,7 +45,7 @@ def add_arguments(parser):
 
 def run(arguments):
     """Reads the text and writes the records."""
-    from keras_bert_impl.pretraining.prepare import prepare
+    from keras_bert_impl.pretraining.preparation import prepare
     from keras_bert_impl.tokenizers import Tokenizer
 
     manifest = prepare(

@@ -15,11 +15,13 @@ EXAMPLE = (
 
 def add_arguments(parser):
     """The arguments of the command."""
-    from keras_bert_impl.training.strategy import STRATEGIES
-
     parser.add_argument("records", help="the folder that `keras-bert prepare` made")
     parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
-    parser.add_argument("--strategy", choices=STRATEGIES, default="auto")
+    parser.add_argument(
+        "--strategy",
+        default="auto",
+        help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
+    )
     parser.add_argument(
         "--resume",
         action="store_true",

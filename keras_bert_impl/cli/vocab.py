@@ -1,9 +1,9 @@
 """`keras-bert vocab`: learns a WordPiece vocabulary from text."""
 
 from keras_bert_impl.cli.common import Progress, positive_int
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_directory
 
-EXAMPLE = "  keras-bert vocab corpus.txt more/ --out vocab.txt --size 8000"
+EXAMPLE = "  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000"
 
 
 def add_arguments(parser):
@@ -11,7 +11,7 @@ def add_arguments(parser):
     from keras_bert_impl.pretraining.readers import FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
-    parser.add_argument("--out", required=True, metavar="FILE", help="the vocabulary to write")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the tokenizer to write")
     parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
     parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
     parser.add_argument("--size", type=positive_int, default=30522, help="pieces; default: 30522")
@@ -25,9 +25,9 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Reads the text, learns the vocabulary and writes it, a piece a line."""
+    """Reads the text, learns the vocabulary and writes it with its settings."""
     from keras_bert_impl.pretraining import read_documents
-    from keras_bert_impl.tokenizers import learn_wordpiece_vocabulary
+    from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
     documents = read_documents(arguments.text, arguments.format, arguments.text_field)
     vocabulary = learn_wordpiece_vocabulary(
@@ -36,8 +36,9 @@ def run(arguments):
         lowercase=not arguments.cased,
         min_frequency=arguments.min_frequency,
     )
-    with replace_file(arguments.out) as temporary:
-        temporary.write_text("".join(f"{piece}\n" for piece in vocabulary), encoding="utf-8")
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase=not arguments.cased)
+    with replace_directory(arguments.out) as temporary:
+        tokenizer.save_pretrained(temporary)
     print(f"wrote {len(vocabulary):,} pieces to {arguments.out}")
 
 

@@ -13,78 +13,12 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.pretrainer import BertPretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
+from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
 from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainSettings:
-    """Settings of a pre-training run. The defaults are BERT's, but for the length of the run.
-
-    Args:
-        model: str. A published name (`keras-bert models`), for its shape with new weights and the
-            vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
-            on from its weights.
-        total_steps: int. Optimizer steps.
-        batch_size: int. Rows of the global batch.
-        learning_rate: float. The peak.
-        warmup_steps: int or None for a tenth of `total_steps`.
-        weight_decay: float.
-        beta_2: float.
-        epsilon: float.
-        bias_correction: bool. The first BERT had none.
-        global_clipnorm: float.
-        dropout: float or None for the model's own.
-        mask_rate: float. Part of the tokens to predict.
-        accumulation_steps: int. Micro-batches of a replica in a step.
-        steps_per_execution: int. Steps in one call of the graph.
-        report_every: int. Steps between reports and checkpoints; divides `total_steps`.
-        evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
-            rows; a multiple of `report_every`.
-        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
-        jit_compile: bool. Compile the forward and backward pass with XLA.
-        seed: int.
-
-    Source: Devlin et al., "BERT", appendix A.2, and the published code.
-    """
-
-    model: str = "bert-base-uncased"
-    total_steps: int = 100_000
-    batch_size: int = 256
-    learning_rate: float = 1e-4
-    warmup_steps: int | None = None
-    weight_decay: float = 0.01
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    bias_correction: bool = False
-    global_clipnorm: float = 1.0
-    dropout: float | None = None
-    mask_rate: float = 0.15
-    accumulation_steps: int = 1
-    steps_per_execution: int = 1
-    report_every: int = 100
-    evaluate_every: int | None = None
-    dtype: str = "float32"
-    jit_compile: bool = False
-    seed: int = 0
-
-    def __post_init__(self):
-        for name in ("total_steps", "batch_size", "report_every", "accumulation_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
-        if self.total_steps % self.report_every:
-            raise InputError(
-                "total_steps must be a multiple of report_every. "
-                f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
-            )
-        if self.evaluate_every is not None and self.evaluate_every % self.report_every:
-            raise InputError(
-                "evaluate_every must be a multiple of report_every. Received: "
-                f"evaluate_every={self.evaluate_every}, report_every={self.report_every}"
-            )
 
 
 def pretrain(
@@ -162,6 +96,7 @@ def pretrain(
                 validation_data=held_out if often < settings.total_steps else None,
                 validation_freq=often // settings.report_every,
                 callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
+                shuffle=False,  # the data set is
                 verbose=verbose,
             )
         if held_out is not None:

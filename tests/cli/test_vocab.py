@@ -1,6 +1,7 @@
 """`keras-bert vocab`."""
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.tokenizers import Tokenizer
 
 TEXT = "The boat sails on the sea.\nThe sailors sail the boat.\n\nA boat is on the sea.\n"
 
@@ -10,9 +11,9 @@ def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
 
     text = tmp_path / "corpus.txt"
     text.write_text(TEXT)
-    out = tmp_path / "vocab.txt"
+    out = tmp_path / "tokenizer"
     assert main(["vocab", str(text), "--out", str(out), "--size", "60"]) == 0
-    pieces = out.read_text(encoding="utf-8").splitlines()
+    pieces = (out / "vocab.txt").read_text(encoding="utf-8").splitlines()
     lines = [line for line in TEXT.splitlines() if line]
     assert pieces == learn_wordpiece_vocabulary(lines, vocabulary_size=60)
     assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] and "boat" in pieces
@@ -22,15 +23,16 @@ def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
 def test_cased(tmp_path):
     text = tmp_path / "corpus.txt"
     text.write_text(TEXT)
-    out = tmp_path / "vocab.txt"
+    out = tmp_path / "tokenizer"
     assert main(["vocab", str(text), "--out", str(out), "--size", "70", "--cased"]) == 0
-    assert "The" in out.read_text().splitlines()
+    assert "The" in (out / "vocab.txt").read_text().splitlines()
+    assert Tokenizer.from_pretrained(out).lowercase is False
 
 
 def test_bad_input_writes_nothing(tmp_path, capsys):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
-    out = tmp_path / "vocab.txt"
+    out = tmp_path / "tokenizer"
     for arguments, message in (
         ([str(empty), "--out", str(out)], "there is no text"),
         ([str(tmp_path / "gone"), "--out", str(out)], "gone does not exist"),

@@ -1,0 +1,42 @@
+"""`keras-bert quickstart`: the main job, on text that is already on this machine."""
+
+import sys
+
+from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
+from keras_bert_impl.quickstart.settings import QuickstartSettings
+
+EXAMPLE = "  keras-bert quickstart --out quickstart-run"
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument(
+        "--out",
+        default="quickstart-run",
+        metavar="DIR",
+        help="where to write; what is done there is not done again; default: quickstart-run",
+    )
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_settings(parser, QuickstartSettings)
+
+
+def run(arguments):
+    """Runs the job and shows what came out."""
+    from keras_bert_impl.quickstart import show
+    from keras_bert_impl.quickstart.main_job import MainJob
+
+    settings = resolve_settings(arguments, QuickstartSettings)
+    job = MainJob(arguments.out, settings, say=lambda text: print(text, file=sys.stderr))
+    scores = job.run()
+    pictures = show.draw(job, scores)
+    if arguments.json:
+        print_json(scores)
+        return
+    for title, lines in (
+        ("", show.score_lines(scores)),
+        ("masked words in held-out sentences", show.fill_mask_lines(job)),
+        ("asked in a new process that has only tensorflow and tensorflow_text",
+         show.answer_lines(job)),
+        ("pictures", [f"  {path}" for path in pictures]),
+    ):
+        print("\n".join(filter(None, ["", title, *lines])))

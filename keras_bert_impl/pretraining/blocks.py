@@ -1,0 +1,240 @@
+"""The work on one block of documents: text in, serialized rows and counts out."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import draws, examples, records, rows, sentences
+
+_SENTENCES_AT_ONCE = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What makes rows of documents; the arguments of `prepare`."""
+
+    length: int
+    objective: str
+    passes: int
+    short_sequence_probability: float
+    pack: bool
+    max_examples_per_row: int
+    seed: int
+
+
+@dataclasses.dataclass
+class TextBlock:
+    """Consecutive documents of one split.
+
+    Attributes:
+        split: str.
+        documents: list of (running number, `Document`).
+        characters: int, in their text.
+        number: int, of the block; None until it is complete.
+    """
+
+    split: str
+    documents: list = dataclasses.field(default_factory=list)
+    characters: int = 0
+    number: int | None = None
+
+    def append(self, number, document):
+        """Adds a document."""
+        self.documents.append((number, document))
+        self.characters += sum(map(len, document.paragraphs))
+
+    def joined(self, other):
+        """A block of the documents of both."""
+        documents = self.documents + other.documents
+        return TextBlock(self.split, documents, self.characters + other.characters)
+
+
+@dataclasses.dataclass
+class Counts:
+    """What a block, or a split, holds; `+` adds two up."""
+
+    documents: int = 0
+    sentences: int = 0
+    words: int = 0
+    corpus_tokens: int = 0
+    examples: int = 0
+    random_next: int = 0
+    rows: int = 0
+    tokens: int = 0
+    examples_in_fullest_row: int = 0
+
+    def __add__(self, other):
+        fullest = max(self.examples_in_fullest_row, other.examples_in_fullest_row)
+        sums = (a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other)))
+        return dataclasses.replace(Counts(*sums), examples_in_fullest_row=fullest)
+
+    def summary(self, length):
+        """dict of the counts, and `fill`, the part of the rows' tokens that is not padding."""
+        fill = self.tokens / (self.rows * length) if self.rows else 0.0
+        return dataclasses.asdict(self) | {"fill": round(fill, 6)}
+
+
+@dataclasses.dataclass
+class BuiltBlock:
+    """`rows`: list of bytes, serialized, in random order; `counts`: `Counts`."""
+
+    rows: list
+    counts: Counts
+
+
+def build(text_block, settings, tokenizer):
+    """Splits, tokenizes, pairs, packs and serializes the documents of a block.
+
+    Args:
+        text_block: `TextBlock`.
+        settings: `Settings`.
+        tokenizer: with `tokenize` and the ids of the special tokens.
+
+    Returns:
+        `BuiltBlock`.
+    """
+    block, num_words = tokenize(text_block.documents, tokenizer)
+    if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
+        raise InputError(
+            f"of the documents from {text_block.documents[0][1].source} to "
+            f"{text_block.documents[-1][1].source} fewer than two have text that the tokenizer "
+            "knows, and next-sentence prediction needs two: give more documents, or larger "
+            "blocks, or choose --objective mlm."
+        )
+    counts = Counts(
+        documents=len(block.document_numbers),
+        sentences=len(block.sentence_starts) - 1,
+        words=num_words,
+        corpus_tokens=len(block.token_ids),
+    )
+    serialized = []
+    for pass_number in range(settings.passes):
+        made = _examples(block, settings, pass_number)
+        lengths = [example.length for example in made]
+        most = settings.max_examples_per_row if settings.pack else 1
+        packed = rows.pack_rows(lengths, settings.length, most)
+        counts += Counts(
+            examples=len(made),
+            random_next=sum(example.label for example in made),
+            rows=len(packed),
+            tokens=sum(lengths),
+            examples_in_fullest_row=max(map(len, packed), default=0),
+        )
+        for row in packed:
+            row_id = (text_block.number << 32) + len(serialized)
+            row_examples = [made[index] for index in row]
+            serialized.append(_serialize(block, row_examples, settings, tokenizer, row_id))
+    generator = draws.stream(settings.seed, "rows", text_block.number)
+    order = draws.permutation(generator, len(serialized))
+    return BuiltBlock([serialized[index] for index in order], counts)
+
+
+def _examples(block, settings, pass_number):
+    if settings.objective == "mlm":
+        return examples.full_sentence_examples(block, settings.length)
+    return examples.next_sentence_examples(
+        block, settings.length, settings.seed, pass_number, settings.short_sequence_probability
+    )
+
+
+def tokenize(documents, tokenizer):
+    """Splits documents into sentences and tokenizes these in large batches.
+
+    Args:
+        documents: list of (running number, `Document`).
+        tokenizer: with `tokenize(texts)` → ragged int32 [texts, (tokens)].
+
+    Returns:
+        (`TokenBlock`, number of words). Sentences and documents without a token are left out.
+    """
+    texts, sentence_counts = [], []
+    for _, document in documents:
+        before = len(texts)
+        for paragraph in document.paragraphs:
+            texts += [paragraph] if document.is_split else sentences.split_sentences(paragraph)
+        sentence_counts.append(len(texts) - before)
+    token_ids, lengths = [], []
+    for start in range(0, len(texts), _SENTENCES_AT_ONCE):
+        ragged = tokenizer.tokenize(tf.constant(texts[start : start + _SENTENCES_AT_ONCE]))
+        token_ids.append(ragged.flat_values.numpy())
+        lengths.append(ragged.row_lengths().numpy())
+    lengths = np.concatenate(lengths)
+    document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
+    kept, sentence_counts = np.unique(document_of, return_counts=True)
+    block = examples.TokenBlock(
+        np.concatenate(token_ids).astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths[lengths > 0])]).astype(np.int64),
+        np.concatenate([[0], np.cumsum(sentence_counts)]).astype(np.int64),
+        [documents[index][0] for index in kept],
+    )
+    return block, sum(len(text.split()) for text in texts)
+
+
+def _serialize(block, row, settings, tokenizer, row_id):
+    tokens, lengths, first_lengths = [], [], []
+    for example in row:
+        first = block.token_ids[slice(*example.first)].tolist()
+        second = block.token_ids[slice(*example.second)].tolist()
+        tokens += [tokenizer.cls_id, *first, tokenizer.sep_id]
+        if second:
+            tokens += [*second, tokenizer.sep_id]
+        lengths.append(example.length)
+        first_lengths.append(len(first) + 2)
+    unused = [0] * (settings.max_examples_per_row - len(row))
+    return records.serialize_row(
+        tokens + [tokenizer.pad_id] * (settings.length - len(tokens)),
+        lengths + unused,
+        first_lengths + unused,
+        [example.label for example in row] + unused,
+        row_id,
+    )
+
+
+class HashSet:
+    """A set of 64-bit integers in 8 bytes each, for telling documents seen before.
+
+    Two different documents share a hash with a probability of n² / 2⁶⁵ among n of them, 3·10⁻⁶
+    for ten million; one of the two is lost then.
+    """
+
+    _MOST_RECENT = 1 << 18  # in a Python set, which takes ten times the memory
+
+    def __init__(self):
+        self._recent = set()
+        self._sorted = np.zeros(0, np.uint64)
+
+    def add(self, value):
+        """Adds `value`; returns whether it is new."""
+        if value in self._recent:
+            return False
+        position = np.searchsorted(self._sorted, np.uint64(value))
+        if position < len(self._sorted) and self._sorted[position] == value:
+            return False
+        self._recent.add(value)
+        if len(self._recent) >= self._MOST_RECENT:
+            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
+            self._sorted = np.concatenate([self._sorted, recent])
+            self._sorted.sort(kind="stable")
+            self._recent = set()
+        return True
+
+
+_worker = {}  # of this process: the tokenizer and the settings
+
+
+def start_worker(tokenizer_directory, settings):
+    """Readies a worker process: one core, no accelerator, its own tokenizer."""
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    tf.config.set_visible_devices([], "GPU")
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    _worker["tokenizer"] = Tokenizer.from_pretrained(tokenizer_directory)
+    _worker["settings"] = settings
+
+
+def build_in_worker(text_block):
+    """`build` in a worker process."""
+    return build(text_block, _worker["settings"], _worker["tokenizer"])

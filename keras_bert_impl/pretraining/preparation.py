@@ -1,0 +1,279 @@
+"""From a corpus to records: `prepare`, in flat memory and on several processes."""
+
+import concurrent.futures
+import dataclasses
+import itertools
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_directory
+from keras_bert_impl.pretraining import blocks, draws, examples, readers, records
+
+
+def prepare(
+    inputs,
+    output_directory,
+    tokenizer,
+    length=128,
+    objective="mlm_nsp",
+    passes=1,
+    short_sequence_probability=0.1,
+    pack=True,
+    max_examples_per_row=8,
+    held_out=0.0,
+    input_format="auto",
+    text_field="text",
+    block_characters=4_000_000,
+    num_open_shards=16,
+    rows_per_shard=32_768,
+    num_workers=None,
+    seed=0,
+    progress=None,
+):
+    """Makes a folder of unmasked, packed examples from a corpus.
+
+    Documents are read one after the other, exact duplicates dropped, and the rest cut into blocks
+    of consecutive documents. A block is split into sentences, tokenized, paired (the random second
+    segment of a pair comes from another document of the same block), packed and written. What
+    comes out is a function of the corpus, the tokenizer, the settings and the seed: the number of
+    workers changes no byte. Memory is a few blocks a worker, and 8 bytes a document to know
+    duplicates; it holds at least two whole documents, however long they are.
+
+    Args:
+        inputs: paths and formats as in `read_documents`.
+        output_directory: str or `Path` of the folder to make; earlier records there are replaced
+            once the new ones are complete.
+        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`; a copy of it is kept beside the
+            records.
+        length: int, tokens of a row, from 8.
+        objective: "mlm_nsp" for sentence pairs, or "mlm" for single segments of full sentences.
+        passes: int, how often each document is paired anew; masks are new each epoch anyhow.
+        short_sequence_probability: float, part of the documents with a shorter target length.
+        pack: bool, whether several examples share a row.
+        max_examples_per_row: int.
+        held_out: float, part of the documents that go to a split of their own.
+        input_format, text_field: as in `read_documents`.
+        block_characters: int, text of a block; pairs are drawn and rows packed inside it.
+        num_open_shards, rows_per_shard: ints; rows are dealt out to that many shards side by
+            side, and a shard, which is what reading shuffles in memory, holds so many rows.
+        num_workers: int, processes that tokenize and build; 1 builds in this process; None is one
+            a core. More than one needs the `if __name__ == "__main__":` of `multiprocessing`.
+        seed: int.
+        progress: None, or a function called with `Progress` after each block.
+
+    Returns:
+        dict, the manifest: `splits` with counts and shards, `tokenizer`, `settings`.
+
+    Raises:
+        InputError: bad input, in the corpus or the arguments, or a full disk; nothing is left
+            behind then, and records that were there before are still there.
+
+    Example:
+        prepare("wiki.txt", "records", Tokenizer.from_pretrained("vocabulary"), held_out=0.01)
+    """
+    settings = blocks.Settings(
+        length, objective, passes, short_sequence_probability, pack, max_examples_per_row, seed
+    )
+    _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers)
+    output_directory = Path(output_directory)
+    _check_replaceable(output_directory)
+    documents = readers.read_documents(inputs, input_format, text_field)
+    counts = {"documents": 0, "duplicate_documents": 0}
+    text_blocks = _text_blocks(
+        _numbered(documents, counts), block_characters, held_out, objective, seed
+    )
+    num_workers = num_workers or os.cpu_count() or 1
+    started = time.monotonic()
+    with replace_directory(output_directory) as directory:
+        tokenizer.save_pretrained(directory)
+        writers = {
+            split: records.ShardWriter(directory, split, num_open_shards, rows_per_shard)
+            for split in records.SPLITS
+        }
+        totals = {split: blocks.Counts() for split in records.SPLITS}
+        for text_block, built in _build(text_blocks, settings, tokenizer, directory, num_workers):
+            first_shard = draws.stable_hash(seed, "shards", text_block.number)
+            writers[text_block.split].write(built.rows, first_shard)
+            totals[text_block.split] += built.counts
+            if progress:
+                progress(Progress.of(totals, time.monotonic() - started))
+        manifest = {
+            "version": records.FORMAT_VERSION,
+            **counts,
+            "tokenizer": {
+                "fingerprint": tokenizer.fingerprint,
+                "vocabulary_size": tokenizer.vocabulary_size,
+            },
+            "settings": {
+                **dataclasses.asdict(settings),
+                "held_out": held_out,
+                "block_characters": block_characters,
+                "num_open_shards": num_open_shards,
+                "rows_per_shard": rows_per_shard,
+            },
+            "splits": {
+                split: totals[split].summary(length) | {"shards": writers[split].close()}
+                for split in records.SPLITS
+            },
+        }
+        _check_splits(manifest, held_out)
+        records.write_manifest(directory, manifest)
+    return manifest
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far `prepare` is: whole numbers over both splits, and the seconds since it began."""
+
+    documents: int
+    examples: int
+    rows: int
+    tokens: int
+    seconds: float
+
+    @classmethod
+    def of(cls, totals, seconds):
+        names = ("documents", "examples", "rows", "tokens")
+        return cls(*(sum(getattr(c, name) for c in totals.values()) for name in names), seconds)
+
+    def __str__(self):
+        rate = self.tokens / max(self.seconds, 1e-9)
+        return (
+            f"{self.documents:,} documents, {self.examples:,} examples, {self.tokens:,} tokens, "
+            f"{rate:,.0f} tokens/s"
+        )
+
+
+def _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers):
+    if settings.objective not in examples.OBJECTIVES:
+        raise InputError(
+            f"no objective {settings.objective!r}; there is {', '.join(examples.OBJECTIVES)}."
+        )
+    if settings.length < 8:
+        raise InputError(f"length {settings.length} is too short for examples; give at least 8.")
+    for name, value in (("held_out", held_out), ("short_sequence_probability",
+                        settings.short_sequence_probability)):
+        if not 0 <= value < 1:
+            raise InputError(f"{name} is a part, from 0 to below 1; received {value}.")
+    at_least_one = {
+        "passes": settings.passes,
+        "max_examples_per_row": settings.max_examples_per_row,
+        "block_characters": block_characters,
+        "num_open_shards": num_open_shards,
+        "rows_per_shard": rows_per_shard,
+        "num_workers": 1 if num_workers is None else num_workers,
+    }
+    for name, value in at_least_one.items():
+        if value < 1:
+            raise InputError(f"{name} must be at least 1; received {value}.")
+
+
+def _check_replaceable(directory):
+    """What is replaced as a whole must be records, not somebody's home."""
+    if directory.is_dir() and any(directory.iterdir()):
+        if not (directory / "manifest.json").is_file():
+            raise InputError(
+                f"{directory} exists and holds other files; name a new or empty folder."
+            )
+
+
+def _check_splits(manifest, held_out):
+    if held_out and not manifest["splits"]["held_out"]["rows"]:
+        raise InputError(
+            f"held_out={held_out} leaves none of {manifest['documents']} documents to hold out; "
+            "give a larger part or more documents."
+        )
+    if not manifest["splits"]["train"]["rows"]:
+        raise InputError(
+            f"held_out={held_out} leaves none of {manifest['documents']} documents to train on; "
+            "give a smaller part or more documents."
+        )
+
+
+def _numbered(documents, counts):
+    """Yields (running number, document) without exact duplicates; fills in `counts`."""
+    seen = blocks.HashSet()
+    for document in documents:
+        counts["documents"] += 1
+        if seen.add(draws.stable_hash("\n".join(document.paragraphs))):
+            yield counts["documents"] - 1, document
+        else:
+            counts["duplicate_documents"] += 1
+
+
+def _text_blocks(numbered, block_characters, held_out, objective, seed):
+    """Cuts each split into blocks and numbers these in the order in which they are complete.
+
+    With next-sentence prediction a block needs two documents: the last of a split, if it holds
+    one, joins the block before it, which therefore waits until the next is complete.
+    """
+    fewest = 2 if objective == "mlm_nsp" else 1
+    waiting = dict.fromkeys(records.SPLITS)
+    growing = {split: blocks.TextBlock(split) for split in records.SPLITS}
+    number = 0
+    for document_number, document in numbered:
+        is_held_out = draws.uniform(seed, "held_out", document_number) < held_out
+        split = "held_out" if is_held_out else "train"
+        block = growing[split]
+        block.append(document_number, document)
+        if block.characters >= block_characters and len(block.documents) >= fewest:
+            if waiting[split]:
+                yield dataclasses.replace(waiting[split], number=number)
+                number += 1
+            waiting[split], growing[split] = block, blocks.TextBlock(split)
+    for split in records.SPLITS:
+        last = [block for block in (waiting[split], growing[split]) if block and block.documents]
+        if len(last) == 2 and len(last[1].documents) < fewest:
+            last = [last[0].joined(last[1])]
+        for block in last:
+            if len(block.documents) < fewest:
+                raise InputError(_one_document(split, block))
+            yield dataclasses.replace(block, number=number)
+            number += 1
+
+
+def _one_document(split, block):
+    what = "the corpus" if split == "train" else "the held-out part"
+    return (
+        f"{what} is one document ({block.documents[0][1].source}): next-sentence prediction takes "
+        "its wrong pairs from another document. Give more documents, or choose --objective mlm."
+    )
+
+
+def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers):
+    """Yields (text block, built block) in the order of the blocks."""
+    first_two = list(itertools.islice(text_blocks, 2))
+    text_blocks = itertools.chain(first_two, text_blocks)
+    if num_workers == 1 or len(first_two) < 2:  # one block is done before a process has started
+        for text_block in text_blocks:
+            yield text_block, blocks.build(text_block, settings, tokenizer)
+        return
+    executor = concurrent.futures.ProcessPoolExecutor(
+        num_workers,
+        mp_context=multiprocessing.get_context("spawn"),  # a forked TensorFlow deadlocks
+        initializer=blocks.start_worker,
+        initargs=(str(tokenizer_directory), settings),
+    )
+    try:
+        pending = []
+        for text_block in text_blocks:
+            pending.append((text_block, executor.submit(blocks.build_in_worker, text_block)))
+            if len(pending) > num_workers:  # one more than is being built: nobody waits for text
+                yield _result(*pending.pop(0))
+        for text_block, future in pending:
+            yield _result(text_block, future)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _result(text_block, future):
+    try:
+        return text_block, future.result()
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise InputError(
+            "a worker process ended (out of memory, or killed, or no `if __name__ == \"__main__\":`"
+            " in the program); choose fewer workers or smaller blocks."
+        ) from error

@@ -1,0 +1,62 @@
+"""Stateless random bits in graph, one stream a row, for `tf.data` pipelines.
+
+`tf.random.stateless_uniform` takes one seed a call: drawing for each row by the row's own seed
+means a call a row, and measured two to three times slower than this hash over the whole batch.
+"""
+
+import tensorflow as tf
+
+_GAMMA = 0x9E3779B97F4A7C15
+
+
+def row_keys(*name):
+    """Folds numbers into 64-bit keys.
+
+    Args:
+        *name: ints or integer tensors that broadcast, such as `(seed, epochs, row_ids)`.
+
+    Returns:
+        uint64 tensor of the broadcast shape.
+    """
+    key = tf.constant(0, tf.uint64)
+    for part in name:
+        key = _mix(key + tf.cast(tf.cast(part, tf.int64), tf.uint64) + _u64(_GAMMA))
+    return key
+
+
+def random_bits(keys, counters):
+    """64 random bits for each pair of key and counter.
+
+    Args:
+        keys: uint64 tensor.
+        counters: integer tensor that broadcasts with it.
+
+    Returns:
+        uint64 tensor.
+
+    Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
+        (SplitMix64): the value at `counter` of the stream that begins at `key`.
+    """
+    return _mix(keys + tf.cast(counters + 1, tf.uint64) * _u64(_GAMMA))
+
+
+def below(bits, limit):
+    """int64 in [0, limit) from the upper 32 of 64 random bits; `limit` is at most 2³¹."""
+    upper = tf.bitwise.right_shift(bits, _u64(32))
+    return tf.cast(tf.bitwise.right_shift(upper * tf.cast(limit, tf.uint64), _u64(32)), tf.int64)
+
+
+def permutation(key, count):
+    """int32 [count], the integers below `count` in the random order that `key`, a scalar, names."""
+    bits = random_bits(key, tf.range(tf.cast(count, tf.int64)))
+    return tf.argsort(tf.cast(tf.bitwise.right_shift(bits, _u64(1)), tf.int64), stable=True)
+
+
+def _mix(x):
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(30))) * _u64(0xBF58476D1CE4E5B9)
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(27))) * _u64(0x94D049BB133111EB)
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u64(31)))
+
+
+def _u64(value):
+    return tf.constant(value, tf.uint64)

@@ -1,0 +1,257 @@
+"""Documents from files, folders and TFDS, one at a time: memory does not grow with the corpus."""
+
+import bz2
+import gzip
+import html
+import json
+import lzma
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from keras_bert_impl.errors import InputError
+
+FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")
+_LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
+_DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
+_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?\s*>")
+
+
+class Document(NamedTuple):
+    """One document of a corpus.
+
+    Attributes:
+        source: str, where it begins, for messages: `file:line`.
+        paragraphs: list of str, none of them blank.
+        is_split: bool, whether each paragraph is one sentence already.
+    """
+
+    source: str
+    paragraphs: list
+    is_split: bool
+
+
+def read_documents(paths, format="auto", text_field="text"):
+    """Iterates over the documents of files, folders and TFDS datasets, in order.
+
+    | format | a document is |
+    |---|---|
+    | `sentences` | BERT's format: one sentence a line, a blank line between documents |
+    | `wikiextractor` | from `<doc …>` to `</doc>`: the title's line, then a paragraph a line |
+    | `jsonl` | a line with a JSON object; `text_field` holds its text, a paragraph a line |
+    | `files` | a file, with blank lines between paragraphs |
+    | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of that split |
+
+    `auto` looks at the first bytes of each file: `<doc` is `wikiextractor`, `{"` is `jsonl`;
+    anything else is `files` where it was found in a folder and `sentences` where it was named.
+    Files compressed by gzip, xz or bzip2 are read as they are. Folders are walked in sorted order,
+    hidden files left out.
+
+    Args:
+        paths: str or `Path`, or a list of them: files, folders, `tfds://` names.
+        format: one of `FORMATS`, for all of the files; `tfds://` names need none.
+        text_field: str, the field of JSON lines, and of TFDS where the name gives none.
+
+    Returns:
+        Iterator of `Document`; those without text are left out.
+
+    Raises:
+        InputError: at once for a path that does not exist; while iterating, naming file and line,
+            for a file that is binary, cut short or not UTF-8, a broken JSON line, a missing
+            field, and at the end where there was no text at all.
+
+    Example:
+        for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body"]):
+            print(document.source, len(document.paragraphs))
+    """
+    if format not in FORMATS:
+        raise InputError(f"no format {format!r}; there is {', '.join(FORMATS)}.")
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not paths:
+        raise InputError("no corpus: give at least one file, folder or tfds:// name.")
+    names = [os.fspath(path) for path in paths]
+    for name in names:
+        if not name.startswith("tfds://") and not Path(name).exists():
+            raise InputError(f"{name} does not exist.")
+    return _read(names, format, text_field)
+
+
+def _read(names, format, text_field):
+    empty = True
+    for name in names:
+        for document in _read_one(name, format, text_field):
+            paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
+            if paragraphs:
+                empty = False
+                yield document._replace(paragraphs=paragraphs)
+    if empty:
+        raise InputError(f"there is no text in {', '.join(names)}.")
+
+
+def _read_one(name, format, text_field):
+    if name.startswith("tfds://"):
+        yield from _read_tfds(name, text_field)
+        return
+    for path, format_here in _files(name, format):
+        if format_here == "jsonl":
+            yield from _read_json_lines(path, text_field)
+        else:
+            yield from _READERS[format_here](path)
+
+
+def _files(name, format):
+    """The files under `name` in sorted order, each with the format to read it in."""
+    if not os.path.isdir(name):
+        yield name, _detect(name, "sentences") if format == "auto" else format
+        return
+    for path in sorted(Path(name).rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(name).parts)
+        if path.is_file() and not is_hidden:
+            yield path, _detect(path, "files") if format == "auto" else format
+
+
+def _detect(path, otherwise):
+    for _, line in _lines(path):
+        if line.strip():
+            start = line.lstrip()
+            if start.startswith("<doc"):
+                return "wikiextractor"
+            return "jsonl" if re.match(r'\{\s*"', start) else otherwise
+    return otherwise
+
+
+def _open(path):
+    with open(path, "rb") as file:
+        start = file.read(6)
+    for magic, opener in _DECOMPRESSORS.items():
+        if start.startswith(magic):
+            return opener(path, "rb")
+    return open(path, "rb")
+
+
+def _lines(path):
+    """Yields (number from 1, text without its line end)."""
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
+                yield number, _decode(line, f"{path}:{number}").rstrip("\r\n")
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: the compressed file is cut short or damaged: {error}.") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _decode(line, source):
+    if b"\0" in line or len(line) >= _LONGEST_LINE:
+        raise InputError(f"{source}: this is a binary file, not text; give text in UTF-8.")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source}: byte {error.start + 1} of the line is not UTF-8 "
+            f"(0x{line[error.start]:02x}); convert the file to UTF-8."
+        ) from None
+    return text.removeprefix("\ufeff")
+
+
+def _read_sentences(path):
+    sentences, first = [], 0
+    for number, line in _lines(path):
+        if line.strip():
+            first = first or number
+            sentences.append(line)
+        elif sentences:
+            yield Document(f"{path}:{first}", sentences, is_split=True)
+            sentences, first = [], 0
+    if sentences:
+        yield Document(f"{path}:{first}", sentences, is_split=True)
+
+
+def _read_wikiextractor(path):
+    paragraphs, first, title = None, 0, None
+    for number, line in _lines(path):
+        if paragraphs is None and line.startswith("<doc"):
+            header = _WIKI_HEADER.match(line)
+            paragraphs, first = [], number
+            title = html.unescape(header["title"] or "") if header else ""
+        elif paragraphs is None:
+            if line.strip():
+                raise InputError(f"{path}:{number}: text outside of <doc …> and </doc>.")
+        elif line.strip() == "</doc>":
+            yield Document(f"{path}:{first}", paragraphs, is_split=False)
+            paragraphs = None
+        elif number != first + 1 or html.unescape(line).strip() != title:
+            paragraphs.append(line)  # the title is no part of the running text
+    if paragraphs is not None:
+        raise InputError(f"{path}:{first}: this <doc …> has no </doc>; the file is cut short.")
+
+
+def _read_json_lines(path, text_field):
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        source = f"{path}:{number}"
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"{source}: this line is not JSON: {error}.") from None
+        if not isinstance(value, dict) or not isinstance(value.get(text_field), str):
+            fields = ", ".join(value) if isinstance(value, dict) else type(value).__name__
+            raise InputError(
+                f"{source}: no text in the field {text_field!r}; it has: {fields}. "
+                "Name the field that holds the text."
+            )
+        yield Document(source, _valid(value[text_field]).split("\n"), is_split=False)
+
+
+def _valid(text):
+    """JSON can escape half of a surrogate pair, which is no character: U+FFFD stands for it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _read_file(path):
+    paragraphs, lines = [], []
+    for _, line in _lines(path):
+        if line.strip():
+            lines.append(line.strip())
+        elif lines:
+            paragraphs.append(" ".join(lines))
+            lines = []
+    yield Document(f"{path}:1", [*paragraphs, " ".join(lines)], is_split=False)
+
+
+_READERS = {
+    "sentences": _read_sentences,
+    "wikiextractor": _read_wikiextractor,
+    "files": _read_file,
+}
+
+
+def _read_tfds(name, text_field):
+    parts = _TFDS.fullmatch(name)
+    query = dict(parse_qsl(parts["query"] or "")) if parts else {}
+    if parts is None or set(query) - {"field", "data_dir"}:
+        raise InputError(f"{name}: write tfds://name[/config]:split[?field=text&data_dir=DIR].")
+    import tensorflow_datasets as tfds
+
+    field = query.get("field", text_field)
+    try:
+        dataset = tfds.load(
+            parts["name"], split=parts["split"], data_dir=query.get("data_dir"), shuffle_files=False
+        )
+    except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{name}: TFDS cannot load this: {reason}") from error
+    if not isinstance(dataset.element_spec, dict) or field not in dataset.element_spec:
+        fields = ", ".join(dataset.element_spec) if isinstance(dataset.element_spec, dict) else ""
+        raise InputError(f"{name}: no field {field!r}; it has: {fields}.")
+    texts = dataset.map(lambda example: example[field])
+    if texts.element_spec.dtype.name != "string" or texts.element_spec.shape.rank != 0:
+        raise InputError(f"{name}: the field {field!r} is no text but {texts.element_spec}.")
+    for number, text in enumerate(texts.as_numpy_iterator(), 1):
+        source = f"{name}#{number}"
+        yield Document(source, _decode(text, source).split("\n"), is_split=False)

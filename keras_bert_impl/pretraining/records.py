@@ -1,0 +1,233 @@
+"""Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json` beside them.
+
+A record is a `tf.train.Example` of one row. L is the row's length, E the most examples in a row:
+
+| feature | int64 | is |
+|---|---|---|
+| token_ids | [L] | the examples one after the other, with [CLS] and [SEP], then padding |
+| example_lengths | [E] | tokens of each example; 0 where there is none |
+| first_lengths | [E] | tokens of its first segment, with [CLS] and [SEP] |
+| next_sentence_labels | [E] | 1 where the second segment is from a random other document |
+| row_id | [] | the row's name in random draws: block · 2³² + number in the block |
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+
+FORMAT_VERSION = 1
+SPLITS = ("train", "held_out")
+_OPTIONS = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=3)
+
+
+def serialize_row(token_ids, example_lengths, first_lengths, labels, row_id):
+    """Bytes of one record; the arguments are the features of the table above, as lists."""
+
+    def feature(values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    features = {
+        "token_ids": feature(token_ids),
+        "example_lengths": feature(example_lengths),
+        "first_lengths": feature(first_lengths),
+        "next_sentence_labels": feature(labels),
+        "row_id": feature([row_id]),
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    return example.SerializeToString(deterministic=True)
+
+
+def parse_rows(serialized, length, max_examples_per_row):
+    """A batch of records as tensors, in graph.
+
+    Args:
+        serialized: string tensor [batch].
+        length, max_examples_per_row: ints, L and E.
+
+    Returns:
+        Dict of the features of the table above: int32 [batch, …], and `row_id` int64 [batch].
+    """
+    shapes = {
+        "token_ids": [length],
+        "example_lengths": [max_examples_per_row],
+        "first_lengths": [max_examples_per_row],
+        "next_sentence_labels": [max_examples_per_row],
+        "row_id": [],
+    }
+    spec = {name: tf.io.FixedLenFeature(shape, tf.int64) for name, shape in shapes.items()}
+    rows = tf.io.parse_example(serialized, spec)
+    return {
+        name: value if name == "row_id" else tf.cast(value, tf.int32)
+        for name, value in rows.items()
+    }
+
+
+class ShardWriter:
+    """Deals rows out to open shards; a shard that is full is closed and another begun.
+
+    Rows that lie together in the corpus so end up in different shards, and a shard is small enough
+    to be shuffled in memory as a whole when it is read.
+
+    Args:
+        directory: `Path` to write into.
+        split: str, "train" or "held_out"; shards are named `train-00000.tfrecord.gz`.
+        num_open_shards: int, shards written side by side.
+        rows_per_shard: int, the most rows of a shard.
+    """
+
+    def __init__(self, directory, split, num_open_shards=16, rows_per_shard=32768):
+        self._directory = Path(directory)
+        self._split = split
+        self._rows_per_shard = rows_per_shard
+        self._open = [None] * num_open_shards  # (writer, shard) each
+        self._shards = []
+
+    def write(self, rows, first_shard):
+        """Writes serialized rows, the first to the open shard `first_shard` (taken modulo their
+        number), the next to the next."""
+        with _disk_errors():
+            for number, row in enumerate(rows, first_shard):
+                slot = number % len(self._open)
+                if self._open[slot] is None:
+                    self._open[slot] = self._begin()
+                writer, shard = self._open[slot]
+                writer.write(row)
+                shard["rows"] += 1
+                if shard["rows"] == self._rows_per_shard:
+                    writer.close()
+                    self._open[slot] = None
+
+    def _begin(self):
+        name = f"{self._split}-{len(self._shards):05d}.tfrecord.gz"
+        shard = {"file": name, "rows": 0}
+        self._shards.append(shard)
+        return tf.io.TFRecordWriter(str(self._directory / name), _OPTIONS), shard
+
+    def close(self):
+        """Closes the shards.
+
+        Returns:
+            List of dicts `file`, `rows`, `bytes`, `sha256`, for the manifest.
+        """
+        with _disk_errors():
+            for opened in filter(None, self._open):
+                opened[0].close()
+        for shard in self._shards:
+            path = self._directory / shard["file"]
+            shard |= {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        return self._shards
+
+
+@contextlib.contextmanager
+def _disk_errors():
+    """TensorFlow's errors of writing as the `OSError` that `files` turns into a clear message."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    except tf.errors.OpError as error:
+        raise OSError(errno.EIO, error.message) from error
+
+
+def _sha256(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def write_manifest(directory, manifest):
+    """Writes `manifest.json`."""
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    (Path(directory) / "manifest.json").write_text(text, encoding="utf-8")
+
+
+def read_manifest(directory):
+    """Reads and checks the manifest of a records folder, and that its shards are there and whole
+    in size.
+
+    Args:
+        directory: str or `Path` that `prepare` has written.
+
+    Returns:
+        dict, as `prepare` returned it.
+
+    Raises:
+        InputError: no records folder, another format, a shard missing or of another size.
+    """
+    path = Path(directory) / "manifest.json"
+    if not path.is_file():
+        raise InputError(f"{directory} holds no records: there is no {path.name}; run prepare.")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["version"]
+        shards = [shard for split in SPLITS for shard in manifest["splits"][split]["shards"]]
+        files = [(str(shard["file"]), int(shard["rows"]), int(shard["bytes"])) for shard in shards]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); run prepare again.") from None
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
+            "run prepare again."
+        )
+    for name, _, size in files:
+        if os.path.basename(name) != name:
+            raise InputError(f"{path}: the shard {name!r} lies outside of the folder.")
+        shard = path.parent / name
+        if not shard.is_file():
+            raise InputError(f"the shard {shard} is missing; copy it again or run prepare again.")
+        if shard.stat().st_size != size:
+            raise InputError(
+                f"the shard {shard} is cut short or changed: {shard.stat().st_size} bytes, the "
+                f"manifest has {size}; copy it again or run prepare again."
+            )
+    return manifest
+
+
+def check_tokenizer(manifest, tokenizer):
+    """Raises `InputError` unless the records were made with this tokenizer."""
+    made_with = manifest["tokenizer"]["fingerprint"]
+    if tokenizer.fingerprint != made_with:
+        raise InputError(
+            f"the records were made with another tokenizer (fingerprint {made_with[:12]}, this "
+            f"one has {tokenizer.fingerprint[:12]}); use the one in the records folder or run "
+            "prepare again."
+        )
+
+
+def check_shards(directory):
+    """Raises `InputError` that names the first shard whose checksum is not the manifest's.
+
+    Reads every byte; `read_manifest` looks at sizes only.
+    """
+    manifest = read_manifest(directory)
+    for split in SPLITS:
+        for shard in manifest["splits"][split]["shards"]:
+            if _sha256(Path(directory) / shard["file"]) != shard["sha256"]:
+                raise InputError(
+                    f"the shard {Path(directory) / shard['file']} is damaged: its checksum is not "
+                    "the manifest's; copy it again or run prepare again."
+                )
+
+
+@contextlib.contextmanager
+def clear_read_errors(directory):
+    """Turns an error of reading damaged records inside the block into one that names the shard.
+
+    Example:
+        with clear_read_errors("records"):
+            model.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=1000)
+    """
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError):
+        check_shards(directory)
+        raise

@@ -1,0 +1,29 @@
+"""Asks an exported model, as a program would that has TensorFlow and TensorFlow Text alone.
+
+    python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
+"""
+
+import json
+import sys
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the operations of the tokenizer
+
+
+def main():
+    model = tf.saved_model.load(sys.argv[1])
+    answers = model.signatures["serving_default"](text=tf.constant(json.load(sys.stdin)))
+    others = sorted({"keras_bert_impl", "keras"} & set(sys.modules))
+    print(
+        json.dumps(
+            {
+                "labels": [label.decode() for label in answers["label"].numpy()],
+                "scores": answers["scores"].numpy().tolist(),
+                "imported_besides": others,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The main job on text that is already here: corpus, pre-training, fine-tuning, export, answers.
+
+Every stage calls what a user with their own text would call, and is passed over when its output is
+there: a run that was interrupted goes on.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import keras
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.files import replace_directory, replace_file
+from keras_bert_impl.interop import huggingface_config
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.readers import read_documents
+from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.pretraining.run import pretrain
+from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
+from keras_bert_impl.tasks.run import finetune, load_classifier
+from keras_bert_impl.tasks.tables import read_table
+from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
+
+
+class MainJob:
+    """The stages and where each keeps its output.
+
+    Args:
+        directory: str or `Path`.
+        settings: `QuickstartSettings`.
+        say: function of one str, called with progress.
+    """
+
+    def __init__(self, directory, settings, say=print):
+        self.directory = Path(directory)
+        self.settings = settings
+        self._say = say
+        self._start = time.monotonic()
+
+    def run(self):
+        """Runs every stage that is not done.
+
+        Returns:
+            dict of scores by name, which also stand in `scores.json`.
+
+        Raises:
+            InputError: nothing to read, no space to write; says which.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._stage("text", "reading the documentation of the installed packages", self.read_text)
+        self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
+        self._stage("records", "preparing records", self.prepare_records)
+        self._stage("untrained", "making the network", self.make_network)
+        scores = {"masked_lm": self.pretrain(), "classification": self.finetune()}
+        self._stage("exported", "exporting a SavedModel", self.export)
+        with replace_file(self.path("scores.json")) as temporary:
+            temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        return scores
+
+    def path(self, name):
+        """`Path` of an output by its name."""
+        return self.directory / name
+
+    def _stage(self, name, what, make):
+        if self.path(name).exists():
+            self.say(f"{what}: done before, in {self.path(name)}")
+            return
+        self.say(what)
+        make()
+
+    def say(self, text):
+        """Reports progress, with the seconds since the start."""
+        self._say(f"[{time.monotonic() - self._start:4.0f} s] {text}")
+
+    # === Data ===
+
+    def read_text(self):
+        """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`.
+
+        The labelled texts for scoring come from modules of which nothing is in the other two.
+        """
+        settings = self.settings
+        training, held_out = corpus.split_by_module(corpus.read_passages(), seed=settings.seed)
+        names = libraries.largest_libraries(training, settings.libraries)
+        most = settings.texts_per_library
+        with replace_directory(self.path("text")) as temporary:
+            corpus.write_sentences(training, temporary / "corpus.txt")
+            for file, passages in (("train.tsv", training), ("dev.tsv", held_out)):
+                labelled = libraries.library_passages(passages, names, most)
+                libraries.write_labelled(labelled, temporary / file)
+        words = sum(len(passage.text.split()) for passage in training)
+        self.say(f"{len(training):,} documents, {words:,} words")
+
+    def learn_vocabulary(self):
+        """Writes the tokenizer."""
+        documents = read_documents(self.path("text/corpus.txt"))
+        texts = (sentence for document in documents for sentence in document.paragraphs)
+        vocabulary = learn_wordpiece_vocabulary(texts, self.settings.vocabulary_size)
+        with replace_directory(self.path("tokenizer")) as temporary:
+            WordPieceTokenizer(vocabulary).save_pretrained(temporary)
+
+    def prepare_records(self):
+        """Writes the records; a twentieth of the documents is held out."""
+        manifest = prepare(
+            self.path("text/corpus.txt"),
+            self.path("records"),
+            self._tokenizer(),
+            length=self.settings.length,
+            held_out=0.05,
+            num_workers=1,  # the text is read before a second process would have started
+            seed=self.settings.seed,
+        )
+        train = manifest["splits"]["train"]
+        self.say(
+            f"{train['examples']:,} sentence pairs in {train['rows']:,} rows, "
+            f"{train['tokens']:,} tokens, {train['fill']:.1%} full"
+        )
+
+    # === Models ===
+
+    def make_network(self):
+        """Writes the network as it is before any training."""
+        settings, tokenizer = self.settings, self._tokenizer()
+        keras.utils.set_random_seed(settings.seed)
+        encoder = Encoder(
+            EncoderConfig(
+                vocabulary_size=tokenizer.vocabulary_size,
+                hidden_dim=settings.hidden_dim,
+                num_layers=settings.num_layers,
+                num_heads=settings.num_heads,
+                intermediate_dim=4 * settings.hidden_dim,
+                max_length=settings.length,
+            )
+        )
+        with replace_directory(self.path("untrained")) as temporary:
+            encoder.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+        self.say(f"{encoder.count_params():,} parameters")
+
+    def pretrain(self):
+        """Pre-trains; returns the scores on held-out documents beside the unigram baseline."""
+        settings, records = self.settings, self.path("records")
+        self.say(f"pre-training {settings.pretraining_steps:,} steps")
+        pretrain(
+            records,
+            self.path("pretraining"),
+            model=str(self.path("untrained/config.json")),
+            total_steps=settings.pretraining_steps,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            dropout=0.0,  # a few passes over the corpus: nothing to regularize
+            report_every=100,
+            evaluate_every=max(100, settings.pretraining_steps // 500 * 100),
+            seed=settings.seed,
+            verbose=0,
+            callbacks=[_Report(self.say)],
+        )
+        scores = json.loads(self.path("pretraining/scores.json").read_text(encoding="utf-8"))
+        train = read_manifest(records)["splits"]["train"]
+        baseline = baselines.unigram(
+            pretraining_dataset(records, settings.batch_size),
+            pretraining_dataset(records, settings.batch_size, split="held_out"),
+            self._tokenizer().vocabulary_size,
+            train_batches=train["rows"] // settings.batch_size,
+        )
+        return {
+            "loss": scores["masked_lm_loss"],
+            "accuracy": scores["masked_lm_accuracy"],
+            "unigram_loss": baseline["loss"],
+            "unigram_accuracy": baseline["accuracy"],
+            "next_sentence_accuracy": scores["next_sentence_accuracy"],
+        }
+
+    def finetune(self):
+        """Tunes the pre-trained and the untrained network; returns accuracies and baselines."""
+        train, dev = self.labelled("train"), self.labelled("dev")
+        scores = {
+            "majority": baselines.majority(train.labels, dev.labels),
+            "tfidf_logistic_regression": baselines.tfidf_logistic_regression(
+                train.texts, train.labels, dev.texts, dev.labels
+            ),
+        }
+        for name, model in (("untrained", "untrained"), ("pretrained", "pretraining/model")):
+            self.say(f"fine-tuning the {name} network on {len(train):,} texts")
+            run = self.path(f"finetuning-{name}")
+            finetune(
+                self.path(model),
+                train,
+                dev,
+                run,
+                epochs=self.settings.finetuning_epochs,
+                learning_rate=self.settings.finetuning_rate,
+                max_length=self.settings.length,
+                seed=self.settings.seed,
+                verbose=0,
+            )
+            saved = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+            scores[name] = saved["accuracy"]
+        return scores
+
+    def export(self):
+        """Writes the SavedModel of the tuned classifier."""
+        load_classifier(self.path("finetuning-pretrained")).export(self.path("exported"))
+
+    def ask(self, texts):
+        """Asks the SavedModel in a new process without this package; returns its labels."""
+        answer = subprocess.run(
+            [sys.executable, ask.__file__, str(self.path("exported"))],
+            input=json.dumps(texts),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(answer.stdout.splitlines()[-1])
+
+    def labelled(self, part):
+        """`Examples` of `"train"` or `"dev"`."""
+        return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
+
+    def _tokenizer(self):
+        return WordPieceTokenizer.from_pretrained(self.path("tokenizer"))
+
+
+class _Report(keras.callbacks.Callback):
+    """A line for every report that has held-out scores."""
+
+    def __init__(self, say):
+        super().__init__()
+        self._say = say
+
+    def on_epoch_end(self, epoch, logs=None):
+        if "val_masked_lm_loss" in logs:
+            self._say(
+                f"step {(epoch + 1) * 100:,}: held-out masked words: "
+                f"loss {logs['val_masked_lm_loss']:.3f}, "
+                f"accuracy {logs['val_masked_lm_accuracy']:.1%}"
+            )

@@ -1,0 +1,111 @@
+"""What the quickstart shows in the end: a table, filled-in words, answers and two pictures."""
+
+import re
+
+import numpy as np
+
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.plots import attention_map, learning_curves
+from keras_bert_impl.pretraining.draws import uniform
+from keras_bert_impl.tasks.masked_lm import MaskedLM
+
+_WORD = re.compile(r"[a-z]{5,}")
+
+
+def score_lines(scores):
+    """The scores beside what they have to beat, as lines of text.
+
+    Args:
+        scores: dict, as `MainJob.run` returns it.
+    """
+    words, labels = scores["masked_lm"], scores["classification"]
+    return [
+        "on held-out documents",
+        f"  masked words, loss            {words['loss']:6.3f}   "
+        f"unigram {words['unigram_loss']:.3f}",
+        f"  masked words, accuracy        {words['accuracy']:6.1%}   "
+        f"unigram {words['unigram_accuracy']:.1%}",
+        f"  next sentence, accuracy       {words['next_sentence_accuracy']:6.1%}",
+        f"  which library, accuracy       {labels['pretrained']:6.1%}   "
+        f"same network without pre-training {labels['untrained']:.1%}",
+        f"  {'':36}   TF-IDF + logistic regression {labels['tfidf_logistic_regression']:.1%}",
+        f"  {'':36}   majority {labels['majority']:.1%}",
+    ]
+
+
+def fill_mask_lines(job, count=5):
+    """Held-out sentences with one word hidden, and what the model puts there.
+
+    The sentences and the words are drawn by the seed, not chosen.
+
+    Args:
+        job: `MainJob`.
+        count: int.
+    """
+    masked, hidden = [], []
+    for position, sentence in enumerate(_sentences(job)):
+        words = sentence.split()
+        places = [place for place, word in enumerate(words) if _WORD.fullmatch(word)]
+        if 8 <= len(words) <= 20 and places and len(masked) < count:
+            place = places[int(uniform(job.settings.seed, "hide", position) * len(places))]
+            hidden.append(words[place])
+            masked.append(" ".join([*words[:place], "[MASK]", *words[place + 1 :]]))
+    fillings = MaskedLM.from_pretrained(job.path("pretraining/model")).fill(masked, top_k=4)
+    lines = []
+    for text, word, masks in zip(masked, hidden, fillings, strict=True):
+        guesses = ", ".join(f"{filling.token} {filling.score:.0%}" for filling in masks[0])
+        lines += [f"  {text}", f"      it was: {word}; the model says: {guesses}"]
+    return lines
+
+
+def answer_lines(job, count=4):
+    """Held-out texts, what the exported model answers, and what is right.
+
+    Args:
+        job: `MainJob`.
+        count: int.
+    """
+    dev = job.labelled("dev")
+    rows = [place * len(dev) // count for place in range(count)]
+    texts = [dev.texts[row] for row in rows]
+    answer = job.ask(texts)
+    lines = []
+    for row, text, label, scores in zip(rows, texts, answer["labels"], answer["scores"]):
+        lines += [
+            f"  {text[:90]}{'...' if len(text) > 90 else ''}",
+            f"      the SavedModel says: {label} ({max(scores):.0%}); it is: {dev.labels[row]}",
+        ]
+    return lines
+
+
+def draw(job, scores):
+    """Writes `learning-curves.png` and `attention.png`; returns their paths."""
+    curves, attention = job.path("learning-curves.png"), job.path("attention.png")
+    words = scores["masked_lm"]
+    learning_curves(
+        job.path("pretraining/metrics.jsonl"),
+        curves,
+        title="Pre-training",
+        names=["masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"],
+        baselines={
+            "masked_lm_loss": ("unigram", words["unigram_loss"]),
+            "masked_lm_accuracy": ("unigram", words["unigram_accuracy"]),
+        },
+    )
+    directory = job.path("pretraining/model")
+    encoder = Encoder.from_pretrained(directory)
+    tokenizer = job._tokenizer()
+    sentence = next(s for s in _sentences(job) if 8 <= len(s.split()) <= 14)
+    features = tokenizer([sentence])
+    scores = encoder.with_outputs("attention_scores")(features)["attention_scores"][-1]
+    tokens = [tokenizer.id_to_token(int(i)) for i in np.asarray(features["token_ids"])[0]]
+    attention_map(
+        tokens, np.asarray(scores)[0], attention, title=f"Layer {len(encoder.blocks)}, each head"
+    )
+    return curves, attention
+
+
+def _sentences(job):
+    """First sentences of held-out texts."""
+    for text in job.labelled("dev").texts:
+        yield re.split(r"(?<=[.!?]) ", text)[0]

@@ -1,0 +1,57 @@
+"""A made-up language: 200 words, each one piece, in sentences of random length."""
+
+import random
+
+import pytest
+
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+
+WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrst"]
+SPECIAL = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return WordPieceTokenizer(SPECIAL + WORDS)
+
+
+@pytest.fixture(scope="session")
+def write_corpus():
+    """Writes `num_documents` documents in BERT's format."""
+
+    def write(path, num_documents, seed=0):
+        generator = random.Random(seed)
+        with open(path, "w", encoding="utf-8") as file:
+            for _ in range(num_documents):
+                for _ in range(generator.randint(1, 12)):
+                    words = generator.choices(WORDS, k=generator.randint(2, 14))
+                    file.write(" ".join(words) + "\n")
+                file.write("\n")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, write_corpus):
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "corpus.txt", 400)
+
+
+@pytest.fixture(scope="session")
+def records_directory(tmp_path_factory, corpus, tokenizer):
+    """Records of rows of 32 tokens in 9 shards of at most 64 rows."""
+    directory = tmp_path_factory.mktemp("records") / "records"
+    prepare(
+        corpus,
+        directory,
+        tokenizer,
+        length=32,
+        held_out=0.1,
+        block_characters=4000,
+        num_open_shards=4,
+        rows_per_shard=64,
+        num_workers=1,
+        seed=3,
+    )
+    return directory

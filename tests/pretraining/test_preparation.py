@@ -1,0 +1,293 @@
+"""A corpus becomes records: the same bytes for any number of workers, whole or not at all."""
+
+import errno
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import blocks, readers, records
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.tokenizers import Tokenizer
+
+
+def read_rows(directory, split="train"):
+    """Every record of a split, in the order of its shards, as a dict of numpy arrays."""
+    manifest = records.read_manifest(directory)
+    settings = manifest["settings"]
+    files = [str(directory / shard["file"]) for shard in manifest["splits"][split]["shards"]]
+    serialized = list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
+    rows = records.parse_rows(
+        tf.constant(serialized), settings["length"], settings["max_examples_per_row"]
+    )
+    return {name: value.numpy() for name, value in rows.items()}
+
+
+def segments(row, tokenizer):
+    """(first, second, label) of each example of a row, as texts."""
+    start = 0
+    for length, first_length, label in zip(
+        row["example_lengths"], row["first_lengths"], row["next_sentence_labels"]
+    ):
+        if length:
+            ids = row["token_ids"][start : start + length]
+            assert ids[0] == tokenizer.cls_id
+            assert ids[first_length - 1] == ids[-1] == tokenizer.sep_id
+            pieces = [tokenizer.id_to_token(int(index)) for index in ids]
+            yield " ".join(pieces[1 : first_length - 1]), " ".join(pieces[first_length:-1]), label
+        start += length
+    assert not row["token_ids"][start:].any()
+
+
+def each(rows):
+    for index in range(len(rows["row_id"])):
+        yield {name: value[index] for name, value in rows.items()}
+
+
+def test_rows_hold_text_of_the_corpus(records_directory, corpus, tokenizer):
+    documents = [" ".join(text.split()) for text in corpus.read_text().split("\n\n")]
+    manifest = records.read_manifest(records_directory)
+    for split in records.SPLITS:
+        rows = read_rows(records_directory, split)
+        count = manifest["splits"][split]
+        pairs = [pair for row in each(rows) for pair in segments(row, tokenizer)]
+        assert len(pairs) == count["examples"]
+        assert sum(label for _, _, label in pairs) == count["random_next"]
+        assert (rows["example_lengths"] > 0).sum(axis=1).max() == count["examples_in_fullest_row"]
+        assert rows["example_lengths"].sum() == count["tokens"]
+        assert len(set(rows["row_id"])) == count["rows"] == len(rows["row_id"])
+        for first, second, label in pairs[:100]:
+            homes = [
+                {number for number, text in enumerate(documents) if part in text}
+                for part in (first, second)
+            ]
+            assert homes[0] and homes[1]
+            # Long segments are in one document only: there the label can be checked.
+            if min(len(first), len(second)) > 20:
+                assert bool(homes[0] & homes[1]) != bool(label)
+
+
+def test_held_out_documents_share_nothing_with_training(records_directory, corpus, tokenizer):
+    manifest = records.read_manifest(records_directory)
+    held_out, train = (manifest["splits"][split]["documents"] for split in ("held_out", "train"))
+    assert held_out + train == 400
+    # Binomial(400, 0.1): 40 ± 4 standard deviations of 6.
+    assert abs(held_out - 40) < 24
+    sentences = {
+        split: {
+            part
+            for row in each(read_rows(records_directory, split))
+            for pair in segments(row, tokenizer)
+            for part in pair[:2]
+            if len(part) > 20
+        }
+        for split in records.SPLITS
+    }
+    assert sentences["train"] and sentences["held_out"]
+    assert not sentences["train"] & sentences["held_out"]
+
+
+def test_manifest(records_directory, tokenizer):
+    manifest = json.loads((records_directory / "manifest.json").read_text())
+    assert manifest["documents"] == 400 and manifest["duplicate_documents"] == 0
+    assert manifest["tokenizer"] == {
+        "fingerprint": tokenizer.fingerprint,
+        "vocabulary_size": tokenizer.vocabulary_size,
+    }
+    assert manifest["settings"]["length"] == 32
+    train = manifest["splits"]["train"]
+    assert train["fill"] == pytest.approx(train["tokens"] / (32 * train["rows"]), abs=1e-6)
+    assert sum(shard["rows"] for shard in train["shards"]) == train["rows"]
+    assert max(shard["rows"] for shard in train["shards"]) <= 64
+    assert Tokenizer.from_pretrained(records_directory).fingerprint == tokenizer.fingerprint
+    records.check_shards(records_directory)
+
+
+def test_number_of_workers_changes_no_byte(tmp_path, corpus, tokenizer, records_directory):
+    prepare(
+        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
+        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+    )
+    files = sorted(path.name for path in records_directory.iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "two").iterdir())
+    for name in files:
+        assert (tmp_path / "two" / name).read_bytes() == (records_directory / name).read_bytes()
+
+
+def test_rows_of_a_block_are_spread_over_shards(records_directory):
+    rows = read_rows(records_directory)
+    blocks_of_rows = rows["row_id"] >> 32
+    assert len(set(blocks_of_rows)) > 5
+    # Neighbours in a shard are neither in the order of packing nor all of one block.
+    assert (np.diff(rows["row_id"]) < 0).mean() > 0.2
+
+
+def test_seed_and_passes(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    ids = {}
+    for name, keywords in {"a": {}, "b": {"seed": 1}, "c": {"passes": 2}}.items():
+        prepare(corpus, tmp_path / name, tokenizer, length=32, num_workers=1, **keywords)
+        rows = read_rows(tmp_path / name)
+        ids[name] = {tuple(tokens) for tokens in rows["token_ids"]}
+    assert ids["a"] != ids["b"]
+    # The first pass is the same, the second makes other pairs.
+    assert ids["a"] < ids["c"] and len(ids["c"]) > 1.5 * len(ids["a"])
+
+
+def test_duplicates_are_dropped(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab ac.\nad ae.\n\n" * 5 + "ba bb.\n\n" * 3)
+    manifest = prepare(path, tmp_path / "records", tokenizer, length=16, num_workers=1)
+    assert (manifest["documents"], manifest["duplicate_documents"]) == (8, 6)
+    assert manifest["splits"]["train"]["documents"] == 2
+
+
+def test_hash_set_remembers_across_its_two_halves(monkeypatch):
+    monkeypatch.setattr(blocks.HashSet, "_MOST_RECENT", 8)
+    seen = blocks.HashSet()
+    values = [(index * 0x9E3779B97F4A7C15) % 2**64 for index in range(50)]
+    assert all(seen.add(value) for value in values)
+    assert not any(seen.add(value) for value in values)
+    assert seen.add(2**64 - 1) and not seen.add(2**64 - 1)
+
+
+def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 40)
+    manifest = prepare(
+        corpus, tmp_path / "records", tokenizer, length=32, pack=False, num_workers=1
+    )
+    train = manifest["splits"]["train"]
+    assert train["rows"] == train["examples"] and train["examples_in_fullest_row"] == 1
+
+
+def test_masked_lm_alone(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab ac ad.\nba bb.\nca cb cc.\n")
+    manifest = prepare(
+        path, tmp_path / "records", tokenizer, length=12, objective="mlm", num_workers=1
+    )
+    assert manifest["splits"]["train"]["examples"] == 2
+    rows = read_rows(tmp_path / "records")
+    found = {pair for row in each(rows) for pair in segments(row, tokenizer)}
+    assert found == {("aa ab ac ad . ba bb .", "", 0), ("ca cb cc .", "", 0)}
+    assert (rows["first_lengths"] == rows["example_lengths"]).all()
+
+
+def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab ac ad.\n\nba bb bc bd.\n\nca cb.\n")
+    manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
+    assert manifest["splits"]["train"]["documents"] == 3
+    assert set(read_rows(tmp_path / "records")["row_id"] >> 32) == {0}
+
+
+def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokenizer, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.txt", 400)
+    read, ahead = [], []
+    read_documents = readers.read_documents
+
+    def counting(*arguments):
+        for document in read_documents(*arguments):
+            read.append(document)
+            yield document
+
+    monkeypatch.setattr(readers, "read_documents", counting)
+    prepare(
+        corpus, tmp_path / "records", tokenizer, block_characters=4000, num_workers=1,
+        progress=lambda progress: ahead.append(len(read) - progress.documents),
+    )
+    # One block waits for the next to be complete, and the first two are read at the start.
+    documents_of_a_block = 400 / len(ahead)
+    assert len(ahead) > 10
+    assert max(ahead) < 3.5 * documents_of_a_block
+
+
+def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    lines = []
+    prepare(
+        corpus, tmp_path / "records", tokenizer, block_characters=2000, num_workers=1,
+        progress=lines.append,
+    )
+    assert len(lines) > 3 and lines[-1].documents == 60
+    number = r"[\d,]+"
+    form = f"60 documents, {number} examples, {number} tokens, {number} tokens/s"
+    assert re.fullmatch(form, str(lines[-1]))
+
+
+@pytest.mark.parametrize(
+    "text, keywords, message",
+    [
+        ("aa ab.\nac ad.\n", {}, r"one document .*corpus.txt:1.*--objective mlm"),
+        ("", {}, "no text"),
+        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves none of 2 documents to hold out"),
+        ("aa.\n\nab.\n\n", {"objective": "nsp"}, "no objective 'nsp'; there is mlm_nsp, mlm"),
+        ("aa.\n\nab.\n\n", {"length": 4}, "length 4 is too short"),
+        ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be at least 1; received 0"),
+        ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be at least 1"),
+        ("aa.\n\nab.\n\n", {"held_out": 1.0}, "held_out is a part"),
+        ("\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
+    path = tmp_path / "corpus.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        prepare(path, tmp_path / "records", tokenizer, **{"num_workers": 1, **keywords})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+@pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
+def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
+    with pytest.raises(InputError, match="fewer than two have text"):
+        prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="exists and holds other files"):
+        prepare(corpus, tmp_path, tokenizer, num_workers=1)
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        tf.errors.ResourceExhaustedError(None, None, "shard: No space left on device"),
+    ],
+)
+def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
+    before = (tmp_path / "records" / "manifest.json").read_bytes()
+
+    class FullDisk:
+        def __init__(self, path, options):
+            open(path, "w").close()
+
+        def write(self, record):
+            raise error
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
+    with pytest.raises(InputError, match="cannot write .*records: No space left on device"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, seed=1)
+    assert (tmp_path / "records" / "manifest.json").read_bytes() == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.txt", "records"]
+
+
+def test_a_text_of_a_megabyte(tmp_path, tokenizer):
+    path = tmp_path / "corpus.jsonl"
+    texts = ["aa ab " * 170_000, "ba bb."]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1)
+    assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
