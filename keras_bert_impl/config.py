@@ -5,6 +5,8 @@ import difflib
 
 from keras_bert_impl.errors import InputError
 
+_ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
@@ -70,6 +72,16 @@ class EncoderConfig:
                 "hidden_dim must be a multiple of num_heads. "
                 f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
             )
+        if self.activation not in _ACTIVATIONS:
+            raise InputError(
+                f"activation must be one of {', '.join(_ACTIVATIONS)}. "
+                f"Received: activation={self.activation!r}"
+            )
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise InputError(
+                    f"{name} must be a positive number. Received: {name}={getattr(self, name)!r}"
+                )
         for name in ("dropout", "attention_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(

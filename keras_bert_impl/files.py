@@ -9,7 +9,17 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 
-_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+_CANNOT_WRITE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+}
 
 
 @contextlib.contextmanager
@@ -26,10 +36,10 @@ def replace_file(path):
         with replace_file("scores.json") as temporary:
             temporary.write_text("{}")
     """
-    path = Path(path)
+    path = _absolute(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory; give the name of a file to write.")
-    with _written_aside(path) as temporary:
+    with _written_aside(path, path.parent) as temporary:
         yield temporary
         os.replace(temporary, path)
 
@@ -47,10 +57,11 @@ def replace_directory(path):
     Raises:
         InputError: the disk is full, `path` is a file, or its parent cannot be written.
     """
-    path = Path(path)
+    path = _absolute(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; give the name of a directory to write.")
-    with _written_aside(path) as temporary:
+    # Inside an existing directory: its parent may be another disk, or closed to us.
+    with _written_aside(path, path if path.exists() else path.parent) as temporary:
         temporary.mkdir()
         yield temporary
         if path.exists():
@@ -60,6 +71,11 @@ def replace_directory(path):
             os.replace(temporary, path)
 
 
+def _absolute(path):
+    """The path with a name of its own, which `.` and `..` do not have."""
+    return Path(os.path.abspath(path))
+
+
 def _replace_entry(new, old):
     if old.is_dir() and not old.is_symlink():
         shutil.rmtree(old)
@@ -67,11 +83,11 @@ def _replace_entry(new, old):
 
 
 @contextlib.contextmanager
-def _written_aside(path):
-    """Yields a name in a scratch folder beside `path`, and removes the folder in the end."""
+def _written_aside(path, folder):
+    """Yields a name in a scratch folder made in `folder`, and removes that in the end."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=folder))
         try:
             yield scratch / path.name
         finally:

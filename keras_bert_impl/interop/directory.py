@@ -1,8 +1,10 @@
 """A model directory: `config.json` and `model.safetensors`."""
 
 import json
+import shutil
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401 - makes numpy know bfloat16
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -10,6 +12,7 @@ import safetensors.numpy
 from keras_bert_impl.errors import InputError
 
 _WEIGHTS = "model.safetensors"
+_DTYPES = ("F64", "F32", "F16", "BF16")
 # Checkpoints converted from the first BERT code name the parameters of LayerNorm so.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
@@ -32,14 +35,8 @@ class ModelDirectory:
         if not self.path.is_dir():
             raise InputError(f"{self.path} is not a directory with a model in it.")
         self.config = self._read_config()
-        weights = self.path / _WEIGHTS
-        if not weights.is_file():
-            raise InputError(f"{self.path} has no {_WEIGHTS}.")
-        try:
-            self._file = safetensors.safe_open(weights, framework="np")
-        except (safetensors.SafetensorError, OSError) as error:
-            raise InputError(f"{weights} is damaged: {error}.") from error
-        self._names = set(self._file.keys())
+        self._weights = self.path / _WEIGHTS
+        self._header = self._read_header()
         self._read = set()
 
     def _read_config(self):
@@ -48,11 +45,47 @@ class ModelDirectory:
             config = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise InputError(f"{self.path} has no config.json.") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{path} is not valid JSON: {error}.") from error
         if not isinstance(config, dict):
             raise InputError(f"{path} must hold one JSON object.")
         return config
+
+    def _read_header(self):
+        """Dtypes and shapes of all tensors by name, before anything is allocated for them."""
+        if not self._weights.is_file():
+            raise InputError(f"{self.path} has no {_WEIGHTS}.")
+        try:
+            with safetensors.safe_open(self._weights, framework="np") as file:
+                slices = {name: file.get_slice(name) for name in file.keys()}
+                return {
+                    name: (tensor.get_dtype(), tuple(tensor.get_shape()))
+                    for name, tensor in slices.items()
+                }
+        except (safetensors.SafetensorError, OSError) as error:
+            raise InputError(f"{self._weights} is damaged: {error}.") from error
+
+    def shape(self, name):
+        """The shape of a tensor, or None where the checkpoint does not have it.
+
+        Args:
+            name: str, with or without the prefix `bert.` that models with heads have.
+
+        Raises:
+            InputError: its numbers are of a type that cannot be read.
+        """
+        spelling = self._spelling(name)
+        if spelling is None:
+            return None
+        dtype, shape = self._header[spelling]
+        if dtype not in _DTYPES:
+            raise InputError(
+                f"{self._weights}: tensor {spelling} has dtype {dtype}; "
+                f"supported are {', '.join(_DTYPES)}."
+            )
+        return shape
 
     def read(self, name):
         """The array of a tensor, or None where the checkpoint does not have it.
@@ -60,15 +93,20 @@ class ModelDirectory:
         Args:
             name: str, with or without the prefix `bert.` that models with heads have.
         """
-        for candidate in _spellings(name):
-            if candidate in self._names:
-                self._read.add(candidate)
-                return self._file.get_tensor(candidate)
-        return None
+        spelling = self._spelling(name)
+        if spelling is None:
+            return None
+        self._read.add(spelling)
+        # Opened for each tensor: the pages of a mapped file count as memory until it is closed.
+        with safetensors.safe_open(self._weights, framework="np") as file:
+            return file.get_tensor(spelling)
 
     def unread(self):
         """Sorted names of the tensors that nobody asked for."""
-        return sorted(self._names - self._read)
+        return sorted(set(self._header) - self._read)
+
+    def _spelling(self, name):
+        return next((known for known in _spellings(name) if known in self._header), None)
 
 
 def _spellings(name):
@@ -91,5 +129,10 @@ def write_model_directory(directory, config, tensors):
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    # `transformers` refuses a file that does not say whose conventions the names follow.
-    safetensors.numpy.save_file(tensors, directory / _WEIGHTS, metadata={"format": "pt"})
+    try:
+        # `transformers` refuses a file that does not say whose conventions the names follow.
+        safetensors.numpy.save_file(tensors, directory / _WEIGHTS, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:  # also for a full disk
+        raise InputError(f"cannot write {_WEIGHTS}: {error}.") from error
+    # The library makes a file that only its owner can read.
+    shutil.copymode(directory / "config.json", directory / _WEIGHTS)

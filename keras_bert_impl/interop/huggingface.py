@@ -69,7 +69,7 @@ def encoder_config(config, source="config.json"):
         if config.get(key, value) != value:
             raise InputError(f"{source}: {key} is {config[key]!r}; only {value!r} is supported.")
     activation = config.get("hidden_act", "gelu")
-    if activation not in _ACTIVATIONS:
+    if activation not in list(_ACTIVATIONS):  # a list, for what has no hash
         raise InputError(
             f"{source}: hidden_act is {activation!r}; supported are {', '.join(_ACTIVATIONS)}."
         )

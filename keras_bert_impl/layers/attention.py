@@ -5,9 +5,10 @@ from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
 
-# Added to a hidden position's score. Finite, so that a row without any visible position has
-# uniform weights instead of NaN, and within the range of bfloat16 and float32.
-_HIDDEN = -1e9
+# Added to a hidden position's score: its weight is then exactly 0 in float32. Finite even in
+# float16, to which Keras casts a layer's inputs, so that a row without any visible position has
+# no NaN.
+_HIDDEN = -3e4
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -73,6 +74,7 @@ class SelfAttention(keras.layers.Layer):
 
     def build(self, inputs_shape, bias_shape=None):
         hidden_dim = inputs_shape[-1]
+        self.head_dim = hidden_dim // self.num_heads
 
         def dense(name):
             layer = keras.layers.Dense(
@@ -98,7 +100,7 @@ class SelfAttention(keras.layers.Layer):
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
-        query = query * (query.shape[-1] ** -0.5)
+        query = query * self.head_dim**-0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [b, n, q, k]
         scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
         weights = ops.softmax(scores, axis=-1)
@@ -108,7 +110,7 @@ class SelfAttention(keras.layers.Layer):
 
     def _split_heads(self, tensor):
         batch, length = ops.shape(tensor)[0], ops.shape(tensor)[1]
-        tensor = ops.reshape(tensor, (batch, length, self.num_heads, -1))
+        tensor = ops.reshape(tensor, (batch, length, self.num_heads, self.head_dim))
         return ops.transpose(tensor, (0, 2, 1, 3))
 
     def _join_heads(self, tensor):

@@ -15,7 +15,7 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.layers import AttentionBias, Embeddings, Pooler, TransformerBlock
-from keras_bert_impl.models.weights import load_weights, tensors_of
+from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
 
@@ -88,7 +88,8 @@ class Encoder(keras.Model):
         inputs = _inputs()
         states, _ = _connect(inputs, embeddings, attention_bias, blocks)
         outputs = _outputs(states[-1], pooler)
-        super().__init__(inputs=inputs, outputs=outputs, name=name, dtype=dtype, **kwargs)
+        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+        self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===
         self.config = config
@@ -129,7 +130,8 @@ class Encoder(keras.Model):
         """
         source = ModelDirectory(directory)
         config = encoder_config(source.config, source.path / "config.json")
-        encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
+        with values_deferred():
+            encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
         load_weights(encoder, source, encoder_tensors(encoder.config))
         return encoder
 
@@ -179,6 +181,7 @@ class Encoder(keras.Model):
         for name, value in checked.items():
             if value is not None:
                 checked[name] = _check_ids(name, value, limits.get(name))
+        _check_equal_shapes(checked)
         length = checked["token_ids"].shape[1]
         if checked["position_ids"] is None and length and length > self.config.max_length:
             raise ValueError(
@@ -278,6 +281,16 @@ def _check_ids(name, value, limit):
         worst = known.max() if known.max() >= limit else known.min()
         raise ValueError(f"{name} must be in [0, {limit}). Received: {worst}")
     return value
+
+
+def _check_equal_shapes(features):
+    expected = tuple(features["token_ids"].shape)
+    for name, value in features.items():
+        received = expected if value is None else tuple(value.shape)
+        if any(None not in pair and pair[0] != pair[1] for pair in zip(received, expected)):
+            raise ValueError(
+                f"{name} must have the shape of token_ids, {expected}. Received: shape={received}"
+            )
 
 
 def _values(tensor):

@@ -1,12 +1,30 @@
 """Moves weights between Keras variables and the tensors of a model directory."""
 
+import contextlib
 import logging
 
+import keras
 import numpy as np
+from keras.src.backend.common import global_state
 
 from keras_bert_impl.errors import InputError
 
 _log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def values_deferred():
+    """A model made inside has no values until `load_weights`, which must follow.
+
+    Drawing random weights takes several times as long as reading those of a file, and doubles
+    the memory. Keras has variables without values for its stateless scopes; it would fill them
+    when the next one ends, so its list of them is emptied.
+    """
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        global_state.set_global_attribute("uninitialized_variables", [])
 
 
 def load_weights(model, directory, names):
@@ -24,30 +42,50 @@ def load_weights(model, directory, names):
         InputError: a tensor is missing or of another shape; names it.
     """
     variables = _by_path(model)
-    fresh = []
     for name in names:
-        variable = variables[name.variable]
+        _check_shape(directory, name, tuple(variables[name.variable].shape))
+    fresh, not_finite = [], []
+    for name in names:
         tensor = directory.read(name.tensor)
         if tensor is None:
-            if not name.optional:
-                raise InputError(f"{directory.path}: tensor {name.tensor} is missing.")
             fresh.append(name.variable)
             continue
-        tensor = tensor.T if name.transpose else tensor
-        if tuple(tensor.shape) != tuple(variable.shape):
-            expected = tuple(variable.shape)[:: -1 if name.transpose else 1]
-            received = tuple(tensor.shape)[:: -1 if name.transpose else 1]
-            raise InputError(
-                f"{directory.path}: tensor {name.tensor} must have shape {expected}. "
-                f"Received: {received}"
-            )
-        variable.assign(tensor)
-    if fresh:
-        _log.warning("%s: newly made, to be trained: %s", directory.path, ", ".join(fresh))
+        with np.errstate(all="ignore"):
+            if not np.isfinite(np.sum(tensor, dtype="float32")):
+                not_finite.append(name.tensor)
+        _set(variables[name.variable], tensor.T if name.transpose else tensor)
+    for variable in model.variables:
+        if variable._value is None:
+            variable._deferred_initialize()
     unread = [name for name in directory.unread() if not name.endswith("position_ids")]
-    if unread:
-        _log.warning("%s: not loaded: %s", directory.path, ", ".join(unread))
+    for what, found in (
+        ("newly made, to be trained", fresh),
+        ("not loaded", unread),
+        ("NaN or infinite numbers in", not_finite),
+    ):
+        if found:
+            _log.warning("%s: %s: %s", directory.path, what, ", ".join(found))
     return fresh
+
+
+def _check_shape(directory, name, shape):
+    received = directory.shape(name.tensor)
+    if received is None and not name.optional:
+        raise InputError(f"{directory.path}: tensor {name.tensor} is missing.")
+    expected = shape[::-1] if name.transpose else shape
+    if received not in (None, expected):
+        raise InputError(
+            f"{directory.path}: tensor {name.tensor} must have shape {expected}. "
+            f"Received: {received}"
+        )
+
+
+def _set(variable, array):
+    if variable._value is None:
+        variable._initializer = lambda shape, dtype: array.astype(dtype, copy=False)
+        variable._deferred_initialize()
+    else:
+        variable.assign(array.astype(variable.dtype, copy=False))
 
 
 def tensors_of(model, names, prefix=""):
