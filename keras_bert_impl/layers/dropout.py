@@ -63,19 +63,22 @@ class Dropout(keras.layers.Layer):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        keep = round((1 - self.rate) * 65536)
-        kept = ops.cast(self._random_int16(inputs), "int32") < keep - 32768
+        keep = max(1, round((1 - self.rate) * 65536))
+        kept = ops.less_equal(self._random_int16(inputs), keep - 32769)
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _random_int16(self, inputs):
         # Drawing is most of what dropout costs on a CPU: 16 bits a unit meet the rate to 1 / 65536
         # and cost half of a float32.
-        seed = _GivenSeed(self._fold_path(_step_seed)) if _step_seed is not None else None
+        seed = self.seed_generator
+        if _step_seed is not None:
+            seed = _GivenSeed(self._fold_path(_step_seed))
         size = ops.size(inputs)
         pairs = keras.random.randint(
-            ((size + 1) // 2,), -(2**31), 2**31 - 1, dtype="int32", seed=seed or self.seed_generator
+            ((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seed
         )
-        return ops.reshape(ops.reshape(ops.view(pairs, "int16"), (-1,))[:size], ops.shape(inputs))
+        halves = ops.reshape(ops.view(pairs, "int16"), (-1,))  # [size] or [size + 1]
+        return ops.reshape(halves[:size], ops.shape(inputs))
 
     def _fold_path(self, seed):
         # The path, not the order of calls: a layer keeps its units when another is added.
