@@ -1,0 +1,184 @@
+"""What several test files need: a small configuration, random inputs, the shared layer test."""
+
+import contextlib
+import json
+import resource
+import subprocess
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_impl.config import EncoderConfig
+
+# The sizes all differ, so that a swapped dimension cannot pass.
+TINY = EncoderConfig(
+    vocabulary_size=40,
+    hidden_dim=16,
+    num_layers=2,
+    num_heads=4,
+    intermediate_dim=24,
+    max_length=12,
+    num_segments=3,
+)
+
+
+def to_numpy(nest):
+    """The numpy arrays of a nest of tensors."""
+    return keras.tree.map_structure(ops.convert_to_numpy, nest)
+
+
+def difference(first, second):
+    """The largest absolute difference of two tensors, as a float."""
+    first, second = (np.asarray(to_numpy(x), dtype="float64") for x in (first, second))
+    assert first.shape == second.shape
+    return float(np.abs(first - second).max())
+
+
+def random_features(config, lengths, seed=0):
+    """Features of a padded batch with random ids in every segment.
+
+    Args:
+        config: `EncoderConfig`.
+        lengths: list of int, real tokens of each row.
+        seed: int.
+    """
+    random = np.random.default_rng(seed)
+    shape = len(lengths), max(lengths)
+    mask = np.arange(shape[1])[None] < np.array(lengths)[:, None]
+    return {
+        "token_ids": random.integers(0, config.vocabulary_size, shape).astype("int32"),
+        "segment_ids": random.integers(0, config.num_segments, shape).astype("int32"),
+        "padding_mask": mask.astype("int32"),
+    }
+
+
+def randomize(model, seed=0, scale=0.1):
+    """Adds noise to every weight: fresh biases and scales are 0 and 1, which hides swapped ones."""
+    random = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(to_numpy(weight.value) + scale * random.normal(size=weight.shape))
+
+
+def compiled(function):
+    """The function compiled by XLA, on either backend."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    import tensorflow as tf
+
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+def gradient(function, inputs):
+    """The gradient of a scalar function of one array, on either backend."""
+    inputs = ops.convert_to_tensor(inputs)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(function)(inputs)
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = function(inputs)
+    return tape.gradient(outputs, inputs)
+
+
+def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
+    """What every layer must do; returns its eager outputs.
+
+    Args:
+        layer: an unbuilt layer with a `float32` policy and a complete `get_config`.
+        inputs: tuple of arrays, `layer(*inputs)`.
+        num_parameters: int, exact.
+        tmp_path: `Path` to save to.
+        output_dtype: str where the outputs have another dtype than the policy computes in.
+    """
+    eager = layer(*inputs)
+    assert layer.count_params() == num_parameters
+
+    # A copy made from the configuration, called on symbols, is the same function.
+    config = layer.get_config()
+    json.dumps(config)
+    copy = type(layer).from_config(config)
+    assert copy.get_config() == config
+    model = _functional(copy, inputs)
+    copy.set_weights(layer.get_weights())
+    for symbol, tensor in zip(keras.tree.flatten(model.output), keras.tree.flatten(eager)):
+        assert tuple(symbol.shape[1:]) == tuple(tensor.shape[1:])
+        assert symbol.dtype == keras.backend.standardize_dtype(tensor.dtype)
+    arrays = list(inputs) if len(inputs) > 1 else inputs[0]
+    # Once compiled, sums may be taken in another order: some units in the last place.
+    _assert_close(model.predict(arrays, verbose=0), eager, 1e-6)
+
+    # It comes back from a `.keras` file with its weights.
+    model.save(tmp_path / "layer.keras")
+    loaded = keras.saving.load_model(tmp_path / "layer.keras")
+    _assert_close(loaded.predict(arrays, verbose=0), eager, 1e-6)
+
+    # Mixed precision: float32 weights, outputs as announced.
+    half = type(layer).from_config({**config, "dtype": "mixed_bfloat16"})
+    half_model = _functional(half, inputs)
+    half_outputs = keras.tree.flatten(half(*inputs))
+    for symbol, tensor in zip(keras.tree.flatten(half_model.output), half_outputs):
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        assert symbol.dtype == dtype == (output_dtype or "bfloat16")
+    assert {weight.dtype for weight in half.weights} <= {"float32"}
+
+    # It trains: every weight receives a gradient and stays finite.
+    before = [to_numpy(weight.value) for weight in copy.trainable_weights]
+    if before:
+        targets = np.random.default_rng(1).normal(size=np.shape(to_numpy(eager)))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit(arrays, targets, batch_size=len(inputs[0]), epochs=1, verbose=0)
+        after = [to_numpy(weight.value) for weight in copy.trainable_weights]
+        assert all(np.isfinite(array).all() for array in after)
+        unchanged = [
+            weight.path
+            for weight, old, new in zip(copy.trainable_weights, before, after)
+            if (old == new).all()
+        ]
+        # Adding the same number to all scores of a softmax changes nothing.
+        assert [path for path in unchanged if not path.endswith("key/bias")] == []
+    return eager
+
+
+def _functional(layer, inputs):
+    symbols = [keras.Input(x.shape[1:], dtype=str(x.dtype)) for x in inputs]
+    return keras.Model(symbols if len(symbols) > 1 else symbols[0], layer(*symbols))
+
+
+def _assert_close(received, expected, tolerance):
+    for one, other in zip(keras.tree.flatten(received), keras.tree.flatten(expected)):
+        assert difference(one, other) <= tolerance
+
+
+@contextlib.contextmanager
+def small_disk(path):
+    """Inside the block files of over 1 MiB cannot be written under `path`, a new directory.
+
+    A disk of its own where this process may mount one, a limit on the size of files elsewhere.
+    """
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)]
+    if _succeeds(mount):
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", str(path)], check=True)
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _succeeds(command):
+    try:
+        return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
+    except OSError:
+        return False

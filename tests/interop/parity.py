@@ -1,0 +1,114 @@
+"""BERT models of `transformers` with random weights, and comparison with ours."""
+
+import numpy as np
+import torch
+import transformers
+
+from tests.helpers import difference
+
+CONFIG = transformers.BertConfig(
+    vocab_size=53,
+    hidden_size=32,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=48,
+    max_position_embeddings=20,
+    type_vocab_size=2,
+    attn_implementation="eager",
+)
+
+
+def random_original(model_class=transformers.BertModel, seed=0, **settings):
+    """A model with noise in every weight: fresh biases are 0 and scales 1, which hides errors."""
+    config = transformers.BertConfig(**{**CONFIG.to_dict(), **settings})
+    config._attn_implementation = "eager"
+    model = model_class(config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+def batch(vocabulary_size, lengths, num_segments=2, seed=0):
+    """Padded features, the second part of every row in the second segment."""
+    random = np.random.default_rng(seed)
+    shape = len(lengths), max(lengths)
+    place = np.arange(shape[1])[None]
+    lengths = np.array(lengths)[:, None]
+    return {
+        "token_ids": random.integers(0, vocabulary_size, shape).astype("int32"),
+        "segment_ids": (place >= lengths // 2).astype("int32") % num_segments,
+        "padding_mask": (place < lengths).astype("int32"),
+    }
+
+
+def original_outputs(model, features, dtype=torch.float64):
+    """What the original computes, as numpy arrays under our names."""
+    model = model.to(dtype)
+    with torch.no_grad():
+        outputs = model(
+            input_ids=torch.tensor(features["token_ids"]).long(),
+            token_type_ids=torch.tensor(features["segment_ids"]).long(),
+            attention_mask=torch.tensor(features["padding_mask"]).long(),
+            output_hidden_states=True,
+            output_attentions=True,
+        )
+    return {
+        "hidden_states": [state.double().numpy() for state in outputs.hidden_states],
+        "attention_scores": [scores.double().numpy() for scores in outputs.attentions],
+        "pooled_output": outputs.pooler_output.double().numpy(),
+    }
+
+
+def packed(features):
+    """The padded rows, without their padding, in one row."""
+    real = features["padding_mask"] == 1
+    place = np.broadcast_to(np.arange(real.shape[1], dtype="int32")[None], real.shape)
+    number = np.broadcast_to(1 + np.arange(real.shape[0], dtype="int32")[:, None], real.shape)
+    return {
+        "token_ids": features["token_ids"][real][None],
+        "segment_ids": features["segment_ids"][real][None],
+        "position_ids": place[real][None],
+        "example_ids": number[real][None],
+    }
+
+
+def padded_differences(received, expected, features):
+    """The largest difference of each kind of output at the real tokens.
+
+    Returns:
+        dict of name to a list of floats, one for each layer.
+    """
+    real = features["padding_mask"] == 1
+    return {
+        "hidden_states": [
+            difference(np.asarray(one)[real], other[real])
+            for one, other in zip(received["hidden_states"], expected["hidden_states"])
+        ],
+        "attention_scores": [
+            difference(
+                np.asarray(one).transpose(0, 2, 1, 3)[real], other.transpose(0, 2, 1, 3)[real]
+            )
+            for one, other in zip(received["attention_scores"], expected["attention_scores"])
+        ],
+        "pooled_output": [difference(received["pooled_output"], expected["pooled_output"])],
+    }
+
+
+def packed_differences(received, expected, features):
+    """As `padded_differences`, for what a model returned for `packed(features)`."""
+    lengths = features["padding_mask"].sum(1)
+    ends = np.cumsum(lengths)
+    states, scores = [], []
+    for one, other in zip(received["hidden_states"], expected["hidden_states"]):
+        states.append(difference(np.asarray(one)[0], other[features["padding_mask"] == 1]))
+    for one, other in zip(received["attention_scores"], expected["attention_scores"]):
+        one = np.asarray(one)[0]
+        scores.append(
+            max(
+                difference(one[:, end - n : end, end - n : end], other[row, :, :n, :n])
+                for row, (n, end) in enumerate(zip(lengths, ends))
+            )
+        )
+    return {"hidden_states": states, "attention_scores": scores}

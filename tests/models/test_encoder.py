@@ -1,0 +1,284 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.layers import ClassificationHead, Dropout
+from keras_bert_impl.models.encoder import Encoder
+from tests.helpers import TINY, difference, random_features, randomize, to_numpy
+
+# Sums of at most 24 products, some 20 of them one after another, of numbers up to about 4, in
+# float32: what may differ where the same numbers are added in another order.
+REORDERED = 20 * 24 * 4 * 2.0**-24
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    model = Encoder(TINY)
+    randomize(model)
+    return model
+
+
+@pytest.fixture(scope="module")
+def features():
+    return random_features(TINY, [9, 5, 1])
+
+
+@pytest.mark.parametrize("use_pooler", [True, False])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_number_of_parameters(num_layers, use_pooler):
+    config = dataclasses.replace(TINY, num_layers=num_layers, use_pooler=use_pooler)
+    assert Encoder(config).count_params() == config.num_parameters()
+
+
+def test_smallest_published_model():
+    encoder = Encoder(EncoderConfig.named("bert_uncased_L-2_H-128_A-2"))
+    assert encoder.count_params() == 4_385_920
+    # The initial table is a normal distribution of standard deviation 0.02 cut off at two, which
+    # leaves 0.8796 of it; 30522 * 128 draws give it to 1 in 2,800.
+    table = to_numpy(encoder.embeddings.token_embeddings.value)
+    assert abs(table.std() / (0.02 * 0.8796) - 1) < 5 / np.sqrt(2 * table.size)
+    assert np.abs(table).max() <= 0.04
+
+
+def test_shapes_and_dtypes(encoder, features):
+    outputs = encoder(features)
+    assert {name: tuple(value.shape) for name, value in outputs.items()} == {
+        "sequence_output": (3, 9, 16),
+        "pooled_output": (3, 16),
+    }
+    assert {str(to_numpy(value).dtype) for value in outputs.values()} == {"float32"}
+
+
+def test_without_pooler_the_first_state_is_pooled(features):
+    encoder = Encoder(dataclasses.replace(TINY, use_pooler=False))
+    outputs = encoder(features)
+    assert difference(outputs["pooled_output"], outputs["sequence_output"][:, 0]) == 0
+
+
+def test_defaults_equal_explicit_inputs(encoder):
+    ids = random_features(TINY, [7, 7])["token_ids"]
+    explicit = {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": np.ones_like(ids),
+        "position_ids": np.tile(np.arange(7, dtype="int32"), (2, 1)),
+        "example_ids": np.ones_like(ids),
+    }
+    expected = encoder(explicit)["sequence_output"]
+    for given in (ids, ids.tolist(), {"token_ids": ids}, {"token_ids": ids, "segment_ids": None}):
+        assert difference(encoder(given)["sequence_output"], expected) < REORDERED
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
+def test_other_integers_are_the_same_mask(encoder, features, dtype):
+    mask = features["padding_mask"].astype(dtype)
+    received = encoder(features | {"padding_mask": mask})["sequence_output"]
+    assert difference(received, encoder(features)["sequence_output"]) == 0
+
+
+def test_padding_changes_nothing(encoder, features):
+    padded = encoder(features)["sequence_output"]
+    other = dict(features, token_ids=np.where(features["padding_mask"], features["token_ids"], 7))
+    assert difference(encoder(other)["sequence_output"][1, :5], padded[1, :5]) == 0
+    alone = {name: value[1:2, :5] for name, value in features.items()}
+    assert difference(encoder(alone)["sequence_output"][0], padded[1, :5]) < REORDERED
+
+
+def test_every_input_matters(encoder, features):
+    expected = encoder(features)["sequence_output"]
+    for change in (
+        {"token_ids": (features["token_ids"] + 1) % TINY.vocabulary_size},
+        {"segment_ids": (features["segment_ids"] + 1) % TINY.num_segments},
+        {"padding_mask": None},
+        {"position_ids": np.full_like(features["token_ids"], 3)},
+        {"example_ids": np.tile(np.repeat([1, 2, 3], 3), (3, 1)).astype("int32")},
+    ):
+        assert difference(encoder(features | change)["sequence_output"], expected) > 1e-3
+
+
+@pytest.mark.parametrize("lengths", [[12], [3, 4, 5], [1] * 12, [5, 4], [2, 9, 1]])
+def test_packed_equals_separate(encoder, lengths):
+    # One row of 12 tokens holds all examples; what is left over is padding.
+    width = TINY.max_length
+    separate = [random_features(TINY, [n], seed=i) for i, n in enumerate(lengths)]
+    packed = {
+        "token_ids": [int(i) for row in separate for i in row["token_ids"][0]],
+        "segment_ids": [int(i) for row in separate for i in row["segment_ids"][0]],
+        "position_ids": [i for n in lengths for i in range(n)],
+        "example_ids": [i + 1 for i, n in enumerate(lengths) for _ in range(n)],
+    }
+    packed = {
+        name: np.array([values + [0] * (width - len(values))], "int32")
+        for name, values in packed.items()
+    }
+    model = encoder.with_outputs("hidden_states")
+    received = model(packed)["hidden_states"]
+    ends = np.cumsum(lengths)
+    for row, end in zip(separate, ends):
+        expected = model(row)["hidden_states"]
+        length = row["token_ids"].shape[1]
+        for one, other in zip(received, expected):
+            assert difference(one[0, end - length : end], other[0]) < REORDERED
+    assert np.isfinite(to_numpy(received[-1])).all()
+
+
+def test_with_outputs(encoder, features):
+    outputs = encoder.with_outputs("hidden_states", "attention_scores")(features)
+    assert set(outputs) == {
+        "sequence_output", "pooled_output", "hidden_states", "attention_scores",
+    }
+    assert [tuple(x.shape) for x in outputs["hidden_states"]] == [(3, 9, 16)] * 3
+    assert [tuple(x.shape) for x in outputs["attention_scores"]] == [(3, 4, 9, 9)] * 2
+    expected = encoder(features)
+    for name in expected:
+        assert difference(outputs[name], expected[name]) < REORDERED
+    # In the order of the layers: the embeddings first, the encoder's own output last.
+    states = outputs["hidden_states"]
+    embedded = encoder.embeddings(features["token_ids"], features["segment_ids"])
+    assert difference(states[0], embedded) < REORDERED
+    assert difference(states[-1], outputs["sequence_output"]) == 0
+    for scores in outputs["attention_scores"]:
+        # Each query's weights add up to 1, and padding has none.
+        assert difference(to_numpy(scores).sum(-1), np.ones((3, 4, 9))) < 9 * 2.0**-24
+        assert (to_numpy(scores)[1, :, :, 5:] == 0).all()
+
+
+def test_with_outputs_predicts_and_shares_weights(encoder, features):
+    model = encoder.with_outputs("hidden_states")
+    predicted = model.predict(features, verbose=0)
+    assert "attention_scores" not in predicted
+    expected = model(features)["hidden_states"]
+    assert difference(predicted["hidden_states"][1], expected[1]) < REORDERED
+    assert model.count_params() == encoder.count_params()
+
+
+@pytest.mark.parametrize("names", [(), ("logits",), ("hidden_states", "attentions")])
+def test_with_outputs_refuses_unknown_names(encoder, names):
+    with pytest.raises(ValueError, match='must be of "hidden_states", "attention_scores"'):
+        encoder.with_outputs(*names)
+
+
+ONE_ROW = {"token_ids": np.zeros((1, 4), "int32")}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"token_ids": np.full((1, 4), 40)}, r"token_ids must be in \[0, 40\). Received: 40"),
+        ({"token_ids": np.full((1, 4), -1)}, r"token_ids must be in \[0, 40\). Received: -1"),
+        ({"segment_ids": np.full((1, 4), 3)}, r"segment_ids must be in \[0, 3\). Received: 3"),
+        ({"position_ids": np.full((1, 4), 12)}, r"position_ids must be in \[0, 12\). Received: 12"),
+        ({"token_ids": np.zeros((1, 13), int)}, "up to max_length=12 long. Received: length=13"),
+        ({"token_ids": np.zeros(4, int)}, r"token_ids must be \[batch, length\].*shape=\(4,\)"),
+        ({"token_ids": np.zeros((1, 4, 1), int)}, r"token_ids must be .*shape=\(1, 4, 1\)"),
+        ({"token_ids": np.zeros((1, 4))}, "token_ids must be integers. Received: dtype=float"),
+        ({"padding_mask": np.zeros((1, 4), "float32")}, "padding_mask must be integers.*float32"),
+        ({"segment_ids": np.zeros((1, 3), int)}, r"shape of token_ids, \(1, 4\).*\(1, 3\)"),
+        ({"padding_mask": np.zeros((2, 4), int)}, r"padding_mask must have the shape.*\(2, 4\)"),
+        ({"token_ids": None}, r"must have token_ids and may have segment_ids"),
+        ({"input_ids": np.zeros((1, 4), int)}, r"Received: \['input_ids', 'token_ids'\]"),
+    ],
+)
+def test_bad_inputs(encoder, bad, message):
+    with pytest.raises(ValueError, match=message):
+        encoder(ONE_ROW | bad)
+    with pytest.raises(ValueError, match=message):
+        encoder.with_outputs("hidden_states")(ONE_ROW | bad)
+
+
+def test_bad_symbols(encoder):
+    with pytest.raises(ValueError, match="up to max_length=12 long. Received: length=13"):
+        encoder({"token_ids": keras.Input((13,), dtype="int32")})
+    with pytest.raises(ValueError, match="token_ids must be integers. Received: dtype=float32"):
+        encoder({"token_ids": keras.Input((4,))})
+
+
+def test_saves_and_loads_as_keras_file(encoder, features, tmp_path):
+    encoder.save(tmp_path / "encoder.keras")
+    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
+    assert loaded.config == TINY
+    expected = encoder(features)
+    for name, value in loaded(features).items():
+        assert difference(value, expected[name]) == 0
+
+
+def test_config_round_trip():
+    encoder = Encoder(TINY, dtype="mixed_bfloat16", name="reader", trainable=False)
+    copy = Encoder.from_config(encoder.get_config())
+    assert (copy.config, copy.name, copy.trainable) == (TINY, "reader", False)
+    assert copy.dtype_policy.name == "mixed_bfloat16"
+    assert copy.blocks[0].attention.query.dtype_policy.name == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("length", [None, 6])
+def test_symbols_announce_shapes_and_dtypes(length, dtype):
+    encoder = Encoder(TINY, dtype=dtype)
+    symbols = encoder({"token_ids": keras.Input((length,), dtype="int32")})
+    assert symbols["sequence_output"].shape == (None, length, 16)
+    assert symbols["pooled_output"].shape == (None, 16)
+    for name, value in encoder(ONE_ROW).items():
+        assert symbols[name].dtype == keras.backend.standardize_dtype(value.dtype)
+
+
+def test_functional_model_trains(tmp_path):
+    encoder = Encoder(dataclasses.replace(TINY, num_layers=1))
+    names = ("token_ids", "padding_mask")
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    symbols = encoder(inputs)
+    model = keras.Model(inputs, ClassificationHead(2)(symbols["pooled_output"]))
+    data = random_features(TINY, [6] * 8)
+    data = {name: data[name] for name in names}
+    # A word decides the label: a few steps learn that.
+    labels = np.arange(8) % 2
+    data["token_ids"][:, 1] = np.where(labels, 5, 6)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss)
+    history = model.fit(data, labels, batch_size=8, epochs=15, verbose=0).history["loss"]
+    assert history[-1] < history[0] / 2
+    assert (model.predict(data, verbose=0).argmax(-1) == labels).all()
+    model.save(tmp_path / "classifier.keras")
+    loaded = keras.saving.load_model(tmp_path / "classifier.keras")
+    received = loaded.predict(data, verbose=0)
+    assert difference(received, model.predict(data, verbose=0)) < REORDERED
+
+
+def test_predict_and_dataset_equal_a_call(encoder, features):
+    expected = encoder(features)["pooled_output"]
+    predicted = encoder.predict(features, batch_size=2, verbose=0)["pooled_output"]
+    assert difference(predicted, expected) < REORDERED
+
+
+def test_bfloat16_is_close_to_float32(encoder, features):
+    half = Encoder(TINY, dtype="mixed_bfloat16")
+    half.set_weights(encoder.get_weights())
+    half_outputs, outputs = half(features), encoder(features)
+    for name, value in half_outputs.items():
+        assert keras.backend.standardize_dtype(value.dtype) == "bfloat16"
+        # On each of two layers' ways some 12 roundings to 8 bits (2**-9 of a number up to 4) follow
+        # one another, and add up at worst; each normalization scales them back to its outputs.
+        error = difference(value, outputs[name])
+        assert 0 < error < 2 * 12 * 4 * 2.0**-9
+    assert {weight.dtype for weight in half.weights} == {"float32"}
+
+
+def test_dropout_paths_are_unique(encoder):
+    paths = [layer.path for layer in encoder._flatten_layers() if isinstance(layer, Dropout)]
+    assert len(paths) == 1 + 3 * TINY.num_layers == len(set(paths))
+
+
+def test_dropout_works_in_training_alone(encoder, features):
+    first = encoder(features, training=True)["sequence_output"]
+    assert difference(first, encoder(features, training=True)["sequence_output"]) > 0.01
+    once, again = (encoder(features)["sequence_output"] for _ in range(2))
+    assert difference(once, again) == 0
+
+
+def test_save_to_a_file_is_refused(encoder, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file is a file; give the name of a directory"):
+        encoder.save_pretrained(tmp_path / "file")

@@ -1,0 +1,39 @@
+"""The same tests on JAX, in a process of their own: a process has one backend."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PARITY = "tests/interop/test_parity.py"
+ENCODER = "tests/models/test_encoder.py"
+
+
+def run_on_jax(*tests):
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=ROOT,
+        env=os.environ | {"KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    # 0: tests were found and all of them passed.
+    assert result.returncode == 0, result.stdout[-5000:]
+
+
+def test_parity_and_training():
+    run_on_jax(
+        f"{PARITY}::test_random_weights[padded]",
+        f"{PARITY}::test_real_weights[[40, 33, 7, 1]]",
+        f"{ENCODER}::test_functional_model_trains",
+        f"{ENCODER}::test_packed_equals_separate[lengths1]",
+        "tests/layers/test_dropout.py::test_compiled",
+    )
+
+
+@pytest.mark.slow
+def test_everything():
+    run_on_jax("tests/layers", ENCODER, PARITY, "tests/interop/test_directory.py")

@@ -1,0 +1,35 @@
+import keras
+import numpy as np
+
+from keras_bert_impl.interop import ModelDirectory, encoder_tensors
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights, values_deferred
+from tests.helpers import TINY, to_numpy
+
+
+def test_deferred_variables_draw_nothing(monkeypatch):
+    """Rests on private parts of Keras: this fails where it changes them."""
+    drawn = []
+    call = keras.initializers.TruncatedNormal.__call__
+    monkeypatch.setattr(
+        keras.initializers.TruncatedNormal,
+        "__call__",
+        lambda self, shape, dtype=None, **more: drawn.append(shape) or call(self, shape, dtype),
+    )
+    with values_deferred():
+        deferred = Encoder(TINY)
+    assert {weight._value for weight in deferred.weights} == {None}
+    assert [tuple(w.shape) for w in deferred.weights] == [
+        tuple(w.shape) for w in Encoder(TINY).weights
+    ]
+    # Tables, 4 + 2 matrices of each layer and the pooler: of the second encoder alone.
+    assert len(drawn) == 3 + 6 * TINY.num_layers + 1
+
+
+def test_loading_into_a_model_that_has_values(tmp_path):
+    source, target = Encoder(TINY), Encoder(TINY)
+    source.save_pretrained(tmp_path)
+    assert load_weights(target, ModelDirectory(tmp_path), encoder_tensors(TINY)) == []
+    for one, other in zip(source.weights, target.weights):
+        assert (to_numpy(one.value) == to_numpy(other.value)).all()
+        assert to_numpy(one.value).dtype == np.float32

@@ -1,0 +1,85 @@
+"""How far our encoder is from the original: `python tools/parity.py --model DIR`.
+
+Prints the largest absolute difference of every hidden state, attention map and pooled output
+between ours in float32, on TensorFlow and on JAX, and PyTorch in float64; and PyTorch in float32
+as the yardstick. Needs the extra `test`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX"}
+LENGTHS = (128, 97, 40, 5, 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="a BERT directory, Hugging Face layout")
+    parser.add_argument("--backend", choices=BACKENDS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.path.insert(0, str(ROOT))
+    if arguments.backend:
+        print(json.dumps(differences_of_ours(arguments.model)))
+    else:
+        print_table(arguments.model)
+
+
+def originals(directory):
+    """The features, and what PyTorch makes of them in float64 and in float32."""
+    import torch
+    import transformers
+
+    from tests.interop.parity import batch, original_outputs
+
+    model = transformers.BertModel.from_pretrained(directory, attn_implementation="eager").eval()
+    features = batch(model.config.vocab_size, LENGTHS)
+    return features, *(original_outputs(model, features, t) for t in (torch.float64, torch.float32))
+
+
+def differences_of_ours(directory):
+    from keras_bert_impl.models.encoder import Encoder
+    from tests.interop.parity import packed, packed_differences, padded_differences
+
+    features, expected, _ = originals(directory)
+    encoder = Encoder.from_pretrained(directory)
+    model = encoder.with_outputs("hidden_states", "attention_scores")
+    return {
+        "padded": padded_differences(model(features), expected, features),
+        "packed": packed_differences(model(packed(features)), expected, features),
+    }
+
+
+def print_table(directory):
+    from tests.interop.parity import padded_differences
+
+    columns = {}
+    for backend, title in BACKENDS.items():
+        command = [sys.executable, __file__, "--model", directory, "--backend", backend]
+        environment = os.environ | {"KERAS_BACKEND": backend}
+        output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+        for kind, found in json.loads(output.stdout.splitlines()[-1]).items():
+            columns[f"{title}, {kind}"] = found
+    features, expected, single = originals(directory)
+    columns["PyTorch float32, padded"] = padded_differences(single, expected, features)
+
+    print(f"| output | {' | '.join(columns)} |")
+    print("|---" * (1 + len(columns)) + "|")
+    layers = len(expected["attention_scores"])
+    rows = [("embeddings", "hidden_states", 0)]
+    rows += [(f"hidden state {i}", "hidden_states", i) for i in range(1, layers + 1)]
+    rows += [(f"attention map {i}", "attention_scores", i - 1) for i in range(1, layers + 1)]
+    rows += [("pooled output", "pooled_output", 0)]
+    for title, name, index in rows:
+        # A packed row has one pooled output, of its first example.
+        cells = [f"{found[name][index]:.1e}" if name in found else "" for found in columns.values()]
+        print(f"| {title} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
