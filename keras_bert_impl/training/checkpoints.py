@@ -1,0 +1,139 @@
+"""The state of a run on disk: saved at the end of every Keras epoch, restored on a resume."""
+
+import logging
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.strategy import is_chief
+
+_LOG = logging.getLogger(__name__)
+
+
+class RunCheckpoint(keras.callbacks.Callback):
+    """Saves and restores weights, optimizer, step, seed and data position of a run.
+
+    A run defines its Keras epochs as report intervals of a fixed number of batches, so the number
+    of finished epochs is the position in the data. `tf.train.CheckpointManager` writes: a process
+    killed while it saves leaves the checkpoints before. The state does not depend on the number of
+    replicas; with several workers the chief's directory is the one that is kept, and must be
+    readable by all of them.
+
+    Args:
+        model: a built and compiled `keras.Model`.
+        directory: str or `Path`, for example `<run>/checkpoints`.
+        seed: int, default 0. The run's seed: stored, and compared on a resume.
+        max_to_keep: int, default 3, at least 2 so that a damaged file costs an epoch, not the run.
+
+    Raises:
+        InputError: from `restore`, if no checkpoint can be read, or it is of another model or seed.
+
+    Example:
+        checkpoint = RunCheckpoint(model, "run/checkpoints")
+        model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
+    """
+
+    def __init__(self, model, directory, seed=0, max_to_keep=3):
+        super().__init__()
+        if not model.built or model.optimizer is None:
+            raise InputError("RunCheckpoint needs a model that is built and compiled.")
+        if max_to_keep < 2:
+            raise InputError(f"max_to_keep must be at least 2, not {max_to_keep}.")
+        self._directory = Path(directory)
+        self._variables = _variables(model)
+        self._epochs = tf.Variable(0, dtype=tf.int64)
+        self._seed = tf.Variable(seed, dtype=tf.int64)
+        self._checkpoint = tf.train.Checkpoint(
+            variables=[variable.value for variable in self._variables],
+            epochs=self._epochs,
+            seed=self._seed,
+        )
+        # Every worker has to take part in a save; what the others write is thrown away.
+        self._scratch = None if is_chief() else tempfile.mkdtemp(prefix="checkpoints-")
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint, str(self._scratch or self._directory), max_to_keep=max_to_keep
+        )
+
+    def restore(self):
+        """Restores the newest checkpoint that can be read; with none there, changes nothing.
+
+        Returns:
+            Number of finished epochs: the `initial_epoch` for `fit`; 0 for a new run.
+        """
+        paths = _newest_first(self._directory)
+        seed = int(self._seed.numpy())
+        for path in paths:
+            try:
+                self._restore_from(path)
+            except (tf.errors.OpError, IndexError) as error:
+                reason = str(error).partition("\n")[0]
+                _LOG.warning("cannot read %s (%s); trying the checkpoint before", path, reason)
+                continue
+            if int(self._seed.numpy()) != seed:
+                raise InputError(
+                    f"{path} belongs to a run with seed {self._seed.numpy()}, not {seed}; use that "
+                    "seed, or another run directory."
+                )
+            return int(self._epochs.numpy())
+        if paths:
+            raise InputError(
+                f"no checkpoint can be read, all are damaged: {', '.join(paths)}. Remove "
+                f"{self._directory} to start again."
+            )
+        return 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Saves; called by Keras."""
+        self._epochs.assign(epoch + 1)
+        self._manager.save(checkpoint_number=epoch + 1)
+
+    def on_train_end(self, logs=None):
+        """Removes the scratch directory of a worker that is not the chief; called by Keras."""
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _restore_from(self, path):
+        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        self._check_model(path, shapes)
+        self._checkpoint.restore(path).assert_consumed()
+
+    def _check_model(self, path, shapes):
+        saved = {}
+        for name, shape in shapes.items():
+            found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
+            if found:
+                saved[int(found[1])] = tuple(shape)
+        for index, variable in enumerate(self._variables):
+            if saved.get(index) != tuple(variable.shape):
+                raise InputError(
+                    f"{path} is of another model or optimizer: {variable.path} has shape "
+                    f"{tuple(variable.shape)} here and {saved.get(index, 'no counterpart')} there."
+                )
+        if len(saved) > len(self._variables):
+            raise InputError(
+                f"{path} is of another model or optimizer: it has {len(saved)} variables, this "
+                f"one {len(self._variables)}, the last of them {self._variables[-1].path}."
+            )
+
+
+def _variables(model):
+    with model.distribute_strategy.scope():
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+    # By position: names of variables carry counters that depend on what was built before.
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _newest_first(directory):
+    """Paths of the checkpoints in `directory`, from its files: its own list may be damaged."""
+    numbers = [
+        int(found[1])
+        for file in directory.glob("ckpt-*.index")
+        if (found := re.fullmatch(r"ckpt-(\d+)\.index", file.name))
+    ]
+    return [str(directory / f"ckpt-{number}") for number in sorted(numbers, reverse=True)]

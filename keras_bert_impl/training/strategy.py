@@ -1,0 +1,146 @@
+"""Which devices a run uses."""
+
+import contextlib
+import json
+import logging
+import os
+
+import keras
+
+from keras_bert_impl.errors import InputError
+
+_LOG = logging.getLogger(__name__)
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
+def get_strategy(name="auto"):
+    """Makes the `tf.distribute` strategy of a name, and says in one log line what it chose.
+
+    Make it before any other TensorFlow work, and the model and optimizer inside its `scope()`.
+
+    Args:
+        name: "auto" (the default) takes a TPU if there is one, else the workers that `TF_CONFIG`
+            names, else the GPUs if there are several, else one device. "one_device", "mirrored",
+            "multi_worker" and "tpu" take that or fail.
+
+    Returns:
+        A `tf.distribute.Strategy`. On the JAX backend, where `keras.distribution` does this work,
+        an object whose `scope()` does nothing and whose `num_replicas_in_sync` is 1.
+
+    Raises:
+        InputError: an unknown name, or hardware that is not there.
+
+    Example:
+        with get_strategy("auto").scope():
+            model = build_model()
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
+    if keras.backend.backend() != "tensorflow":
+        if name not in ("auto", "one_device"):
+            raise InputError(f"strategy {name!r} needs the TensorFlow backend of Keras.")
+        return _NoStrategy()
+    chosen = _choose() if name == "auto" else name
+    strategy = _MAKERS[chosen]()
+    _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
+    return strategy
+
+
+def is_chief():
+    """Whether this process is the one worker that writes files (always, without `TF_CONFIG`)."""
+    cluster, task = _cluster(), _config().get("task", {})
+    if not cluster:
+        return True
+    if task.get("type") == "chief":
+        return True
+    return "chief" not in cluster and task.get("type") == "worker" and task.get("index") == 0
+
+
+class _NoStrategy:
+    num_replicas_in_sync = 1
+
+    def scope(self):
+        return contextlib.nullcontext()
+
+
+def _choose():
+    import tensorflow as tf
+
+    if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
+        return "tpu"
+    if _num_workers() > 1:
+        return "multi_worker"
+    if len(tf.config.list_physical_devices("GPU")) > 1:
+        return "mirrored"
+    return "one_device"
+
+
+def _one_device():
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy()
+
+
+def _mirrored():
+    import tensorflow as tf
+
+    gpus = tf.config.list_logical_devices("GPU")
+    if gpus:
+        return tf.distribute.MirroredStrategy([device.name for device in gpus])
+    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
+    return tf.distribute.MirroredStrategy(
+        [device.name for device in tf.config.list_logical_devices("CPU")],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+def _multi_worker():
+    import tensorflow as tf
+
+    if _num_workers() < 2:
+        raise InputError(
+            "strategy 'multi_worker' needs the environment variable TF_CONFIG to name two or more "
+            'workers, as {"cluster": {"worker": ["host1:port", "host2:port"]}, '
+            '"task": {"type": "worker", "index": 0}}.'
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _tpu():
+    import tensorflow as tf
+
+    name = os.environ.get("TPU_NAME", "local")
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise InputError(f"strategy 'tpu': found no usable TPU ({first_line}).") from error
+
+
+_MAKERS = {
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "tpu": _tpu,
+}
+
+
+def _config():
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"the environment variable TF_CONFIG is not JSON: {error}.") from error
+
+
+def _cluster():
+    return _config().get("cluster", {})
+
+
+def _num_workers():
+    cluster = _cluster()
+    return len(cluster.get("worker", [])) + len(cluster.get("chief", []))

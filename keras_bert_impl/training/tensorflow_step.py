@@ -1,0 +1,327 @@
+"""The training and evaluation step on TensorFlow, under any `tf.distribute` strategy.
+
+Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
+"""
+
+import itertools
+
+import keras
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+
+
+def num_replicas():
+    """Number of replicas that a step runs on, over all workers."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+class TensorFlowStep:
+    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
+
+    def compile(self, *args, accumulation_steps=1, dropout_seed=0, **kwargs):
+        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
+            raise InputError(
+                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
+            )
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
+        _take_over_reduction(self.optimizer, self.distribute_strategy)
+        _check_loss_is_a_mean(self.loss)
+        self._accumulation_steps = accumulation_steps
+        self._dropout_seed = dropout_seed
+
+    def fit(self, *args, **kwargs):
+        steps_per_epoch = kwargs.get("steps_per_epoch")
+        if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
+            raise InputError(
+                f"steps_per_epoch={steps_per_epoch} is not a multiple of steps_per_execution="
+                f"{self.steps_per_execution}: the last execution would run into the next epoch."
+            )
+        return super().fit(*args, **kwargs)
+
+    def make_train_function(self, force=False):
+        if self.train_function is None or force:
+            if self.built and not self.optimizer.built:
+                # Outside the step, so that a checkpoint can be restored before the first one.
+                with self.distribute_strategy.scope():
+                    self.optimizer.build(self.trainable_variables)
+            self.train_function = self._function_of_steps(self.train_step)
+
+    def make_test_function(self, force=False):
+        if self.test_function is None or force:
+            self.test_function = self._function_of_steps(self.test_step)
+
+    def train_step(self, data):
+        """One optimizer step of one replica.
+
+        Args:
+            data: this replica's batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
+
+        Returns:
+            A dictionary with the `loss` of the global batch, a float32 scalar.
+        """
+        batch = _unpack(data)
+        totals = _sum_over_replicas(self.loss_totals(*batch))
+        compute = self._accumulate
+        if self._compiles:
+            # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
+            compute = tf.function(compute, jit_compile=True, autograph=False)
+            if self._accumulation_steps > 1:
+                _assert_divisible(batch, self._accumulation_steps)
+        loss, gradients = _sum_over_replicas(compute(batch, totals, self._step_seed()))
+        self.optimizer.apply(gradients, self.trainable_variables)
+        self._track_loss(loss, batch)
+        return {"loss": loss}
+
+    def test_step(self, data):
+        """Loss and metrics of a batch of one replica; takes and returns what `train_step` does."""
+        batch = x, y, sample_weight = _unpack(data)
+        totals = _sum_over_replicas(self.loss_totals(*batch))
+
+        def evaluate():
+            y_pred = self._forward(x, training=False)
+            self.compute_metrics(x, y, y_pred, sample_weight)
+            return tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
+
+        share = _unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
+        loss = _sum_over_replicas(share)
+        self._track_loss(loss, batch)
+        return {"loss": loss}
+
+    @property
+    def _compiles(self):
+        return self.jit_compile and not _on_tpu()
+
+    def _forward(self, x, training):
+        return self(x, training=training) if self._call_has_training_arg else self(x)
+
+    def _track_loss(self, loss, batch):
+        # Weighted as Keras does it: the mean over an epoch counts every example once.
+        self._loss_tracker.update_state(loss, sample_weight=_num_rows(batch))
+
+    def _step_seed(self):
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        seed = tf.stack([tf.constant(self._dropout_seed, tf.int32), step])  # [2]
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
+
+    def _accumulate(self, batch, totals, seed):
+        """This replica's share of the loss, and its gradients in float32 (None: not connected)."""
+        variables, count = self.trainable_variables, self._accumulation_steps
+        unconnected = set()
+
+        def nothing():
+            return tf.constant(0.0), [tf.zeros(v.shape, tf.float32) for v in variables]
+
+        def share_of(index):
+            rows = _micro_batch(batch, index, count, exact=self._compiles)
+            micro_seed = tf.random.experimental.stateless_fold_in(seed, index)
+
+            def compute():
+                loss, gradients = self._loss_and_gradients(rows, totals, micro_seed)
+                unconnected.update(i for i, g in enumerate(gradients) if g is None)
+                zeros = nothing()[1]
+                return loss, [z if g is None else g for g, z in zip(gradients, zeros)]
+
+            return _unless_empty(rows, num_replicas() * count, compute, nothing)
+
+        def add_share(index, loss, gradients):
+            more_loss, more_gradients = share_of(index)
+            return index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more_gradients)]
+
+        if count == 1:
+            loss, gradients = share_of(tf.constant(0))
+        else:
+            # A loop in the graph, one at a time: neither the graph nor the memory grows with it.
+            _, loss, gradients = tf.while_loop(
+                lambda index, *_: index < count,
+                add_share,
+                (tf.constant(0), *nothing()),
+                parallel_iterations=1,
+            )
+        return loss, [None if i in unconnected else g for i, g in enumerate(gradients)]
+
+    def _loss_and_gradients(self, rows, totals, seed):
+        x, y, sample_weight = rows
+        with dropout_seed_scope(seed):
+            with tf.GradientTape() as tape:
+                y_pred = self._forward(x, training=True)
+                loss = tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
+                scaled_loss = self.optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled_loss, self.trainable_variables)
+        self.compute_metrics(x, y, y_pred, sample_weight)
+        return loss, [None if g is None else _dense_float32(g) for g in gradients]
+
+    def _function_of_steps(self, step):
+        """A function of an iterator that runs `steps_per_execution` steps and returns the logs."""
+        strategy = self.distribute_strategy
+
+        def run(data):
+            strategy.run(step, args=(data,))
+
+        def run_batch(data):
+            run(data)
+            return tf.constant(1), self.get_metrics_result()
+
+        def run_steps(iterator):
+            def one(count, _):
+                # A partial last execution ends here, with no batch lost.
+                batch = iterator.get_next_as_optional()
+                found = batch.has_value()
+                tf.cond(found, lambda: run(batch.get_value()), lambda: None)
+                return count + tf.cast(found, tf.int32), found
+
+            count, _ = tf.while_loop(
+                lambda count, found: found & (count < self.steps_per_execution),
+                one,
+                (tf.constant(0), tf.constant(True)),
+                parallel_iterations=1,
+            )
+            return count, self.get_metrics_result()
+
+        if self.steps_per_execution == 1:
+            def run_steps(iterator):  # noqa: F811 - keeps the static shapes a TPU needs
+                return run_batch(iterator.get_next())
+
+        if not self.run_eagerly:
+            run_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
+            run_steps = tf.function(run_steps, reduce_retracing=True, autograph=False)
+
+        def function(iterator):
+            if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+                count, logs = run_steps(iterator)
+                if count == 0:
+                    raise StopIteration
+                return logs
+            for data in itertools.islice(iterator, self.steps_per_execution):
+                _, logs = run_batch(data)
+            return logs
+
+        return function
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Builds what Keras cannot build inside a replica, from the shapes of the data.
+
+        Keras averages the first batch over the replicas, which fails for strings and for batches
+        that do not divide; and it reads a batch that a generator gives only once.
+        """
+        if self._distribute_strategy is None:
+            return
+        if iterator is not None:
+            spec = iterator._distributed_dataset.element_spec
+            data_batch = tf.nest.map_structure(_spec_of_a_replica, spec)
+        with self._distribute_strategy.scope():
+            self._symbolic_build(data_batch=data_batch)
+
+
+def _take_over_reduction(optimizer, strategy):
+    """From now on `train_step` sums the gradients over the replicas, before they are clipped."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if inner._distribution_strategy is not strategy:
+        raise InputError("create the optimizer inside the strategy.scope() of the model.")
+    if inner.gradient_accumulation_steps:
+        raise InputError(
+            "the optimizer has gradient_accumulation_steps, which counts micro-batches as steps; "
+            "use compile(accumulation_steps=...) instead."
+        )
+    inner._all_reduce_sum_gradients = list
+
+
+def _check_loss_is_a_mean(losses):
+    for loss in keras.tree.flatten(losses):
+        reduction = getattr(loss, "reduction", "sum_over_batch_size")
+        if reduction not in ("sum_over_batch_size", "mean"):
+            raise InputError(
+                f"the loss {loss.name!r} has reduction {reduction!r}; only a mean over examples "
+                "is the same on several replicas. Use the default reduction, or override "
+                "loss_totals and loss_share."
+            )
+
+
+def _unpack(data):
+    data = tf.nest.map_structure(
+        lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
+    )
+    return keras.utils.unpack_x_y_sample_weight(data)
+
+
+def _sum_over_replicas(values):
+    if num_replicas() == 1:
+        return values
+    leaves = tf.nest.flatten(values)
+    context = tf.distribute.get_replica_context()
+    sums = iter(context.all_reduce("SUM", [leaf for leaf in leaves if leaf is not None]))
+    return tf.nest.pack_sequence_as(
+        values, [None if leaf is None else next(sums) for leaf in leaves]
+    )
+
+
+def _dense_float32(gradient):
+    # The norm of an IndexedSlices that holds a row twice is not the norm of the gradient.
+    return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
+
+
+def _num_rows(batch):
+    return tf.shape(_first_leaf(batch), out_type=tf.int32)[0]
+
+
+def _first_leaf(batch):
+    return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
+
+
+def _unless_empty(batch, parts, compute, nothing):
+    """`compute()`; or `nothing()` where the last batch left one of the parts without examples.
+
+    A mean over no examples is NaN, and so are its gradients.
+    """
+    if parts == 1 or _first_leaf(batch).shape[0] is not None:
+        return compute()
+    return tf.cond(_num_rows(batch) > 0, compute, nothing)
+
+
+def _micro_batch(batch, index, count, exact):
+    """Rows of micro-batch `index` of `count`.
+
+    Equal parts where `exact` is True, as XLA needs it; otherwise the last ones may be shorter or
+    empty.
+    """
+    if count == 1:
+        return batch
+    static = _first_leaf(batch).shape[0]
+    if static is not None and static % count:
+        raise InputError(
+            f"the batch of a replica has {static} examples, which accumulation_steps={count} does "
+            "not divide; choose a batch size that it divides."
+        )
+
+    def rows(leaf):
+        if leaf is None:
+            return None
+        if static is None and not exact:
+            size = -(-tf.shape(leaf)[0] // count)
+            return leaf[index * size : (index + 1) * size]
+        size = (static or tf.shape(leaf)[0]) // count
+        begin = tf.stack([index * size] + [0] * (leaf.shape.rank - 1))
+        return tf.slice(leaf, begin, tf.concat([[size], tf.shape(leaf)[1:]], axis=0))
+
+    return tf.nest.map_structure(rows, batch)
+
+
+def _assert_divisible(batch, count):
+    tf.debugging.assert_equal(
+        _num_rows(batch) % count,
+        0,
+        f"with jit_compile the batch of each replica must be a multiple of {count}, the "
+        "accumulation_steps: drop the remainder of the data set.",
+    )
+
+
+def _on_tpu():
+    return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+
+
+def _spec_of_a_replica(spec):
+    spec = getattr(spec, "_value_specs", [spec])[0]
+    return spec if hasattr(spec, "shape") else None

@@ -1,0 +1,81 @@
+"""`ReplicatedTrainer`: `fit`, `evaluate` and `predict` that are right on any number of replicas."""
+
+import keras
+from keras import ops
+
+if keras.backend.backend() == "tensorflow":
+    from keras_bert_impl.training.tensorflow_step import TensorFlowStep as _Step
+    from keras_bert_impl.training.tensorflow_step import num_replicas
+else:
+    from keras_bert_impl.training.stock_step import StockStep as _Step
+    from keras_bert_impl.training.stock_step import num_replicas
+
+
+class ReplicatedTrainer(_Step):
+    """Mixin in front of `keras.Model`: the same weights from any number of devices.
+
+    The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica, computes
+    its share of the loss of the whole global batch; the shares and their gradients are summed once,
+    then clipped, then applied. So the result depends on the global batch alone, not on how it was
+    cut: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy, accumulation.
+
+    By default the loss is Keras's: the mean over the examples of the global batch, with
+    `add_loss`. A model whose loss is a mean over something else (masked tokens, say) overrides
+    `loss_totals` to count it and `loss_share` to divide by the global count.
+
+    `compile` takes two more arguments than Keras's:
+        accumulation_steps: int, default 1. The batch of each replica is cut into so many
+            micro-batches, and the optimizer takes one step for all of them.
+        dropout_seed: int, default 0. Dropout of a step is a function of (this seed,
+            `optimizer.iterations`, micro-batch, replica), so that a resumed run repeats it.
+
+    On the JAX backend Keras's own step is used, with the loss of the two hooks.
+
+    Example:
+        class Regressor(ReplicatedTrainer, keras.Model):
+            pass
+
+        inputs = keras.Input((4,))
+        model = Regressor(inputs, keras.layers.Dense(1)(inputs))
+        model.compile(optimizer=AdamW(1e-3), loss="mse", accumulation_steps=2)
+        model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
+    """
+
+    def loss_totals(self, x, y, sample_weight):
+        """What the loss divides by, counted over this replica's whole batch.
+
+        Called before the forward pass; the counts are then summed over all replicas.
+
+        Args:
+            x, y, sample_weight: this replica's batch, as the data set gives it.
+
+        Returns:
+            A float32 scalar, or a dictionary or list of them. Default: the number of examples.
+        """
+        return num_examples(x)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        """This micro-batch's share of the loss of the global batch.
+
+        Args:
+            x, y, sample_weight: the micro-batch.
+            y_pred: what the model returned for it.
+            totals: as from `loss_totals`, summed over all replicas.
+
+        Returns:
+            A float32 scalar. The shares of all micro-batches of all replicas add up to the loss.
+        """
+        # Keras divides its mean by the number of replicas, for its own sum over them.
+        mean = keras.Model.compute_loss(self, x, y, y_pred, sample_weight) * num_replicas()
+        return mean * num_examples(x) / totals
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The loss of a batch taken alone. To change the loss, override `loss_share`."""
+        totals = self.loss_totals(x, y, sample_weight)
+        return self.loss_share(x, y, y_pred, sample_weight, totals)
+
+
+def num_examples(batch):
+    """Number of rows of a batch (any nest of tensors `[batch, ...]`), a float32 scalar."""
+    first = next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None)
+    return ops.cast(ops.shape(first)[0], "float32")

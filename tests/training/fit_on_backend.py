@@ -1,0 +1,55 @@
+"""Trains on the backend that is named; prints JSON: weights, and what was imported."""
+
+import json
+import os
+import sys
+
+os.environ["KERAS_BACKEND"] = sys.argv[1]
+
+import keras
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.strategy import get_strategy
+from keras_bert_impl.training.trainer import ReplicatedTrainer
+
+
+class Regressor(ReplicatedTrainer, keras.Model):
+    """Half of the mean squared error, so that only `loss_share` can have computed the loss."""
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        return keras.ops.sum((y - y_pred) ** 2) / 2 / totals
+
+
+def main():
+    inputs = keras.Input((3,))
+    with get_strategy("auto").scope():
+        model = Regressor(
+            inputs, keras.layers.Dense(1, kernel_initializer="ones", name="dense")(inputs)
+        )
+        optimizer = AdamW(LinearWarmupDecay(0.1, 1, 4), weight_decay=0.5, global_clipnorm=0.1)
+        model.compile(optimizer=optimizer)
+    imported = "tensorflow" in sys.modules
+    x = np.arange(12, dtype="float32").reshape(4, 3) / 10
+    history = model.fit(x, x[:, :1], batch_size=4, epochs=3, verbose=0).history
+    try:
+        model.compile(optimizer="sgd", accumulation_steps=2)
+        refused = False
+    except InputError:
+        refused = True
+    weights = [array.ravel().tolist() for array in model.get_weights()]
+    print(
+        json.dumps(
+            {
+                "imported": imported,
+                "refused": refused,
+                "loss": history["loss"],
+                "weights": weights,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

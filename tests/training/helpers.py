@@ -1,0 +1,156 @@
+"""A small BERT with a masked-token loss and data for it, shared by the tests of the step."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.trainer import ReplicatedTrainer
+
+ROOT = Path(__file__).parents[2]
+VOCABULARY, LENGTH, HIDDEN, HEADS = 40, 8, 16, 2
+
+
+class MaskedTokenModel(ReplicatedTrainer, keras.Model):
+    """Mean over the masked tokens of the global batch; `y` is -1 where a token is not masked."""
+
+    def loss_totals(self, x, y, sample_weight):
+        return ops.sum(ops.cast(y >= 0, "float32"))
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        masked = ops.cast(y >= 0, "float32")
+        losses = keras.losses.sparse_categorical_crossentropy(
+            ops.maximum(y, 0), ops.cast(y_pred, "float32"), from_logits=True
+        )
+        return ops.sum(losses * masked) / ops.maximum(totals, 1.0)
+
+
+class Classifier(ReplicatedTrainer, keras.Model):
+    """Keras's own loss."""
+
+
+def build(kind=MaskedTokenModel, dropout=0.0, dtype="float32", length=None, seed=0):
+    """Embeddings, attention and a head: 3 classes for a `Classifier`, else logits of all tokens."""
+    keras.utils.set_random_seed(seed)
+    layers = keras.layers
+    keras.config.set_dtype_policy(dtype)
+    ids = keras.Input((length,), dtype="int32", name="token_ids")
+    mask = keras.Input((length,), dtype="int32", name="padding_mask")
+    embed = layers.Embedding(VOCABULARY, HIDDEN, name="token_embeddings")
+    x = Dropout(dropout)(layers.LayerNormalization(epsilon=1e-12)(embed(ids)))
+    attention = layers.MultiHeadAttention(HEADS, HIDDEN // HEADS)
+    x = x + Dropout(dropout)(attention(x, x, attention_mask=ops.cast(mask, "bool")[:, None, :]))
+    x = layers.Dense(HIDDEN, activation="gelu")(layers.LayerNormalization(epsilon=1e-12)(x))
+    if issubclass(kind, Classifier):
+        outputs = layers.Dense(3, dtype="float32")(x[:, 0])
+    else:
+        # The output weights are the embeddings: their gradient is a sum of dense and sparse parts.
+        outputs = ops.matmul(x, ops.transpose(embed.embeddings))
+    keras.config.set_dtype_policy("float32")
+    return kind({"token_ids": ids, "padding_mask": mask}, outputs)
+
+
+def examples(count=48, kind=MaskedTokenModel, seed=1):
+    """Features and labels; the number of masked tokens varies from 0 to 6 a row."""
+    draw = np.random.default_rng(seed)
+    ids = draw.integers(1, VOCABULARY, (count, LENGTH)).astype("int32")
+    lengths = draw.integers(3, LENGTH + 1, count)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype("int32")
+    features = {"token_ids": ids * mask, "padding_mask": mask}
+    if issubclass(kind, Classifier):
+        return features, draw.integers(0, 3, count).astype("int32")
+    # Every third of the rows is sorted by how many tokens it masks: replicas get very different
+    # counts.
+    masked = np.arange(LENGTH) < np.sort(draw.integers(0, 7, count))[:, None]
+    labels = np.where(masked & (mask == 1), ids, -1).astype("int32")
+    order = np.argsort(np.arange(count) % 3, kind="stable")
+    return {k: v[order] for k, v in features.items()}, labels[order]
+
+
+def dataset(batch_size=16, count=48, kind=MaskedTokenModel, drop_remainder=False):
+    return tf.data.Dataset.from_tensor_slices(examples(count, kind)).batch(
+        batch_size, drop_remainder=drop_remainder
+    )
+
+
+def adamw(**kwargs):
+    # Adam multiplies rounding in the gradients by up to learning_rate / epsilon: not 1e4 but 10.
+    settings = {"weight_decay": 0.1, "global_clipnorm": 0.5, "epsilon": 1e-3} | kwargs
+    return AdamW(LinearWarmupDecay(1e-2, 2, 20), **settings)
+
+
+def mirrored(replicas):
+    if replicas == 1:
+        return tf.distribute.get_strategy()
+    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
+    reduce = tf.distribute.ReductionToOneDevice()
+    devices = [f"CPU:{i}" for i in range(replicas)]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduce)
+
+
+def train(
+    replicas=1, kind=MaskedTokenModel, data=None, epochs=2, optimizer=adamw, model=None, **kwargs
+):
+    """Trains in a strategy of so many replicas; returns the model and the history."""
+    compile_arguments = {"jit_compile": False} | kwargs
+    if issubclass(kind, Classifier):
+        compile_arguments.setdefault("loss", cross_entropy())
+    with mirrored(replicas).scope():
+        trained = build(kind, **(model or {}))
+        trained.compile(optimizer=optimizer(), **compile_arguments)
+    data = dataset(kind=kind) if data is None else data
+    return trained, trained.fit(data, epochs=epochs, verbose=0).history
+
+
+def cross_entropy(**kwargs):
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **kwargs)
+
+
+def weights(model):
+    return [np.asarray(w, "float64") for w in model.get_weights()]
+
+
+def distance(first, second):
+    """Largest difference between the weights of two models."""
+    pairs = zip(weights(first), weights(second), strict=True)
+    return max(float(np.max(np.abs(a - b))) for a, b in pairs)
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def start(script, *arguments, tf_config=None):
+    """Starts `tests/training/<script>` in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    if tf_config:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    return subprocess.Popen(
+        [sys.executable, ROOT / "tests" / "training" / script, *map(str, arguments)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def result_of(process, timeout=240):
+    """The last line of JSON that the process printed."""
+    output, _ = process.communicate(timeout=timeout)
+    assert process.returncode == 0, output[-3000:]
+    return json.loads([line for line in output.splitlines() if line.startswith("{")][-1])

@@ -1,0 +1,156 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from tests.training.helpers import result_of, start
+
+STEPS = 20
+
+
+def gradients_and_start():
+    draw = np.random.default_rng(0)
+    shapes = [(7, 5), (5,)]
+    start_values = [draw.normal(size=shape).astype("float32") for shape in shapes]
+    gradients = [
+        [
+            (draw.normal(size=shape) * 10.0 ** draw.integers(-3, 1)).astype("float32")
+            for shape in shapes
+        ]
+        for _ in range(STEPS)
+    ]
+    return start_values, gradients
+
+
+def run(optimizer, start_values, gradients):
+    variables = [
+        keras.Variable(value, name=name)
+        for value, name in zip(start_values, ("kernel", "bias"), strict=True)
+    ]
+    optimizer.build(variables)
+    step = tf.function(lambda gradient: optimizer.apply(gradient, variables), autograph=False)
+    for each in gradients:
+        step([tf.constant(gradient) for gradient in each])
+    return [variable.numpy() for variable in variables]
+
+
+def test_equals_pytorch_with_clipping_and_schedule():
+    start_values, gradients = gradients_and_start()
+    schedule = LinearWarmupDecay(1e-2, 5, STEPS + 5)
+    ours = run(AdamW(schedule, weight_decay=0.1, global_clipnorm=0.5), start_values, gradients)
+
+    parameters = [torch.nn.Parameter(torch.tensor(value)) for value in start_values]
+    theirs = torch.optim.AdamW(
+        [
+            {"params": parameters[:1], "weight_decay": 0.1},
+            {"params": parameters[1:], "weight_decay": 0.0},
+        ],
+        eps=1e-6,
+    )
+    for step, each in enumerate(gradients):
+        for parameter, gradient in zip(parameters, each, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+        for group in theirs.param_groups:
+            group["lr"] = float(schedule(step))
+        theirs.step()
+
+    # Weights up to 4 are rounded twice a step, by 4 * 2**-24 at most, in each implementation:
+    # 20 * 2 * 2 * 2.4e-7. PyTorch also clips to norm / (norm + 1e-6), which moves m / sqrt(v) by
+    # 2e-6 of itself, and the weights by 2e-6 * 20 * 1e-2.
+    for mine, parameter in zip(ours, parameters, strict=True):
+        np.testing.assert_allclose(mine, parameter.detach().numpy(), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_equals_the_published_algorithm(bias_correction):
+    start_values, gradients = gradients_and_start()
+    optimizer = AdamW(1e-2, weight_decay=0.1, epsilon=1e-3, bias_correction=bias_correction)
+    ours = run(optimizer, start_values, gradients)
+    for index, decay in enumerate((0.1, 0.0)):
+        weight = start_values[index].astype("float64")
+        m = v = np.zeros_like(weight)
+        for step in range(STEPS):
+            gradient = gradients[step][index].astype("float64")
+            m = 0.9 * m + 0.1 * gradient
+            v = 0.999 * v + 0.001 * gradient**2
+            m_hat = m / (1 - 0.9 ** (step + 1)) if bias_correction else m
+            v_hat = v / (1 - 0.999 ** (step + 1)) if bias_correction else v
+            weight = weight - 1e-2 * (m_hat / (np.sqrt(v_hat) + 1e-3) + decay * weight)
+        # Two roundings a step of weights up to 4 (4 * 2**-24 each); and 1 - 0.999 in float32 is off
+        # by 1.3e-5, half of which is seen in steps of up to 0.1 / sqrt(0.001) learning rates.
+        tolerance = STEPS * (2 * 2.4e-7 + 0.65e-5 * 1e-2 * 3.2)
+        np.testing.assert_allclose(ours[index], weight, rtol=0, atol=tolerance)
+
+
+def test_epsilon_is_added_after_the_correction():
+    # m_hat = gradient and sqrt(v_hat) = gradient, so the step is 1e-6 / (1e-6 + 1e-6) of the rate;
+    # where epsilon is added before the correction it is 0.03 of it.
+    (weight,) = run_one(AdamW(0.5, weight_decay=0.0, epsilon=1e-6), gradient=1e-6)
+    np.testing.assert_allclose(weight, 1 - 0.25, rtol=1e-5)
+
+
+def run_one(optimizer, gradient, dtype="float32", name="kernel"):
+    variable = keras.Variable(np.ones(1), name=name, dtype=dtype)
+    optimizer.build([variable])
+    optimizer.apply([tf.constant([gradient], dtype)], [variable])
+    return variable.numpy().astype("float32")
+
+
+@pytest.mark.parametrize("name", ["bias", "gamma", "beta", "kernel", "token_embeddings"])
+def test_decays_all_but_biases_and_normalization(name):
+    (weight,) = run_one(AdamW(0.1, weight_decay=0.5), gradient=0.0, name=name)
+    decayed = name in ("kernel", "token_embeddings")
+    assert weight == pytest.approx(1 - 0.1 * 0.5 if decayed else 1.0, abs=1e-7)
+
+
+def test_not_decayed_is_a_choice():
+    (weight,) = run_one(AdamW(0.1, weight_decay=0.5, not_decayed=[]), gradient=0.0, name="bias")
+    assert weight == pytest.approx(0.95, abs=1e-7)
+
+
+def test_weights_in_bfloat16_move():
+    # 1 - 0.25: exact in bfloat16; the moments would not move with a beta rounded to 1.
+    (weight,) = run_one(AdamW(0.25, weight_decay=0.0), gradient=1.0, dtype="bfloat16")
+    assert weight == pytest.approx(0.75, abs=2**-7)
+
+
+def test_is_restored_from_its_configuration():
+    optimizer = AdamW(
+        LinearWarmupDecay(1e-3, 2, 9), weight_decay=0.2, bias_correction=False, global_clipnorm=2.0
+    )
+    restored = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert isinstance(restored, AdamW)
+    assert restored.get_config() == optimizer.get_config()
+    start_values, gradients = gradients_and_start()
+    for mine, other in zip(
+        run(optimizer, start_values, gradients), run(restored, start_values, gradients), strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_schedule_rises_and_falls():
+    schedule = LinearWarmupDecay(2.0, warmup_steps=4, total_steps=12)
+    rates = [float(schedule(step)) for step in range(14)]
+    assert rates[:4] == [0.5, 1.0, 1.5, 2.0]
+    assert rates[4:] == [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    assert float(LinearWarmupDecay(2.0, 0, 4)(0)) == 2.0
+
+
+def test_schedule_refuses_a_warmup_without_end():
+    with pytest.raises(InputError, match="warmup_steps must be less than total_steps"):
+        LinearWarmupDecay(1e-3, 10, 10)
+
+
+def test_jax_trains_to_the_same_weights():
+    jax = result_of(start("fit_on_backend.py", "jax"))
+    tensorflow = result_of(start("fit_on_backend.py", "tensorflow"))
+    assert not jax["imported"]
+    assert jax["refused"] and not tensorflow["refused"]
+    np.testing.assert_allclose(jax["loss"], tensorflow["loss"], rtol=2e-6)
+    for one, other in zip(jax["weights"], tensorflow["weights"], strict=True):
+        # Three steps of at most 0.1; gradients of rounding size would be multiplied by 1e5.
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)

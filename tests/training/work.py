@@ -1,0 +1,44 @@
+"""A worker of MultiWorkerMirroredStrategy, or the whole of a run on one device; prints JSON."""
+
+import json
+import logging
+import sys
+
+from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.strategy import get_strategy, is_chief
+from tests.training.helpers import MaskedTokenModel, adamw, build, dataset, examples, weights
+
+
+def main(directory, strategy_name):
+    logging.basicConfig(level=logging.INFO)
+    strategy = get_strategy(strategy_name)
+    with strategy.scope():
+        model = build(MaskedTokenModel)
+        model.compile(
+            optimizer=adamw(),
+            metrics=[],
+            jit_compile=False,
+            accumulation_steps=2,
+            steps_per_execution=2,
+        )
+    # 41 examples: the last batch has 9, and the workers get 5 and 4 of them.
+    data = dataset(16, 41)
+    checkpoint = RunCheckpoint(model, directory, seed=3)
+    start = checkpoint.restore()
+    history = model.fit(
+        data, epochs=2, initial_epoch=start, validation_data=data, verbose=0, callbacks=[checkpoint]
+    ).history
+    predictions = model.predict(examples(41)[0], batch_size=16, verbose=0)
+    result = {
+        "replicas": strategy.num_replicas_in_sync,
+        "chief": is_chief(),
+        "history": history,
+        "evaluation": model.evaluate(data, verbose=0),
+        "predictions": predictions[:, 0, :4].tolist(),
+        "weights": [array.ravel().tolist() for array in weights(model)],
+    }
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
