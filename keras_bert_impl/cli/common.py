@@ -150,15 +150,6 @@ def resolve_settings(arguments, settings_class, recipes=None):
     return settings_class(**values)
 
 
-def dump_settings(settings):
-    """The settings, resolved, as YAML text that `--recipe` reads back."""
-    values = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in dataclasses.asdict(settings).items()
-    }
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-
-
 def _read_recipe(name, settings_class, recipes):
     if name in recipes:
         values, where = recipes[name], f"recipe {name}"

@@ -106,9 +106,10 @@ def pretraining_dataset(
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
     dataset = rows.rebatch(batch_size).map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
-    if split == "train":
-        endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-        dataset = dataset.apply(endless)
+    num_batches = tf.data.INFINITE_CARDINALITY
+    if split == "held_out":
+        num_batches = -(-manifest["splits"][split]["rows"] // batch_size)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(num_batches))
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -53,7 +53,6 @@ def pretrain(
     settings = PretrainSettings(**settings)
     manifest = read_manifest(records)
     tokenizer = Tokenizer.from_pretrained(records)
-    run = RunDirectory(output_directory, settings, resume)
     strategy = get_strategy(strategy)
     with strategy.scope():
         pretrainer = _build(settings, manifest, tokenizer)
@@ -64,6 +63,7 @@ def pretrain(
             jit_compile=settings.jit_compile,
             dropout_seed=settings.seed,
         )
+    run = RunDirectory(output_directory, settings, resume)  # only now: a refused run leaves nothing
     checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # report intervals
     held_out = _held_out(records, manifest, strategy, settings, tokenizer)

@@ -135,6 +135,9 @@ class MainJob:
                 num_heads=settings.num_heads,
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
+                # About 1 / sqrt(hidden_dim), as wide as attention needs to begin to learn; BERT's
+                # 0.02 is made for 768 and left this network at word frequencies for longer.
+                initializer_range=0.06,
             )
         )
         with replace_directory(self.path("untrained")) as temporary:
@@ -153,6 +156,7 @@ class MainJob:
             total_steps=settings.pretraining_steps,
             batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
+            bias_correction=True,
             dropout=0.0,  # a few passes over the corpus: nothing to regularize
             report_every=100,
             evaluate_every=max(100, settings.pretraining_steps // 500 * 100),

@@ -26,8 +26,8 @@ class QuickstartSettings:
     hidden_dim: int = 128
     num_heads: int = 2
     length: int = 128
-    batch_size: int = 32
-    pretraining_steps: int = 2000
+    batch_size: int = 16
+    pretraining_steps: int = 4000
     learning_rate: float = 2e-3
     libraries: int = 8
     texts_per_library: int = 1000

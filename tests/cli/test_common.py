@@ -9,6 +9,7 @@ import yaml
 
 from keras_bert_impl.cli import common
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.run_directory import to_yaml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ def test_a_required_setting():
 def test_dumped_settings_are_a_recipe(tmp_path):
     settings = Settings(8, 1e-5, "tpu", True, 7, (1, 2))
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(common.dump_settings(settings))
+    recipe.write_text(to_yaml(settings))  # as `recipe.yaml` of a run directory
     assert resolve("--recipe", str(recipe)) == settings
     names = [field.name for field in dataclasses.fields(Settings)]
     assert list(yaml.safe_load(recipe.read_text())) == names

@@ -1,0 +1,23 @@
+"""Fine-tuning: models that take raw strings, readers of labelled data, runs."""
+
+import importlib
+
+# Loaded on first use: the command line reads settings and tables without TensorFlow.
+_HOMES = {
+    "Examples": "examples",
+    "FinetuneSettings": "settings",
+    "MaskedLM": "masked_lm",
+    "TaskModel": "task_model",
+    "TextClassifier": "text_classifier",
+    "finetune": "run",
+    "load_classifier": "run",
+    "read_glue": "glue",
+    "read_table": "tables",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,233 @@
+"""Raw texts to batches of features whose rows are about equally long.
+
+Shape legend: texts = examples of the whole set; rows = examples of one batch; length = tokens of a
+row, padding included.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+
+_CHUNK = 1024  # texts tokenized at once
+_WINDOW = 16  # batches in a window that is sorted by length
+
+
+def as_list(texts):
+    """A list of what a user may give as a batch of texts.
+
+    Args:
+        texts: list or array of str (or bytes), of (first, second) tuples, or of both; a string
+            tensor [batch]; or a tuple of two of those, the first and the second segments.
+
+    Returns:
+        list of str, bytes and (first, second) tuples.
+
+    Raises:
+        InputError: one text alone, something that is no text, or segments that differ in number.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
+    if isinstance(texts, tuple):
+        if len(texts) != 2:
+            raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members")
+        first, second = as_list(texts[0]), as_list(texts[1])
+        if len(first) != len(second):
+            raise InputError(f"{len(first)} first segments, but {len(second)} second ones.")
+        texts = list(zip(first, second))
+    texts = list(texts.numpy() if tf.is_tensor(texts) else texts)
+    for position, text in enumerate(texts):
+        segments = text if isinstance(text, tuple) else (text,)
+        if len(segments) > 2 or not all(isinstance(s, (str, bytes)) for s in segments):
+            raise InputError(
+                f"text {position} is neither a string nor a pair of strings: {text!r:.60}."
+            )
+    return texts
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedTexts:
+    """Texts as token ids, one after the other, in as little memory as they need.
+
+    Attributes:
+        token_ids: int32 [tokens], with the special tokens, without padding.
+        row_splits: int64 [texts + 1]: text i is `token_ids[row_splits[i]:row_splits[i + 1]]`.
+        second_starts: int32 [texts]: where in its row the second segment begins.
+        pad_id: int.
+        widths: tuple of int, ascending: the lengths that a batch may be padded to.
+    """
+
+    token_ids: tf.Tensor
+    row_splits: tf.Tensor
+    second_starts: tf.Tensor
+    pad_id: int
+    widths: tuple
+
+    @property
+    def num_texts(self):
+        """int."""
+        return self.row_splits.shape[0] - 1
+
+    @property
+    def lengths(self):
+        """int32 [texts]: tokens of each text."""
+        return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
+
+    def features(self, rows):
+        """The features of a batch, in eager mode and in any graph.
+
+        Args:
+            rows: int64 [rows], numbers of texts.
+
+        Returns:
+            dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`; length is the
+            least of `widths` that holds the longest of these texts.
+        """
+        starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
+        lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
+        widths = tf.constant(self.widths)
+        width = widths[tf.searchsorted(widths, tf.reduce_max(lengths, axis=0))[0]]
+        place = tf.range(width)[tf.newaxis, :]  # [1, length]
+        is_real = place < lengths
+        flat = tf.where(is_real, starts + tf.cast(place, tf.int64), 0)
+        is_second = is_real & (place >= tf.gather(self.second_starts, rows)[:, tf.newaxis])
+        features = {
+            "token_ids": tf.where(is_real, tf.gather(self.token_ids, flat), self.pad_id),
+            "segment_ids": tf.cast(is_second, tf.int32),
+            "padding_mask": tf.cast(is_real, tf.int32),
+        }
+        # One width alone is a static shape, which a TPU needs.
+        static = self.widths[0] if len(self.widths) == 1 else None
+        return {name: tf.ensure_shape(f, [None, static]) for name, f in features.items()}
+
+
+def tokenize_texts(texts, tokenizer, max_length, widths=None):
+    """Tokenizes texts once, in graph, a chunk at a time.
+
+    Args:
+        texts: as `as_list` takes them.
+        tokenizer: `Tokenizer`.
+        max_length: int. Longer rows are cut, the longer segment first.
+        widths: list of int, ascending: the lengths to pad batches to; default any up to
+            `max_length`.
+
+    Returns:
+        `TokenizedTexts`.
+    """
+    texts = as_list(texts)
+    tokens, lengths, second_starts = [], [], []
+    for start in range(0, len(texts), _CHUNK):
+        features = tokenizer(texts[start : start + _CHUNK], length=max_length)
+        ids, segments, mask = (
+            features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
+        )
+        tokens.append(ids[mask == 1])
+        lengths.append(mask.sum(axis=1))
+        second_starts.append(lengths[-1] - segments.sum(axis=1))
+    splits = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
+    # On the host: a pipeline reads them, whatever the device of the model.
+    with tf.device("CPU:0"):
+        return TokenizedTexts(
+            token_ids=tf.constant(np.concatenate([np.zeros(0), *tokens]), tf.int32),
+            row_splits=tf.constant(splits),
+            second_starts=tf.constant(np.concatenate([np.zeros(0), *second_starts]), tf.int32),
+            pad_id=tokenizer.pad_id,
+            widths=tuple(widths or multiples(max_length, 1)),
+        )
+
+
+def multiples(max_length, of):
+    """`[of, 2 * of, ..., max_length]`: little padding, many shapes."""
+    return [*range(of, max_length, of), max_length]
+
+
+def doublings(max_length, first=32):
+    """`[32, 64, 128, ..., max_length]`: few shapes, for what compiles a program for each."""
+    widths = [first << power for power in range(max_length) if first << power < max_length]
+    return [*widths, max_length]
+
+
+def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
+    """An endless data set of batches, epoch after epoch, each a function of (seed, epoch).
+
+    An epoch permutes the texts, cuts them into windows of 16 batches, sorts each window by length,
+    cuts it into batches and shuffles the batches: rows of a batch are about equally long, and every
+    text is seen once.
+
+    Args:
+        tokenized: `TokenizedTexts`.
+        targets: tuple of arrays [texts, ...]: labels, and weights where there are any.
+        batch_size: int. The last batch of an epoch's permutation may be smaller.
+        seed: int.
+        shuffle: bool. False keeps the given order.
+        first_batch: int. How many batches a resumed run has behind it.
+
+    Returns:
+        `tf.data.Dataset` of `(features, *targets)`, `num_batches(...)` of them an epoch.
+    """
+    per_epoch = num_batches(tokenized, batch_size)
+
+    def epoch_of_batches(epoch):
+        order = tf.range(tf.size(tokenized.lengths, tf.int64))
+        batches = tf.range(per_epoch, dtype=tf.int64)
+        if shuffle:
+            order_seed, batches_seed = tf.unstack(_seeds(seed, epoch, 2))
+            order = tf.random.experimental.stateless_shuffle(order, order_seed)
+            order = _sorted_in_windows(order, tokenized.lengths, _WINDOW * batch_size)
+            batches = tf.random.experimental.stateless_shuffle(batches, batches_seed)
+        rows = tf.data.Dataset.from_tensor_slices(batches)
+        return rows.map(lambda batch: order[batch * batch_size : (batch + 1) * batch_size])
+
+    epochs = tf.data.Dataset.range(first_batch // per_epoch, np.iinfo(np.int64).max)
+    rows = epochs.flat_map(epoch_of_batches).skip(first_batch % per_epoch)
+    return _with_features(rows, tokenized, targets)
+
+
+def sorted_batches(tokenized, targets, batch_size):
+    """Batches of all texts, shortest first: hardly any padding.
+
+    Args:
+        tokenized: `TokenizedTexts`.
+        targets: tuple of arrays [texts, ...], which may be empty.
+        batch_size: int.
+
+    Returns:
+        (data set, order): batches of `(features, *targets)`; int64 array [texts], where row i of
+        all batches came from.
+    """
+    order = np.argsort(tokenized.lengths.numpy(), kind="stable")
+    rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
+    return _with_features(rows, tokenized, targets), order
+
+
+def num_batches(tokenized, batch_size):
+    """int. Batches of one pass over the texts."""
+    return -(-tokenized.num_texts // batch_size)
+
+
+def _seeds(seed, epoch, count):
+    seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
+    return tf.random.experimental.stateless_split(seeds, count)  # [count, 2]
+
+
+def _sorted_in_windows(order, lengths, window):
+    # One sort by (window, length): the permutation has made a stable order a random one.
+    longest = tf.cast(tf.reduce_max(lengths), tf.int64) + 1
+    windows = tf.range(tf.size(order, tf.int64)) // window
+    keys = windows * longest + tf.cast(tf.gather(lengths, order), tf.int64)
+    return tf.gather(order, tf.argsort(keys, stable=True))
+
+
+def _with_features(rows, tokenized, targets):
+    with tf.device("CPU:0"):
+        targets = tuple(tf.constant(target) for target in targets)
+
+    def batch(numbers):
+        return (tokenized.features(numbers), *(tf.gather(target, numbers) for target in targets))
+
+    # The order of batches is part of what a seed fixes.
+    return rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+        tf.data.AUTOTUNE
+    )

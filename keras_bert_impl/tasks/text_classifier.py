@@ -1,0 +1,301 @@
+"""Classes, several labels at once, or numbers for a text or a pair of texts."""
+
+import logging
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import head_tensors
+from keras_bert_impl.layers import ClassificationHead
+from keras_bert_impl.serving import export_classifier
+from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
+
+_LOG = logging.getLogger(__name__)
+SINGLE, MULTI, REGRESSION = (
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
+PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
+
+
+class TextClassifier(TaskModel):
+    """A linear layer on the encoder's pooled output, fine-tuned on raw strings.
+
+    What the data are and how `fit`, `evaluate` and `predict` take them is in `TaskModel`. Labels:
+
+    - `"single_label_classification"`: for each text a class number or a label name;
+    - `"multi_label_classification"`: for each text a row of 0 and 1 `[num_classes]`, or a list of
+      label names;
+    - `"regression"`: for each text a number, or a row of `num_classes` numbers.
+
+    The network returns logits, float32 `[batch, num_classes]`. `predict` and the exported model
+    return scores of the same shape: probabilities (softmax; for several labels, sigmoid of each),
+    or for regression the values.
+
+    Args:
+        encoder: `Encoder` with a pooler.
+        tokenizer: `Tokenizer`.
+        num_classes: int. Number of classes, labels or values.
+        labels: list of str, the names of the classes, in place of `num_classes`.
+        problem_type: as above. Default: regression for `num_classes=1`, else single label.
+        head_dropout: float. Rate before the linear layer; default: the encoder's.
+        max_length: int. Texts are cut to so many tokens. Default 128.
+
+    Source: Devlin et al., "BERT", section 4.1.
+
+    Example:
+        classifier = TextClassifier.from_pretrained("path/to/model", labels=["bad", "good"])
+        classifier.fit(["dull", "a joy"], ["bad", "good"], epochs=3)
+        classifier.predict(["what a film"])  # float32 [1, 2]
+        classifier.export("exported")
+    """
+
+    head = "classifier"
+    architecture = "BertForSequenceClassification"
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        num_classes=None,
+        labels=None,
+        problem_type=None,
+        head_dropout=None,
+        max_length=None,
+        name="text_classifier",
+    ):
+        labels = _label_names(num_classes, labels)
+        problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
+        if problem_type not in PROBLEM_TYPES:
+            raise InputError(
+                f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
+                f"Received: problem_type={problem_type!r}"
+            )
+        config = encoder.config
+        if not config.use_pooler:
+            raise InputError("TextClassifier needs an encoder with a pooler (use_pooler=True).")
+        head = ClassificationHead(
+            len(labels),
+            dropout=config.dropout if head_dropout is None else head_dropout,
+            initializer_range=config.initializer_range,
+            dtype=encoder.dtype_policy,
+            name="classifier",
+        )
+        inputs = task_inputs()
+        outputs = head(encoder(inputs)["pooled_output"])  # [batch, num_classes]
+        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        self.head_layer = head
+        self.labels = labels
+        self.problem_type = problem_type
+
+    @property
+    def num_classes(self):
+        """Number of classes, labels or values."""
+        return len(self.labels)
+
+    def classify(self, texts, batch_size=None, verbose=0):
+        """The label name of each text; for several labels at once, a list of those from 0.5 on.
+
+        Args:
+            texts: as of `predict`.
+        """
+        if self.problem_type == REGRESSION:
+            raise InputError("a regression has no labels; predict() gives its values.")
+        scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
+        if self.problem_type == SINGLE:
+            return [self.labels[number] for number in scores.argmax(axis=-1)]
+        return [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+
+    def export(self, directory):
+        """Writes a SavedModel that takes raw strings; see `serving.export_classifier`.
+
+        Args:
+            directory: str or `Path`.
+        """
+        export_classifier(self, directory)
+
+    # === What the labels are ===
+
+    def encode_labels(self, labels, count):
+        if len(labels) != count:
+            raise InputError(f"{count} texts, but {len(labels)} labels.")
+        if tf.is_tensor(labels):
+            labels = labels.numpy()
+        if self.problem_type == SINGLE:
+            return self._class_numbers(labels)
+        if self.problem_type == MULTI:
+            return self._multi_hot(labels)
+        values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
+        if values.shape[1] != self.num_classes or not np.isfinite(values).all():
+            raise InputError(
+                f"labels must be {self.num_classes} finite number(s) for each text. "
+                f"Received: shape {values.shape}"
+            )
+        return values
+
+    def _class_numbers(self, labels):
+        if any(isinstance(label, (str, bytes)) for label in labels):
+            return np.array([self._number(name, i) for i, name in enumerate(labels)], "int32")
+        numbers = _numeric(labels, "a class number or a label name")
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = numbers[:, 0]
+        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
+        if numbers.ndim != 1 or wrong.any():
+            received = (
+                f"shape {numbers.shape}"
+                if numbers.ndim != 1
+                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
+            )
+            raise InputError(
+                f"labels must be class numbers from 0 to {self.num_classes - 1}. "
+                f"Received: {received}"
+            )
+        return numbers.astype("int32")
+
+    def _multi_hot(self, labels):
+        if all(_is_list_of_names(row) for row in labels):
+            rows = np.zeros((len(labels), self.num_classes), "float32")
+            for position, names in enumerate(labels):
+                rows[position, [self._number(name, position) for name in names]] = 1
+            return rows
+        rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
+        if rows.shape != (len(labels), self.num_classes) or not np.isin(rows, (0, 1)).all():
+            raise InputError(
+                f"labels must be 0 and 1, [texts, {self.num_classes}]. "
+                f"Received: shape {rows.shape}, values from {rows.min()} to {rows.max()}"
+            )
+        return rows
+
+    def _number(self, name, position):
+        name = name.decode() if isinstance(name, bytes) else name
+        if name not in self.labels:
+            raise InputError(
+                f"text {position} has the label {name!r}, which is none of {_listed(self.labels)}."
+            )
+        return self.labels.index(name)
+
+    def label_tensor(self, labels):
+        if self.problem_type == REGRESSION:
+            return tf.reshape(tf.cast(labels, tf.float32), [-1, self.num_classes])
+        if self.problem_type == MULTI:
+            return tf.cast(labels, tf.float32)
+        if labels.dtype == tf.string:
+            matches = labels[:, tf.newaxis] == tf.constant(self.labels)[tf.newaxis, :]
+            known = tf.reduce_all(tf.reduce_any(matches, axis=1))
+            tf.debugging.Assert(known, [f"a label is none of {_listed(self.labels)}:", labels])
+            return tf.argmax(matches, axis=1, output_type=tf.int32)
+        return labels
+
+    def default_loss(self):
+        if self.problem_type == REGRESSION:
+            return keras.losses.MeanSquaredError()
+        if self.problem_type == MULTI:
+            return keras.losses.BinaryCrossentropy(from_logits=True)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        if self.problem_type == REGRESSION:
+            return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
+        if self.problem_type == MULTI:
+            return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def scores(self, outputs):
+        if self.problem_type == REGRESSION:
+            return outputs
+        return ops.sigmoid(outputs) if self.problem_type == MULTI else ops.softmax(outputs)
+
+    # === Files ===
+
+    @classmethod
+    def pretrained_arguments(cls, source, arguments):
+        arguments = dict(arguments)
+        has_head = source.config.get("architectures") == [cls.architecture]
+        if arguments.get("num_classes") is None and arguments.get("labels") is None:
+            if not has_head:
+                raise InputError(
+                    f"{source.path} is an encoder without a classifier; give num_classes or labels."
+                )
+            arguments["labels"] = _labels_of(source)
+        if has_head:
+            arguments.setdefault("problem_type", source.config.get("problem_type"))
+        arguments.setdefault("head_dropout", source.config.get("classifier_dropout"))
+        return arguments
+
+    def pretrained_head(self, source):
+        tensors = head_tensors(self.head)
+        shape = source.shape("classifier.weight")
+        if shape is not None and shape[0] != self.num_classes:
+            _LOG.warning(
+                "%s has a classifier of %d classes; a new one of %d is made.",
+                source.path,
+                shape[0],
+                self.num_classes,
+            )
+            return []
+        return tensors
+
+    def head_tensors(self):
+        return head_tensors(self.head)
+
+    def task_config(self):
+        return {
+            "id2label": {str(number): label for number, label in enumerate(self.labels)},
+            "label2id": {label: number for number, label in enumerate(self.labels)},
+            "problem_type": self.problem_type,
+            "classifier_dropout": self.head_layer.dropout.rate,
+        }
+
+
+def _label_names(num_classes, labels):
+    if labels is None:
+        if num_classes is None:
+            raise InputError("give num_classes, or labels, the names of the classes.")
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+            raise InputError(
+                f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
+            )
+        return [f"LABEL_{number}" for number in range(num_classes)]
+    labels = list(labels)
+    if not labels or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
+    if len(set(labels)) != len(labels):
+        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
+    if num_classes not in (None, len(labels)):
+        raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
+    return labels
+
+
+def _labels_of(source):
+    """Label names in `config.json`; where it is silent, there are two, as in `transformers`."""
+    names = source.config.get("id2label")
+    if names is None:
+        return _label_names(source.config.get("num_labels", 2), None)
+    try:
+        return [names[str(number)] for number in range(len(names))]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{source.path}/config.json: id2label must map 0, 1, 2, ... to names."
+        ) from error
+
+
+def _is_list_of_names(row):
+    return isinstance(row, (list, tuple, set)) and all(isinstance(n, (str, bytes)) for n in row)
+
+
+def _numeric(labels, what):
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"labels must be {what} for each text. Received: {labels[0]!r:.60}")
+    return array
+
+
+def _listed(names):
+    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

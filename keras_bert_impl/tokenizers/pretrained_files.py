@@ -1,0 +1,277 @@
+"""The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
+
+import json
+import warnings
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL_TOKENS
+
+_MAX_BYTES = 64 << 20  # the largest published files have a few MiB
+# Classes of `transformers` that do what ours does; other classes split words in other ways.
+_CLASSES = (
+    "BertTokenizer",
+    "ConvBertTokenizer",
+    "DistilBertTokenizer",
+    "ElectraTokenizer",
+    "LayoutLMTokenizer",
+    "MobileBertTokenizer",
+    "PreTrainedTokenizer",
+    "SqueezeBertTokenizer",
+    "TokenizersBackend",
+)
+_PARTS = {
+    "model": "WordPiece",
+    "normalizer": "BertNormalizer",
+    "pre_tokenizer": "BertPreTokenizer",
+}
+_SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
+
+def read(directory):
+    """Reads vocabulary and settings.
+
+    Args:
+        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json`.
+
+    Returns:
+        (vocabulary, lowercase): list of str, bool.
+
+    Raises:
+        InputError: a file is missing or damaged or asks for something that is not supported.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError(f"{directory} is no directory; give a model directory with a vocab.txt.")
+    vocabulary, lowercase = None, None
+    if (directory / "tokenizer.json").exists():
+        vocabulary, lowercase = _read_whole(directory / "tokenizer.json")
+    if (directory / "vocab.txt").exists():
+        lines = read_vocabulary(directory / "vocab.txt")
+        if vocabulary not in (None, lines):
+            raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
+        vocabulary = lines
+    if vocabulary is None:
+        raise _unknown_kind(directory)
+    if (directory / "tokenizer_config.json").exists():
+        lowercase = _read_config(directory / "tokenizer_config.json", lowercase)
+    if lowercase is None:
+        warnings.warn(
+            f"{directory}: no tokenizer_config.json says do_lower_case; lowercase=True is assumed."
+        )
+        lowercase = True
+    return vocabulary, lowercase
+
+
+def read_vocabulary(path):
+    """Reads a vocabulary file: UTF-8, a token on each line, the first has id 0.
+
+    Args:
+        path: str or `Path`.
+
+    Returns:
+        list of str.
+
+    Raises:
+        InputError: no text, empty, a token twice or a special token missing; with the line.
+    """
+    tokens = [line.removesuffix("\r") for line in _read_text(Path(path)).split("\n")]
+    if tokens[-1] == "":
+        tokens.pop()
+    check_vocabulary(tokens, path)
+    return tokens
+
+
+def check_vocabulary(vocabulary, path=None):
+    """Raises InputError where a vocabulary is empty, has a token twice or lacks a special one.
+
+    Args:
+        vocabulary: list of str.
+        path: the file it came from, for the message.
+    """
+    where = path or "the vocabulary"
+    if not vocabulary:
+        raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
+    first = {}
+    for line, token in enumerate(vocabulary, 1):
+        if not isinstance(token, str):
+            raise InputError(f"{where}, line {line}: {token!r:.40} is no string.")
+        if token in first:
+            raise InputError(
+                f"{where}, line {line}: the token {token!r:.40} stands in line {first[token]} too; "
+                "remove one of them."
+            )
+        first[token] = line
+    missing = [token for token in SPECIAL_TOKENS if token not in first]
+    if missing:
+        raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")
+
+
+def write(directory, vocabulary, lowercase):
+    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+    Args:
+        directory: str or `Path`; made if needed.
+        vocabulary: list of str.
+        lowercase: bool.
+    """
+    special = dict(zip(_SPECIAL_NAMES, SPECIAL_TOKENS))
+    config = {
+        "do_lower_case": lowercase,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "tokenizer_class": "BertTokenizer",
+        **special,
+    }
+    files = {
+        "vocab.txt": "".join(f"{token}\n" for token in vocabulary),
+        "tokenizer_config.json": _to_json(config),
+        "special_tokens_map.json": _to_json(special),
+        "tokenizer.json": _whole(vocabulary, lowercase),
+    }
+    for name, text in files.items():
+        with replace_file(Path(directory) / name) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _to_json(value):
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def _whole(vocabulary, lowercase):
+    """tokenizer.json, as the `tokenizers` library itself writes it."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+    ids = {token: position for position, token in enumerate(vocabulary)}
+    whole = tokenizers.Tokenizer(
+        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS)
+    )
+    whole.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    whole.decoder = decoders.WordPiece()
+    whole.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    whole.add_special_tokens(list(SPECIAL_TOKENS))
+    return whole.to_str(pretty=True) + "\n"
+
+
+def _read_text(path):
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no tokenizer file.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+    try:
+        text = data.decode("utf-8")
+        bad = text.find("\0")
+    except UnicodeDecodeError as error:
+        bad, text = error.start, data
+    if bad >= 0:
+        line = text[:bad].count(b"\n" if text is data else "\n") + 1
+        raise InputError(f"{path}, line {line}: not UTF-8 text; is it a binary file?")
+    return text
+
+
+def _read_json(path):
+    try:
+        value = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: no valid JSON: {error.msg}.") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: no valid JSON: nested too deeply.") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object, got {type(value).__name__}.")
+    return value
+
+
+def _read_config(path, lowercase):
+    """do_lower_case of tokenizer_config.json, or else what was given; checks the other settings."""
+    config = _read_json(path)
+    kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
+    if kind not in _CLASSES:
+        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only BERT's WordPiece.")
+    lowercase = config.get("do_lower_case", lowercase)
+    wanted = {
+        "do_lower_case": (True, False),
+        "strip_accents": (None, lowercase),
+        "tokenize_chinese_chars": (True,),
+        "do_basic_tokenize": (True,),
+        "never_split": (None, []),
+    }
+    for name, token in zip(_SPECIAL_NAMES, SPECIAL_TOKENS):
+        if isinstance(config.get(name), dict):
+            config[name] = config[name].get("content")
+        wanted[name] = (token, None)
+    _check_settings(path, config, wanted)
+    return lowercase
+
+
+def _check_settings(path, settings, wanted, inside=""):
+    for name, allowed in wanted.items():
+        if name in settings and settings[name] not in allowed:
+            raise InputError(
+                f"{path}: {inside}{name}={settings[name]!r} is not supported, "
+                f"only {' or '.join(map(repr, allowed))}."
+            )
+
+
+def _read_whole(path):
+    """Vocabulary and lowercase of a tokenizer.json; checks that it does what ours does."""
+    whole = _read_json(path)
+    parts = {}
+    for name, kind in _PARTS.items():
+        parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
+        if parts[name].get("type") != kind:
+            found = parts[name].get("type")
+            raise InputError(f"{path}: {name} {found} is not supported, only {kind}.")
+    model, normalizer = parts["model"], parts["normalizer"]
+    wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
+    wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
+    _check_settings(path, model, wanted, "model.")
+    lowercase = normalizer.get("lowercase", True)
+    wanted = {"lowercase": (True, False), "strip_accents": (None, lowercase)}
+    wanted |= {"handle_chinese_chars": (True,), "clean_text": (True,)}
+    _check_settings(path, normalizer, wanted, "normalizer.")
+    _check_added_tokens(path, whole.get("added_tokens") or [])
+    return _in_order(path, model.get("vocab")), lowercase
+
+
+def _check_added_tokens(path, added_tokens):
+    for token in added_tokens:
+        content = token.get("content") if isinstance(token, dict) else token
+        if content not in SPECIAL_TOKENS:
+            raise InputError(f"{path}: the added token {content!r} is not supported.")
+        wanted = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,))
+        _check_settings(path, token, wanted, f"added token {content}: ")
+
+
+def _in_order(path, ids):
+    """The tokens of a {token: id} object, by their ids."""
+    if not isinstance(ids, dict):
+        raise InputError(f"{path}: model.vocab is missing.")
+    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
+    if sorted(tokens) != list(range(len(ids))):
+        raise InputError(f"{path}: the ids in model.vocab are not 0 to {len(ids) - 1}, each once.")
+    vocabulary = [tokens[position] for position in range(len(ids))]
+    check_vocabulary(vocabulary, path)
+    return vocabulary
+
+
+def _unknown_kind(directory):
+    """The error for a directory without a WordPiece tokenizer: names the kind it has."""
+    kinds = {
+        "spiece.model": "SentencePiece",
+        "sentencepiece.bpe.model": "SentencePiece",
+        "tokenizer.model": "SentencePiece",
+        "merges.txt": "byte-level BPE",
+    }
+    for name, kind in kinds.items():
+        if (directory / name).exists():
+            return InputError(f"{directory / name}: {kind} is not supported, only WordPiece.")
+    return InputError(f"{directory} has neither vocab.txt nor tokenizer.json.")

@@ -1,0 +1,142 @@
+"""What every tokenizer does: texts to ids, ids to rows of features, reading the right kind."""
+
+import abc
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers.packing import pack_segments
+
+
+class Tokenizer(abc.ABC):
+    """Turns texts into rows of token ids, eagerly and in any graph.
+
+    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id`, `mask_id` and implement
+    `tokenize` and `tokenize_with_offsets`. Use `Tokenizer.from_pretrained` to read one.
+    """
+
+    @staticmethod
+    def from_pretrained(directory):
+        """Reads the tokenizer of a model directory, whichever kind it is.
+
+        Args:
+            directory: str or `Path` of a folder with `vocab.txt` or `tokenizer.json`, and
+                `tokenizer_config.json`.
+
+        Returns:
+            A `WordPieceTokenizer`.
+
+        Raises:
+            InputError: there is no tokenizer, its kind or a setting is not supported, or a file
+                is damaged; the message names it.
+        """
+        from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
+
+        return WordPieceTokenizer.from_pretrained(directory)
+
+    @property
+    def vocabulary_size(self):
+        """Number of tokens, special ones included."""
+        return len(self.vocabulary)
+
+    @abc.abstractmethod
+    def tokenize(self, texts):
+        """Ids of the pieces of each text: int32 `tf.RaggedTensor` [batch, (tokens)]."""
+
+    @abc.abstractmethod
+    def tokenize_with_offsets(self, texts):
+        """(ids, starts, ends): the same, and where in the text each piece stands."""
+
+    @abc.abstractmethod
+    def save_pretrained(self, directory):
+        """Writes the files that `from_pretrained` and `transformers` read."""
+
+    def __call__(self, texts, length=None, multiple_of=1):
+        """Features of a batch of texts or pairs of texts.
+
+        Args:
+            texts: a list of str and of (first, second) tuples; or a string tensor [batch]; or a
+                tuple of two of those, the first and the second segments. The latter two work
+                inside `tf.data` and `tf.function` too.
+            length: int: every row is cut (the longer segment first) or padded to this many
+                tokens. Default None: rows are as long as the longest needs.
+            multiple_of: int: without `length`, the length is rounded up to a multiple of this, so
+                that a compiled model meets few shapes. Default 1.
+
+        Returns:
+            A dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
+
+        Raises:
+            InputError: something is no text, or the two segments differ in number, or `length`
+                has no room for the special tokens.
+
+        Example:
+            tokenizer(["a text", ("a question", "a passage")], length=16)
+        """
+        first, second, is_pair = _segments(texts)
+        return pack_segments(
+            self.tokenize(first),
+            None if second is None else self.tokenize(second),
+            is_pair=is_pair,
+            cls_id=self.cls_id,
+            sep_id=self.sep_id,
+            pad_id=self.pad_id,
+            length=length,
+            multiple_of=multiple_of,
+        )
+
+    def id_to_token(self, token_id):
+        """The piece with this id, as it stands in the vocabulary."""
+        if not 0 <= token_id < len(self.vocabulary):
+            raise InputError(
+                f"token id {token_id} is not in the vocabulary of {len(self.vocabulary)} tokens."
+            )
+        return self.vocabulary[token_id]
+
+
+def as_strings(texts):
+    """A string tensor [batch] of a list of str or bytes, or of a tensor of strings."""
+    if isinstance(texts, (str, bytes)):
+        raise InputError(f"expected a list of texts, got one text; give [{texts!r:.40}]")
+    if not tf.is_tensor(texts):
+        texts = [_as_bytes(text, position) for position, text in enumerate(texts)]
+        return tf.constant(texts, tf.string, shape=[len(texts)])
+    if texts.dtype != tf.string or texts.shape.rank != 1:
+        raise InputError(
+            f"expected a string tensor of shape [batch], got {texts.dtype.name} {texts.shape}."
+        )
+    return texts
+
+
+def _as_bytes(text, position):
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise InputError(f"text {position} is no string but {type(text).__name__}: {text!r:.60}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair is no character: U+FFFD, as in UTF-8
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _segments(texts):
+    """First and second segments as string tensors, and which rows have a second one."""
+    if isinstance(texts, tuple):
+        if len(texts) != 2:
+            raise InputError(f"a tuple is a pair of segments, got {len(texts)} members.")
+        first, second = as_strings(texts[0]), as_strings(texts[1])
+        if not first.shape.is_compatible_with(second.shape):
+            raise InputError(f"{first.shape[0]} first segments but {second.shape[0]} second ones.")
+        return first, second, None
+    if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
+        return as_strings(texts), None, None
+    texts = list(texts)
+    is_pair = [isinstance(text, tuple) for text in texts]
+    if not any(is_pair):
+        return as_strings(texts), None, None
+    for position, text in enumerate(texts):
+        if is_pair[position] and len(text) != 2:
+            raise InputError(f"text {position} is a tuple of {len(text)}; a pair has two segments.")
+    pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
+    first, second = zip(*pairs)
+    return as_strings(list(first)), as_strings(list(second)), tf.constant(is_pair)

@@ -1,0 +1,82 @@
+"""What BERT's normalizer makes of every code point, as a table for lookups in graph.
+
+The table comes from `tools/make_unicode_table.py`. An entry is an int32:
+
+    bits 0-3    flags: BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE
+    bits 4-9    rank of the character in canonical order (0: it starts a new run of marks)
+    bits 10-31  normalized code point; with SEQUENCE, where one becomes several, the row of
+                `sequences` ([rows, SLOTS] of entries, filled up with DROPPED ones)
+
+Punctuation and CJK are BREAK_BEFORE | BREAK_AFTER; a space is all of BREAK_BEFORE, BREAK_AFTER and
+DROPPED; an accent is DROPPED; what cleaning removes before marks are put in order is DROPPED with
+rank CLEANED. In the file bits 10-31 are relative to the original code point, so that letters which
+stay as they are share one entry, and equal blocks of BLOCK entries are stored once.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE = 1, 2, 4, 8
+CLEANED = 63  # a rank that no mark has
+SLOTS = 3  # most normalized characters that one character becomes (Hangul)
+BLOCK = 128
+CODE_POINTS = 0x110000
+
+_RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
+
+
+def make_entry(value, flags, rank=0):
+    """Packs an entry; see the layout above."""
+    return (value << _VALUE_SHIFT) | (rank << _RANK_SHIFT) | flags
+
+
+def value_of(entries):
+    """The normalized code point; or the row of `sequences`."""
+    return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
+
+
+def rank_of(entries):
+    """Canonical order of marks, 0 for what is no mark."""
+    return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
+
+
+def flags_of(entries, flags):
+    """Those of the flags that are set."""
+    return tf.bitwise.bitwise_and(entries, flags)
+
+
+class UnicodeTable:
+    """The table for one setting of `lowercase`, with a few reserved codes after Unicode's.
+
+    Args:
+        lowercase: bool: lowercase and strip accents, as the uncased models do.
+        reserved: list of (code point, flags): what the codes from CODE_POINTS on become. At
+            most BLOCK of them.
+
+    Example:
+        table = UnicodeTable(lowercase=True, reserved=[])
+        value_of(table.lookup(tf.constant([0x41])))  # [0x61]
+    """
+
+    def __init__(self, lowercase, reserved):
+        name = "uncased" if lowercase else "cased"
+        with np.load(Path(__file__).with_name("unicode_table.npz"), allow_pickle=False) as stored:
+            index, blocks = stored[f"{name}_index"], stored[f"{name}_blocks"]
+            self._sequences = stored[f"{name}_sequences"]
+        extra = np.full(BLOCK, DROPPED, np.int32)
+        for position, (code_point, flags) in enumerate(reserved):
+            extra[position] = make_entry(code_point - CODE_POINTS - position, flags)
+        self._index = np.append(index.astype(np.int32) * BLOCK, np.int32(len(blocks)))
+        self._blocks = np.append(blocks, extra)
+
+    def lookup(self, code_points):
+        """Entries of int32 code points [n]."""
+        block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
+        entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
+        return entries + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
+
+    def sequence(self, rows):
+        """Entries that the given rows of `sequences` consist of: [..., SLOTS]."""
+        return tf.gather(self._sequences, rows)

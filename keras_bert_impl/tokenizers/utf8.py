@@ -1,0 +1,83 @@
+"""Texts to code points and words back to strings, quick where most characters are ASCII.
+
+TensorFlow's own conversions take as long as all the steps between them, so ASCII is copied as bytes
+and only other characters are converted; where there are many of those, TensorFlow is the quicker.
+"""
+
+import tensorflow as tf
+
+
+def decode(texts):
+    """Code points of all texts, with a line end after each.
+
+    Args:
+        texts: string tensor [texts]. Every invalid part of UTF-8 becomes one U+FFFD, as Python's
+            `decode("utf-8", "replace")` has it.
+
+    Returns:
+        (code_points, text_starts): int32 [code points]; int32 [texts + 1], where each begins.
+    """
+    texts = tf.strings.join([texts, "\n"])
+    data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)  # [bytes]
+    num_others = tf.math.count_nonzero(data > 127, dtype=tf.int32)
+
+    def converted():
+        ragged = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
+        return ragged.flat_values, tf.cast(ragged.row_splits, tf.int32)
+
+    def copied():
+        code_points, is_valid = _decode_bytes(data)
+        lengths = tf.strings.length(texts, unit="UTF8_CHAR")
+        starts = tf.concat([[0], tf.cumsum(lengths)], axis=0)
+        return tf.cond(is_valid, lambda: (code_points, starts), converted)
+
+    return tf.cond(num_others < tf.size(data) // 8, copied, converted)
+
+
+def _decode_bytes(data):
+    """Code points of bytes that end with an ASCII one, and whether the bytes are valid UTF-8."""
+    # Bytes 10xxxxxx continue a character, every other one begins one.
+    places = tf.cast(tf.where(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)[:, 0], tf.int32)
+    code_points = tf.cast(tf.gather(data, places), tf.int32)
+    others = tf.where(code_points > 127)[:, 0]
+    start, end = tf.gather(places, others), tf.gather(places, others + 1)
+    lead = tf.gather(code_points, others)  # [others]
+    size = 2 + tf.cast(lead >= 0xE0, tf.int32) + tf.cast(lead >= 0xF0, tf.int32)
+    parts = tf.gather(data, tf.minimum(start[:, tf.newaxis] + [1, 2, 3], tf.size(data) - 1))
+    parts = tf.bitwise.bitwise_and(tf.cast(parts, tf.int32), 0x3F)  # [others, 3]
+    # Put together as if of four bytes, then what was too much shifted out.
+    value = tf.bitwise.bitwise_and(lead, tf.bitwise.right_shift(127, size)) * (1 << 18)
+    value += tf.reduce_sum(parts * [1 << 12, 1 << 6, 1], axis=1)
+    value = tf.bitwise.right_shift(value, 6 * (4 - size))
+    is_valid = (end - start == size) & (value >= tf.gather([0x80, 0x800, 0x10000], size - 2))
+    is_valid &= (lead < 0xF8) & (value < 0x110000) & ((value < 0xD800) | (value > 0xDFFF))
+    nothing_astray = tf.size(data) == tf.size(places) + tf.reduce_sum(size - 1)
+    code_points = tf.tensor_scatter_nd_update(code_points, others[:, tf.newaxis], value)
+    return code_points, tf.reduce_all(is_valid) & nothing_astray
+
+
+def encode(characters, starts, ends):
+    """Strings of words that stand in a row of characters.
+
+    Args:
+        characters: int32 [characters], code points.
+        starts, ends: int32 [words], where each word begins and ends; in ascending order.
+
+    Returns:
+        string tensor [words].
+    """
+    data = tf.cast(tf.minimum(characters, 127), tf.uint8)
+    # A serialized tensor ends with its bytes.
+    whole = tf.io.serialize_tensor(data)
+    header = tf.strings.length(whole) - tf.size(data)
+    strings = tf.strings.substr(whole[tf.newaxis], header + starts, ends - starts)
+
+    def with_others():
+        others = tf.cast(tf.where(characters > 127)[:, 0], tf.int32)
+        words, _ = tf.unique(tf.searchsorted(starts, others, side="right") - 1)
+        places = tf.ragged.range(tf.gather(starts, words), tf.gather(ends, words))
+        rows = places.with_values(tf.gather(characters, places.values))
+        encoded = tf.strings.unicode_encode(rows, "UTF-8")
+        return tf.tensor_scatter_nd_update(strings, words[:, tf.newaxis], encoded)
+
+    return tf.cond(tf.reduce_any(characters > 127), with_others, lambda: strings)

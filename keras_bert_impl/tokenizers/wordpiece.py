@@ -1,0 +1,157 @@
+"""WordPiece as BERT has it, as one graph of TensorFlow and TensorFlow Text operations."""
+
+import functools
+import hashlib
+import json
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_bert_impl.tokenizers import pretrained_files
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings
+from keras_bert_impl.tokenizers.words import (
+    EMPTY_WORD,
+    MAX_CHARACTERS,
+    SPECIAL_TOKENS,
+    SPECIAL_WORDS,
+    WordSplitter,
+)
+
+
+class WordPieceTokenizer(Tokenizer):
+    """BERT's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+
+    Works eagerly, in `tf.data`, in `tf.function`, and in a SavedModel, whose only needs are then
+    TensorFlow and TensorFlow Text. Words become pieces by longest match first; a word with a part
+    that no piece fits, or of more than 100 characters, becomes [UNK]. A special token written
+    in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
+    Source: Devlin et al. 2018 (arXiv:1810.04805), section 3; docs/tokenization.md has the details.
+
+    Args:
+        vocabulary: list of str, the token of each id. Holds [PAD], [UNK], [CLS], [SEP], [MASK].
+        lowercase: bool: lowercase and strip accents, as the uncased models do. Default True.
+
+    Raises:
+        InputError: the vocabulary is empty, has a token twice or lacks a special token.
+
+    Example:
+        tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
+        tokenizer.tokenize(["AB a"])  # [[5, 6, 5]]
+    """
+
+    def __init__(self, vocabulary, lowercase=True):
+        self.vocabulary = list(vocabulary)
+        self.lowercase = bool(lowercase)
+        pretrained_files.check_vocabulary(self.vocabulary)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(
+            self.vocabulary.index, SPECIAL_TOKENS
+        )
+        self._split = WordSplitter(self.lowercase)
+        with tf.init_scope():
+            self._pieces = tensorflow_text.FastWordpieceTokenizer(
+                vocab=_unreachable(self.vocabulary),
+                unknown_token=SPECIAL_WORDS["[UNK]"],
+                max_bytes_per_word=4 * MAX_CHARACTERS,
+                token_out_type=tf.int32,
+                no_pretokenization=True,
+            )
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `vocab.txt` (or `tokenizer.json`) and `tokenizer_config.json` of a directory.
+
+        Args:
+            directory: str or `Path`. Without a configuration the text is lowercased, with a
+                warning.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(*pretrained_files.read(directory))
+
+    def save_pretrained(self, directory):
+        """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        pretrained_files.write(directory, self.vocabulary, self.lowercase)
+
+    def tokenize(self, texts):
+        """Ids of the pieces of each text, without [CLS] and [SEP].
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            int32 `tf.RaggedTensor` [batch, (tokens)].
+        """
+        return self._tokenize(as_strings(texts))
+
+    def tokenize_with_offsets(self, texts):
+        """Ids of the pieces of each text and where they stand in it.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
+            `text[start:end]`, counted in characters (code points) of the text as it was given.
+        """
+        return self._with_offsets(as_strings(texts))
+
+    def detokenize(self, ids):
+        """Joins the pieces of one sequence of ids to a text.
+
+        Args:
+            ids: list or array of int [tokens]. [PAD], [CLS] and [SEP] are left out.
+
+        Returns:
+            str: words with a space between them, as the vocabulary has them.
+        """
+        left_out = {self.pad_id, self.cls_id, self.sep_id}
+        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        return " ".join(pieces).replace(" ##", "")
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of everything that decides how a text is tokenized."""
+        settings = {"kind": "wordpiece", "lowercase": self.lowercase, "vocabulary": self.vocabulary}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return words.per_text(self._pieces.tokenize(words.strings()))
+
+        return _graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, starts, ends = self._pieces.tokenize_with_offsets(words.strings())
+            return words.per_text(ids), *words.offsets(starts, ends)
+
+        return _graph(tokenize_with_offsets)
+
+
+def _graph(function):
+    """A graph for batches of any size, on the CPU: its operations have no other home."""
+
+    def on_cpu(texts):
+        with tf.device("CPU:0"):
+            return function(texts)
+
+    texts = tf.TensorSpec([None], tf.string, name="texts")
+    with tf.init_scope():  # the first use may be inside of another graph
+        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
+
+
+def _unreachable(vocabulary):
+    """The vocabulary with words in place of special and empty tokens that no text contains."""
+    words = SPECIAL_WORDS | {"": EMPTY_WORD}
+    return [words.get(token, token) for token in vocabulary]

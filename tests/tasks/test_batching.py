@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import batching
+from tests.tasks.helpers import WORDS, examples, tokenizer
+
+TEXTS, _ = examples(count=1000)
+NUMBERS = np.arange(len(TEXTS), dtype="int32")
+
+
+TOKENIZER = tokenizer()
+
+
+def tokenized(texts=TEXTS, max_length=16, widths=None):
+    return batching.tokenize_texts(texts, TOKENIZER, max_length, widths)
+
+
+def epoch(data, number, batch_size=32, **kwargs):
+    """Numbers of the texts in each batch of an epoch."""
+    per_epoch = batching.num_batches(data, batch_size)
+    batches = batching.training_batches(data, (NUMBERS[: data.num_texts],), batch_size, **kwargs)
+    return [rows.numpy().tolist() for _, rows in batches.skip(number * per_epoch).take(per_epoch)]
+
+
+def test_features_are_those_of_the_tokenizer_padded_to_the_longest():
+    texts = ["good film", ("a plot", "the film is not good"), "", ("", "dull")]
+    features = tokenized(texts, max_length=8).features(tf.range(4, dtype=tf.int64))
+    expected = TOKENIZER(texts, length=8)
+    for name, feature in features.items():
+        np.testing.assert_array_equal(feature, expected[name])
+
+
+def test_long_texts_are_cut_to_max_length():
+    lengths = tokenized(["good " * 100, "good"], max_length=7).lengths
+    np.testing.assert_array_equal(lengths, [7, 3])
+
+
+def test_widths_bound_the_number_of_shapes():
+    data = tokenized(widths=batching.doublings(16, first=4))
+    widths = {
+        features["token_ids"].shape[1]
+        for features, _ in batching.training_batches(data, (NUMBERS,), 8, seed=0).take(100)
+    }
+    assert widths <= {4, 8, 16} and len(widths) > 1
+
+
+def test_one_width_is_a_static_shape():
+    data = batching.training_batches(tokenized(widths=[16]), (NUMBERS,), 8, seed=0)
+    assert data.element_spec[0]["token_ids"].shape.as_list() == [None, 16]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_epoch_has_every_text_once(shuffle):
+    batches = epoch(tokenized(), 1, seed=3, shuffle=shuffle)
+    numbers = sum(batches, [])
+    assert sorted(numbers) == NUMBERS.tolist()
+    assert (numbers == NUMBERS.tolist()) is not shuffle
+    assert sorted(map(len, batches)) == [8] + [32] * 31  # 1000 = 31 * 32 + 8
+
+
+def test_order_is_a_function_of_seed_and_epoch():
+    data = tokenized()
+    assert epoch(data, 1, seed=3) == epoch(data, 1, seed=3)
+    assert epoch(data, 1, seed=3) != epoch(data, 0, seed=3)
+    assert epoch(data, 1, seed=3) != epoch(data, 1, seed=4)
+
+
+def test_a_resumed_run_meets_the_batches_of_the_undisturbed_one():
+    data = tokenized()
+    undisturbed = batching.training_batches(data, (NUMBERS,), 32, seed=3)
+    resumed = batching.training_batches(data, (NUMBERS,), 32, seed=3, first_batch=45)
+    for (_, expected), (_, rows) in zip(undisturbed.skip(45).take(40), resumed):
+        np.testing.assert_array_equal(rows, expected)
+
+
+def test_sorted_windows_leave_little_padding():
+    def waste(batches):
+        real = sum(int(tf.reduce_sum(features["padding_mask"])) for features, _ in batches)
+        return 1 - real / sum(int(tf.size(features["token_ids"])) for features, _ in batches)
+
+    data = tokenized()
+    in_order = list(batching.training_batches(data, (NUMBERS,), 32, 0, shuffle=False).take(32))
+    shuffled = list(batching.training_batches(data, (NUMBERS,), 32, 0).take(32))
+    # Lengths are uniform from 3 to 13, mean 8: unsorted batches are about 13 long. A window of 512
+    # has each length about 47 times, so that a batch of 32 spans two lengths at most: 1/16.
+    assert waste(in_order) > 0.35
+    assert waste(shuffled) < 1 / 16
+
+
+def test_sorted_batches_say_where_rows_came_from():
+    data = tokenized()
+    batches, order = batching.sorted_batches(data, (NUMBERS,), 64)
+    batches = list(batches)
+    np.testing.assert_array_equal(np.concatenate([rows for _, rows in batches]), order)
+    longest = [features["token_ids"].shape[1] for features, _ in batches]
+    assert longest == sorted(longest)
+
+
+def test_pipeline_has_no_python_in_it():
+    data = batching.training_batches(tokenized(), (NUMBERS,), 32, seed=0)
+    graph = data._as_serialized_graph().numpy()
+    assert b"PyFunc" not in graph and b"EagerPyFunc" not in graph
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["good", ("a", "b")],
+        np.array(["good", "bad"]),
+        tf.constant(["good", "bad"]),
+        (["a", "b"], ["c", "d"]),
+        [b"good", "bad"],
+    ],
+)
+def test_as_list_takes_every_batch_of_texts(texts):
+    assert len(batching.as_list(texts)) == 2
+
+
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        ("good", "a list of texts"),
+        (["good", None], "text 1 is neither"),
+        (["good", float("nan")], "text 1 is neither"),
+        ([("a", "b", "c")], "text 0 is neither"),
+        ((["a"], ["b", "c"]), "1 first segments, but 2"),
+        ((["a"], ["b"], ["c"]), "a pair of segments"),
+    ],
+)
+def test_as_list_refuses_what_is_no_batch_of_texts(texts, message):
+    with pytest.raises(InputError, match=message):
+        batching.as_list(texts)
+
+
+def test_words_of_the_helpers_are_single_tokens():
+    np.testing.assert_array_equal(tokenized([" ".join(WORDS[:9])]).lengths, [11])

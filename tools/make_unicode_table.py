@@ -1,0 +1,118 @@
+"""Derives keras_bert_impl/tokenizers/unicode_table.npz from the `tokenizers` library.
+
+    python tools/make_unicode_table.py [--out FILE]
+
+Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, and what became
+of it is written down, so that our tokenizer needs no Unicode tables of the machine it runs on.
+The layout of the file is described in keras_bert_impl/tokenizers/unicode_table.py, its reader.
+Takes about a minute.
+"""
+
+import argparse
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+from tokenizers import normalizers, pre_tokenizers
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from keras_bert_impl.files import replace_file  # noqa: E402
+from keras_bert_impl.tokenizers import unicode_table as layout  # noqa: E402
+
+SURROGATES = range(0xD800, 0xE000)  # no text can hold them
+OWN_WORD = layout.BREAK_BEFORE | layout.BREAK_AFTER
+SPACE = OWN_WORD | layout.DROPPED
+
+decompose = normalizers.NFD().normalize_str
+pre_tokenize = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+clean = normalizers.BertNormalizer(
+    handle_chinese_chars=False, strip_accents=False, lowercase=False
+).normalize_str
+
+
+def flags_of(character):
+    """What the pre-tokenizer does with a normalized character between two letters."""
+    words = [word for word, _ in pre_tokenize(f"x{character}x")]
+    if words == ["x", "x"]:
+        return SPACE
+    if words == ["x", character, "x"]:
+        return OWN_WORD
+    assert words == [f"x{character}x"], (character, words)
+    return 0
+
+
+def ranks_of_marks():
+    """Mark -> rank: how many canonical combining classes sort before it, plus one."""
+    letters = (chr(code) for code in range(layout.CODE_POINTS) if code not in SURROGATES)
+    first, last = "\u0334", "\u0345"  # of the lowest and of the highest class
+    marks = [
+        letter
+        for letter in letters
+        if decompose(letter) == letter
+        and (decompose(f"x{letter}{first}")[1] == first or decompose(f"x{last}{letter}")[2] == last)
+    ]
+    by_class = {unicodedata.combining(mark): mark for mark in marks}
+    by_class.pop(0, None)  # marks that are newer than Python's own table
+    return {
+        mark: 1 + sum(_sorts_before(other, mark) for other in by_class.values())
+        for mark in [*marks, first, last]
+    }
+
+
+def _sorts_before(mark, other):
+    return mark != other and decompose(f"x{other}{mark}")[1] == mark
+
+
+def entry_of(code, normalize, ranks, sequences):
+    """The entry of one code point; a new row is added to `sequences` where it needs one."""
+    if code in SURROGATES or not clean(f"x{chr(code)}x")[1:-1]:
+        return layout.make_entry(0, layout.DROPPED, layout.CLEANED)
+    text = normalize(f"x{chr(code)}x")[1:-1]
+    rank = ranks.get(decompose(chr(code))[0], 0)
+    if not text:
+        return layout.make_entry(0, layout.DROPPED, rank)
+    if len(text) == 3 and text[0] == text[2] == " ":  # CJK, set apart by the normalizer
+        return layout.make_entry(ord(text[1]) - code, OWN_WORD)
+    if len(text) == 1:
+        return layout.make_entry(ord(text) - code, flags_of(text), rank)
+    assert len(text) <= layout.SLOTS and " " not in text, (hex(code), text)
+    row = [layout.make_entry(ord(item), flags_of(item), ranks.get(item, 0)) for item in text]
+    row += [layout.make_entry(0, layout.DROPPED, layout.CLEANED)] * (layout.SLOTS - len(row))
+    sequences.append(row)
+    return layout.make_entry(len(sequences) - 1 - code, layout.SEQUENCE)
+
+
+def table(lowercase):
+    """The arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
+    normalize = normalizers.BertNormalizer(lowercase=lowercase).normalize_str
+    ranks = ranks_of_marks() if lowercase else {}  # cased text is not put in canonical order
+    sequences = []
+    entries = [entry_of(code, normalize, ranks, sequences) for code in range(layout.CODE_POINTS)]
+    rows = np.array(entries, np.int32).reshape(-1, layout.BLOCK)
+    blocks, index = np.unique(rows, axis=0, return_inverse=True)
+    return {
+        "index": index.reshape(-1).astype(np.uint16),
+        "blocks": blocks.reshape(-1),
+        "sequences": np.array(sequences, np.int32).reshape(-1, layout.SLOTS),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = Path(layout.__file__).with_name("unicode_table.npz")
+    parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
+    out = parser.parse_args().out
+    arrays = {}
+    for name, lowercase in (("cased", False), ("uncased", True)):
+        for key, array in table(lowercase).items():
+            arrays[f"{name}_{key}"] = array
+            print(f"{name} {key}: {array.shape} {array.dtype}")
+    with replace_file(out) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, **arrays)
+    print(f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
