@@ -74,7 +74,9 @@ def classes_of_strings(wikipedia, count, seed):
     yield "Wikipedia lines", lines
     share = (count - len(lines)) // len(RANDOM_CLASSES)
     for name, make in RANDOM_CLASSES.items():
-        yield name, (make(draw, lines) for _ in range(share))
+        # The original takes milliseconds for a word of hundreds of characters.
+        number = share // 10 if make is _long_words else share
+        yield name, (make(draw, lines) for _ in range(number))
 
 
 def _random_unicode(draw, lines):

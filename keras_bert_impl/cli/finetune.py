@@ -19,7 +19,6 @@ EXAMPLE = (
 def add_arguments(parser):
     """The arguments of the command."""
     from keras_bert_impl.tasks.glue import TASKS
-    from keras_bert_impl.training.strategy import STRATEGIES
 
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
@@ -33,7 +32,11 @@ def add_arguments(parser):
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
-    parser.add_argument("--strategy", choices=STRATEGIES, default="auto")
+    parser.add_argument(
+        "--strategy",
+        default="auto",
+        help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
+    )
     parser.add_argument(
         "--no-resume", dest="resume", action="store_false", help="refuse an --out that holds a run"
     )
@@ -80,7 +83,9 @@ def _examples(arguments):
 
     for name in ("train", "dev", "text", "label"):
         if not getattr(arguments, name):
-            raise InputError(f"--{name} is missing: give --train, --dev, --text and --label, or --task.")
+            raise InputError(
+                f"--{name} is missing: give --train, --dev, --text and --label, or --task."
+            )
     return [
         read_table(
             file,

@@ -27,10 +27,10 @@ class QuickstartSettings:
     num_heads: int = 2
     length: int = 128
     batch_size: int = 16
-    pretraining_steps: int = 4000
+    pretraining_steps: int = 1500
     learning_rate: float = 2e-3
     libraries: int = 8
-    texts_per_library: int = 1000
-    finetuning_epochs: int = 3
+    texts_per_library: int = 300
+    finetuning_epochs: int = 4
     finetuning_rate: float = 3e-4
     seed: int = 0
