@@ -13,7 +13,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.metrics import METRICS
 from keras_bert_impl.tasks.settings import FinetuneSettings
-from keras_bert_impl.tasks.task_model import default_optimizer
+from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.text_classifier import REGRESSION, SINGLE, TextClassifier
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory

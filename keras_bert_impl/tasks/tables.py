@@ -125,7 +125,8 @@ def _read_json_lines(path, wanted):
         for name, value in values.items():
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
                 raise InputError(
-                    f"{path}, line {line}: {name!r} must be a string or a number, not {value!r:.40}."
+                    f"{path}, line {line}: {name!r} must be a string or a number. "
+                    f"Received: {value!r:.40}"
                 )
         yield line, {name: str(value) for name, value in values.items()}
 

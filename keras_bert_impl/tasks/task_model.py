@@ -1,77 +1,44 @@
-"""What all task models share: raw strings into `fit`, `evaluate`, `predict`; files in and out."""
+"""What all task models share: an encoder with a head, and a tokenizer, in one model directory."""
 
 import dataclasses
-import functools
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
-from keras_bert_impl.interop import ModelDirectory, encoder_config, encoder_tensors
-from keras_bert_impl.interop import huggingface_config, write_model_directory
+from keras_bert_impl.interop import (
+    ModelDirectory,
+    encoder_config,
+    encoder_tensors,
+    huggingface_config,
+    write_model_directory,
+)
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
-from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
-from keras_bert_impl.training.trainer import ReplicatedTrainer
 
-_FEATURES = ("token_ids", "segment_ids", "padding_mask")
 _OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries pass over
 
 
-def default_optimizer(
-    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0
-):
-    """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
+class TaskModel(RawTextTrainer, keras.Model):
+    """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
 
-    Args:
-        total_steps: int, optimizer steps of the run.
-        learning_rate: float, the highest.
-        weight_decay: float; biases and normalization layers are not decayed.
-        warmup: float, share of the steps in which the rate rises.
-        clip_norm: float or None.
-
-    Source: Devlin et al., "BERT", appendix A.3.
-    """
-    return AdamW(
-        LinearWarmupDecay(learning_rate, int(warmup * total_steps), total_steps),
-        weight_decay=weight_decay,
-        epsilon=1e-8,
-        global_clipnorm=clip_norm,
-    )
-
-
-class TaskModel(ReplicatedTrainer, keras.Model):
-    """An encoder with a head, trained and asked with raw strings.
-
-    Inputs of the network are int32 `[batch, length]` features `token_ids`, `segment_ids` and
-    `padding_mask`. `fit`, `evaluate` and `predict` take
-
-    - texts: a list or array of str, of (first, second) tuples for pairs of segments, or a tuple of
-      two such lists, the first and the second segments; and labels beside them;
-    - a dict of features as numpy arrays or tensors;
-    - a `tf.data.Dataset` of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
-      string tensor `[batch]`, a tuple of two, or a dict of features.
-
-    Texts are cut to `max_length` tokens, the longer segment first. They are tokenized once, and
-    batches hold texts of about one length; what is drawn depends on `(seed, epoch)` alone.
-
-    A subclass makes the head and says what labels and losses are: `encode_labels`,
-    `label_tensor`, `default_loss`, `default_metrics`, `scores`, and for files
-    `pretrained_arguments`, `head`, `architecture` and `task_config`.
+    A subclass makes the head, says what labels and scores are, and for files which tensors and
+    settings the head has: `architecture`, `head_tensors`, `pretrained_arguments`, `task_config`.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        outputs: what the head makes of `encoder(inputs)`.
         inputs: what `task_inputs()` returned.
-        max_length: int. Default 128, or what the encoder allows if that is less.
+        outputs: what the head makes of `encoder(inputs)`.
+        max_length: int. Texts are cut to so many tokens. Default 128, or what the encoder allows
+            if that is less.
+
+    Raises:
+        InputError: encoder, tokenizer and `max_length` do not fit together.
     """
 
-    head = None  # the name that `interop.head_tensors` knows
     architecture = None  # the class of `transformers`
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
@@ -91,273 +58,11 @@ class TaskModel(ReplicatedTrainer, keras.Model):
         self.encoder = encoder
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._uses_default_optimizer = False
-        self._seed = 0
 
     @property
     def config(self):
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
-
-    # === What a subclass says ===
-
-    def encode_labels(self, labels, count):
-        """Labels as a user gives them, as an array for the loss, checked.
-
-        Args:
-            labels: list or array of `count` labels.
-            count: int, the number of texts.
-
-        Raises:
-            InputError: another number of labels, or one that the model does not know.
-        """
-        raise NotImplementedError
-
-    def label_tensor(self, labels):
-        """The same in the graph, for the labels of a batch of a `tf.data.Dataset`."""
-        raise NotImplementedError
-
-    def default_loss(self):
-        """The loss where `compile` is given none."""
-        raise NotImplementedError
-
-    def default_metrics(self):
-        """List of metrics where `compile` is given none."""
-        raise NotImplementedError
-
-    def scores(self, outputs):
-        """What `predict` returns of the network's outputs."""
-        return outputs
-
-    # === Keras ===
-
-    def compile(self, optimizer=None, loss=None, metrics=None, seed=0, **kwargs):
-        """As Keras's `compile`, with the task's defaults; `fit` calls it where nobody has.
-
-        Args:
-            optimizer: default: `default_optimizer` over the steps of each `fit`, that is AdamW with
-                3e-5 at most, 10 % warm-up, linear decay, clipping at 1.0.
-            loss: default: the task's.
-            metrics: default: the task's; `[]` for none.
-            seed: int. Decides the order of the texts and the units that dropout drops.
-            **kwargs: as of `ReplicatedTrainer` and `keras.Model`: `accumulation_steps`,
-                `steps_per_execution`, `jit_compile`, ...
-        """
-        self._uses_default_optimizer = optimizer is None
-        self._seed = seed
-        with self.distribute_strategy.scope():
-            # A partial, because Keras takes metrics in an attribute for metrics of the model.
-            self._compile_with = functools.partial(
-                super().compile,
-                loss=self.default_loss() if loss is None else loss,
-                metrics=self.default_metrics() if metrics is None else metrics,
-                dropout_seed=seed,
-                **kwargs,
-            )
-            self._compile_with(default_optimizer(1) if optimizer is None else optimizer)
-
-    def fit(
-        self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        validation_split=0.0,
-        validation_data=None,
-        shuffle=True,
-        sample_weight=None,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_batch_size=None,
-        **kwargs,
-    ):
-        """Trains; everything is as in Keras, and x may be raw texts.
-
-        A run that goes on with `initial_epoch` meets the batches that it would have met.
-
-        Args:
-            x, y: see the class. The default batch size is 32.
-            **kwargs: as of `keras.Model.fit`: `callbacks`, `verbose`, `class_weight`, ...
-
-        Returns:
-            `keras.callbacks.History`.
-        """
-        self._compile_if_needed()
-        batch_size = batch_size or 32
-        if validation_data is not None:
-            validation_data = self._validation(validation_data, validation_batch_size or batch_size)
-        if isinstance(x, tf.data.Dataset):
-            x = self._encoded(x)
-            # A repeating data set has no end.
-            steps = steps_per_epoch or int(x.cardinality())
-            shuffle = False
-        elif isinstance(x, dict):
-            kwargs.update(batch_size=batch_size, sample_weight=sample_weight)
-            kwargs.update(validation_split=validation_split)
-            y = self.encode_labels(y, len(x["token_ids"]))
-            steps = steps_per_epoch or -(-len(y) // batch_size)
-        else:
-            texts, targets = self._examples(x, y, sample_weight)
-            if validation_split:
-                texts, targets, held_out = _split(texts, targets, validation_split)
-                validation_data = self._sorted(*held_out, validation_batch_size or batch_size)
-            tokenized = self._tokenized(texts)
-            steps = steps_per_epoch or batching.num_batches(tokenized, batch_size)
-            x = batching.training_batches(
-                tokenized, targets, batch_size, self._seed, shuffle, initial_epoch * steps
-            )
-            y, steps_per_epoch, shuffle = None, steps, False
-        if self._uses_default_optimizer:
-            self._compile_with_schedule(steps * (epochs - initial_epoch))
-        return super().fit(
-            x,
-            y,
-            epochs=epochs,
-            validation_data=validation_data,
-            shuffle=shuffle,
-            initial_epoch=initial_epoch,
-            steps_per_epoch=steps_per_epoch,
-            validation_batch_size=validation_batch_size,
-            **kwargs,
-        )
-
-    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """Loss and metrics; everything is as in Keras, and x may be raw texts.
-
-        Args:
-            x, y: see the class. The default batch size is 32.
-            **kwargs: as of `keras.Model.evaluate`.
-        """
-        self._compile_if_needed()
-        if kwargs.get("_use_cached_eval_dataset"):  # Keras, from inside `fit`
-            return super().evaluate(**kwargs)
-        data = x if isinstance(x, tf.data.Dataset) else (x, y, sample_weight)
-        data = self._validation(data, batch_size or 32)
-        if isinstance(data, tf.data.Dataset):
-            return super().evaluate(data, **kwargs)
-        x, y, sample_weight = data
-        return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **kwargs)
-
-    def predict(self, x, batch_size=None, **kwargs):
-        """The scores of texts, in the order given.
-
-        Args:
-            x: texts or features, see the class; labels in a data set are passed over. The default
-                batch size is 32.
-            **kwargs: as of `keras.Model.predict`.
-
-        Returns:
-            What `scores` makes of the network's outputs, as numpy arrays.
-        """
-        if isinstance(x, tf.data.Dataset):
-            return super().predict(self._encoded(x, with_labels=False), **kwargs)
-        if isinstance(x, dict):
-            return super().predict(x, batch_size=batch_size, **kwargs)
-        tokenized = self._tokenized(x)
-        if not tokenized.num_texts:
-            empty = {name: tf.zeros([0, 2], tf.int32) for name in _FEATURES}
-            return keras.tree.map_structure(np.asarray, self.scores(self(empty, training=False)))
-        data, order = batching.sorted_batches(tokenized, (), batch_size or 32)
-        outputs = super().predict(data, **kwargs)
-        back = np.argsort(order)
-        return keras.tree.map_structure(lambda rows: rows[back], outputs)
-
-    def predict_step(self, data):
-        """The scores of a batch of one replica."""
-        return self.scores(super().predict_step(data))
-
-    def _compile_if_needed(self):
-        if not self.compiled:
-            self.compile()
-
-    def _compile_with_schedule(self, total_steps):
-        if total_steps < 1:
-            raise InputError(
-                "the length of the data set is unknown, and the default learning rate depends on "
-                "it; give steps_per_epoch, or compile with an optimizer."
-            )
-        with self.distribute_strategy.scope():
-            self._compile_with(default_optimizer(total_steps))
-
-    # === Data ===
-
-    def _tokenized(self, texts):
-        return batching.tokenize_texts(texts, self.tokenizer, self.max_length, self._widths())
-
-    def _widths(self):
-        """The lengths that batches are padded to on the devices of this model."""
-        if isinstance(self.distribute_strategy, tf.distribute.TPUStrategy):
-            return [self.max_length]
-        if self.compiled and self.jit_compile:
-            return batching.doublings(self.max_length)
-        # Tensor cores multiply blocks of 8; a CPU is as fast per token at any length.
-        on_gpu = bool(tf.config.list_logical_devices("GPU"))
-        return batching.multiples(self.max_length, 8 if on_gpu else 1)
-
-    def _examples(self, x, y, sample_weight):
-        """Texts as a list, and a tuple of labels and, if there are any, weights."""
-        texts = batching.as_list(x)
-        if not texts:
-            raise InputError("there are no texts to train or evaluate on.")
-        if y is None:
-            raise InputError("labels are missing: give y, or a tf.data.Dataset of (texts, labels).")
-        labels = self.encode_labels(y, len(texts))
-        if sample_weight is None:
-            return texts, (labels,)
-        weights = np.asarray(sample_weight, "float32")
-        if weights.shape[:1] != (len(texts),):
-            raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
-        return texts, (labels, weights)
-
-    def _validation(self, data, batch_size):
-        """What Keras can evaluate on: a data set, or (features, labels, weights)."""
-        if isinstance(data, tf.data.Dataset):
-            return self._encoded(data)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        if isinstance(x, dict):
-            return x, self.encode_labels(y, len(x["token_ids"])), sample_weight
-        return self._sorted(*self._examples(x, y, sample_weight), batch_size)
-
-    def _sorted(self, texts, targets, batch_size):
-        return batching.sorted_batches(self._tokenized(texts), targets, batch_size)[0]
-
-    def _encoded(self, dataset, with_labels=True):
-        """A data set of features and labels, of one of batches of strings or features and labels."""
-        spec = dataset.element_spec
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(spec)
-        for part in tf.nest.flatten(x):
-            if part.dtype == tf.string and part.shape.rank != 1:
-                raise InputError(
-                    f"a data set must give batches of texts, string [batch]. Received: {part}"
-                )
-        if with_labels and y is None:
-            raise InputError("the data set has no labels; it must give (texts, labels).")
-        if not with_labels and _is_string(x) and _is_string(y):
-            raise InputError(
-                "the data set gives (string, string), which is a text and its label; for pairs of "
-                "segments it must give ((first, second),)."
-            )
-
-        def encode(x, y=None, *weights):
-            x = x if isinstance(x, dict) else self.features_in_graph(x)
-            return (x, self.label_tensor(y), *weights) if with_labels else x
-
-        return dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-    def features_in_graph(self, texts):
-        """Features of a batch of texts, for data sets and exported models.
-
-        Args:
-            texts: string tensor `[batch]`, or a tuple of two for pairs.
-
-        Returns:
-            dict of int32 `[batch, length]`; length is at most `max_length`.
-        """
-        widths = tf.constant(self._widths(), tf.int32)
-        features = self.tokenizer(texts, length=self.max_length)
-        longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
-        width = tf.gather(widths, tf.searchsorted(widths, longest[tf.newaxis])[0])
-        return {name: feature[:, :width] for name, feature in features.items()}
 
     # === Files ===
 
@@ -397,13 +102,13 @@ class TaskModel(ReplicatedTrainer, keras.Model):
         """Arguments of the class: those given, and for the rest those in a `ModelDirectory`."""
         return dict(arguments)
 
-    def pretrained_head(self, source):
-        """List of `TensorName` of the head to read from a `ModelDirectory`."""
+    def head_tensors(self):
+        """List of `TensorName` of the head."""
         raise NotImplementedError
 
-    def head_tensors(self):
-        """List of `TensorName` of the head to write."""
-        raise NotImplementedError
+    def pretrained_head(self, source):
+        """Those of them to read from a `ModelDirectory`."""
+        return self.head_tensors()
 
     def task_config(self):
         """What the task adds to `config.json`."""
@@ -430,19 +135,4 @@ class TaskModel(ReplicatedTrainer, keras.Model):
 
 def task_inputs():
     """dict of the inputs of a task model's network, int32 `[batch, length]` each."""
-    return {name: keras.Input((None,), dtype="int32", name=name) for name in _FEATURES}
-
-
-def _is_string(spec):
-    return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string
-
-
-def _split(texts, targets, share):
-    """The last `share` of the examples held out, as Keras's `validation_split` does it."""
-    kept = int(len(texts) * (1 - share))
-    if not 0 < kept < len(texts):
-        raise InputError(
-            f"validation_split={share} of {len(texts)} texts leaves a part without any."
-        )
-    held_out = texts[kept:], tuple(target[kept:] for target in targets)
-    return texts[:kept], tuple(target[:kept] for target in targets), held_out
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in FEATURES}

@@ -25,7 +25,7 @@ PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
 class TextClassifier(TaskModel):
     """A linear layer on the encoder's pooled output, fine-tuned on raw strings.
 
-    What the data are and how `fit`, `evaluate` and `predict` take them is in `TaskModel`. Labels:
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Labels:
 
     - `"single_label_classification"`: for each text a class number or a label name;
     - `"multi_label_classification"`: for each text a row of 0 and 1 `[num_classes]`, or a list of
@@ -54,7 +54,6 @@ class TextClassifier(TaskModel):
         classifier.export("exported")
     """
 
-    head = "classifier"
     architecture = "BertForSequenceClassification"
 
     def __init__(
@@ -227,7 +226,6 @@ class TextClassifier(TaskModel):
         return arguments
 
     def pretrained_head(self, source):
-        tensors = head_tensors(self.head)
         shape = source.shape("classifier.weight")
         if shape is not None and shape[0] != self.num_classes:
             _LOG.warning(
@@ -237,10 +235,10 @@ class TextClassifier(TaskModel):
                 self.num_classes,
             )
             return []
-        return tensors
+        return self.head_tensors()
 
     def head_tensors(self):
-        return head_tensors(self.head)
+        return head_tensors("classifier")
 
     def task_config(self):
         return {

@@ -92,7 +92,8 @@ def test_several_labels_and_regression(tmp_path):
         answer = served(text=tf.constant(TEXTS))
         np.testing.assert_allclose(answer["scores"], model.predict(TEXTS, verbose=0), atol=1e-5)
         if model is several:
-            chosen = [[label.decode() for label in row if label] for row in answer["labels"].numpy()]
+            names = answer["labels"].numpy()
+            chosen = [[name.decode() for name in row if name] for row in names]
             assert chosen == model.classify(TEXTS)
         else:
             assert set(answer) == {"scores"}
@@ -125,7 +126,10 @@ def test_texts_that_are_no_text(exported, signatures):
         ({"token_ids": [[-1, 2]]}, r"token_ids must be in \[0, 19\)"),
         ({"segment_ids": [[0, 2]]}, r"segment_ids must be in \[0, 2\)"),
         ({"padding_mask": [[1]]}, "padding_mask must have the shape of token_ids"),
-        ({name: [[1] * 40] for name in ("token_ids", "segment_ids", "padding_mask")}, "up to 32 long"),
+        (
+            {name: [[1] * 40] for name in ("token_ids", "segment_ids", "padding_mask")},
+            "up to 32 long",
+        ),
     ],
 )
 def test_ids_without_an_embedding_are_refused(signatures, change, message):

@@ -40,7 +40,7 @@ def finetune(folder, out="run", **changes):
         "label": "sentiment",
         "out": folder / out,
     } | changes
-    return ["finetune", *(str(part) for key, value in options.items() for part in (f"--{key}", value))]
+    return ["finetune", *(f"--{key}={value}" for key, value in options.items())]
 
 
 def test_finetune_writes_a_run(folder):
@@ -58,14 +58,16 @@ def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypat
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{text}\n" for text in texts)))
     model = ["predict", "--model", str(folder / "run")]
     outputs = []
-    for source in (["-"], [str(folder / "texts.txt")], [str(folder / "dev.csv"), "--text", "review"]):
+    table = [str(folder / "dev.csv"), "--text", "review"]
+    for source in (["-"], [str(folder / "texts.txt")], table):
         assert main([*model, "--input", *source, "--json"]) == 0
         outputs.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
     assert outputs[0] == outputs[1] == outputs[2]
     classifier = load_classifier(folder / "run")
     scores = classifier.predict(texts, verbose=0)
     assert [answer["label"] for answer in outputs[0]] == classifier.classify(texts)
-    np.testing.assert_array_equal([list(answer["scores"].values()) for answer in outputs[0]], scores)
+    printed = [list(answer["scores"].values()) for answer in outputs[0]]
+    np.testing.assert_array_equal(printed, scores)
 
 
 def test_export_writes_a_model_that_agrees(folder, capsys):

@@ -9,8 +9,10 @@ FILES = {
     "CoLA/test.tsv": "index\tsentence\n0\tThe tea is hot.\n",
     "SST-2/dev.tsv": "sentence\tlabel\na fine film . \t1\n",
     "SST-2/test.tsv": "index\tsentence\n0\ta fine film .\n",
-    "MRPC/dev.tsv": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\t\" He said so .\tHe did say so .\n",
-    "STS-B/dev.tsv": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+    "MRPC/dev.tsv": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    "1\t1\t2\t\" He said so .\tHe did say so .\n",
+    "STS-B/dev.tsv": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+    "sentence1\tsentence2\tscore\n"
     "0\tg\tf\ty\t0\tn\tn\tA cat.\tA dog.\t2.500\n",
     "RTE/dev.tsv": "index\tsentence1\tsentence2\tlabel\n0\tA b.\tB a.\tnot_entailment\n",
     "QNLI/dev.tsv": "index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tentailment\n",

@@ -38,7 +38,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.tsv", "text\tlabl\nx\ty\n", r"a.tsv: there is no column 'label'; there is 'text', 'labl'"),
+        ("a.tsv", "text\tlabl\nx\ty\n", r"no column 'label'; there is 'text', 'labl'"),
         ("a.tsv", "text\tlabel\nx\tpos\nz\n", r"a.tsv, line 3: 1 columns, expected 2"),
         ("a.tsv", "text\tlabel\nx\ty\tz\n", r"line 2: 3 columns, expected 2"),
         ("a.tsv", "text\tlabel\nx\tpos\nx\tposs\n", r"line 3: the label 'poss' is none of 'pos'"),

@@ -171,11 +171,10 @@ def test_loads_what_transformers_saves(tmp_path):
     model = TextClassifier.from_pretrained(tmp_path)
     assert model.labels == ["x", "y", "z"] and model.problem_type == "single_label_classification"
     rows = tokenizer()(TEXTS, length=14)
+    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
     with torch.no_grad():
-        expected = theirs(
-            *(torch.tensor(np.asarray(rows[name])) for name in ("token_ids", "padding_mask", "segment_ids"))
-        ).logits.numpy()
-    np.testing.assert_allclose(model(rows), expected, atol=1e-5)
+        expected = theirs(*(torch.tensor(np.asarray(rows[name])) for name in names)).logits
+    np.testing.assert_allclose(model(rows), expected.numpy(), atol=1e-5)
 
 
 def test_another_number_of_classes_gets_a_new_head(tmp_path):

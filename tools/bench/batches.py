@@ -1,0 +1,45 @@
+"""Masked batches of real text, made once by our own pipeline and given to every system."""
+
+import numpy as np
+
+from keras_bert_impl.pretraining import prepare, pretraining_dataset
+from keras_bert_impl.tokenizers import Tokenizer
+
+
+def make_batches(text, tokenizer_directory, directory, batch_size, length, steps, pack):
+    """Writes `steps` batches of the first rows that training would read.
+
+    Args:
+        text: path of a corpus that `prepare` reads.
+        tokenizer_directory: path of a folder with `vocab.txt` and `tokenizer_config.json`.
+        directory: `Path` to write into.
+        batch_size, length: ints, rows of a batch and tokens of a row.
+        steps: int.
+        pack: bool; False gives a row to every example, the rest of it padding.
+
+    Returns:
+        `Path` of an `.npz` of arrays `[steps, batch_size, ...]`, named as `pretraining_dataset`
+        names them, the labels with `labels.` and the weights with `weights.` before.
+    """
+    records = directory / f"records-{'packed' if pack else 'padded'}-{length}"
+    if not records.exists():
+        tokenizer = Tokenizer.from_pretrained(tokenizer_directory)
+        prepare(text, records, tokenizer, length=length, pack=pack, num_workers=1)
+    arrays = {}
+    for features, labels, weights in pretraining_dataset(records, batch_size).take(steps):
+        for prefix, group in (("", features), ("labels.", labels), ("weights.", weights)):
+            for name, tensor in group.items():
+                arrays.setdefault(prefix + name, []).append(tensor.numpy())
+    path = records.with_suffix(".npz")
+    np.savez(path, **{name: np.stack(batches) for name, batches in arrays.items()})
+    return path
+
+
+def load_batches(path):
+    """(features, labels, weights) of arrays `[steps, batch_size, ...]`, and the real tokens."""
+    groups = {}, {}, {}
+    with np.load(path) as arrays:
+        for name in arrays.files:
+            group = {"labels": 1, "weights": 2}.get(name.split(".")[0], 0)
+            groups[group][name.split(".")[-1]] = arrays[name]
+    return *groups, int(np.count_nonzero(groups[0]["example_ids"]))

@@ -1,0 +1,185 @@
+"""The input pipeline of each library, on the same text.
+
+A system is a function of `Source` that returns the work to measure: a function that goes over the
+text once and reports the rows and real tokens it gave.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+
+LENGTH, BATCH_SIZE, LINES_AT_ONCE = 128, 32, 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Paths of the text, of the tokenizer's folder, and of a folder to make for records."""
+
+    text: str
+    tokenizer: str
+    records: str
+
+    def read_lines(self):
+        """list of str: the lines that hold text, without marks of documents."""
+        with open(self.text, encoding="utf-8") as file:
+            lines = [line.strip() for line in file]
+        return [line for line in lines if line and not line.startswith(("<doc ", "</doc>"))]
+
+
+# === Tokenization: a row is a line ===
+
+
+def our_tokenizer(source, offsets=False, parallel=True):
+    """`WordPieceTokenizer` in a `tf.data` pipeline."""
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_pretrained(source.tokenizer)
+    tokenize = (lambda x: tokenizer.tokenize_with_offsets(x)[0]) if offsets else tokenizer.tokenize
+    return _tokenize_dataset(source, tokenize, parallel)
+
+
+def keras_hub_tokenizer(source):
+    """KerasHub's `BertTokenizer` in a `tf.data` pipeline."""
+    return _tokenize_dataset(source, _keras_hub_tokenizer(source), parallel=True)
+
+
+def tokenizers(source, parallel=True):
+    """The `tokenizers` library without offsets, on a batch of lines."""
+    os.environ["TOKENIZERS_PARALLELISM"] = str(parallel).lower()
+    from tokenizers import BertWordPieceTokenizer
+
+    tokenizer = BertWordPieceTokenizer(os.path.join(source.tokenizer, "vocab.txt"))
+    lines = source.read_lines()
+
+    def work():
+        tokens = 0
+        for start in range(0, len(lines), LINES_AT_ONCE):
+            batch = lines[start : start + LINES_AT_ONCE]
+            encodings = tokenizer._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            tokens += sum(len(encoding) for encoding in encodings)
+        return {"rows": len(lines), "tokens": tokens}
+
+    return work
+
+
+def _keras_hub_tokenizer(source):
+    import keras_hub
+
+    vocabulary = os.path.join(source.tokenizer, "vocab.txt")
+    return keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
+
+
+def _tokenize_dataset(source, tokenize, parallel):
+    import tensorflow as tf
+
+    lines = source.read_lines()
+    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(LINES_AT_ONCE)
+    calls = tf.data.AUTOTUNE if parallel else None
+    dataset = dataset.map(lambda batch: tokenize(batch).flat_values, num_parallel_calls=calls)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+
+    def work():
+        return {"rows": len(lines), "tokens": sum(int(tf.size(ids)) for ids in dataset)}
+
+    return work
+
+
+# === Masked batches ===
+
+
+def our_batches(source):
+    """`pretraining_dataset`: packed rows from compressed records, masked anew in each epoch."""
+    from keras_bert_impl.pretraining import pretraining_dataset
+
+    steps = _prepare(source)["rows"] // BATCH_SIZE
+    dataset = pretraining_dataset(source.records, BATCH_SIZE).take(steps)
+
+    def work():
+        tokens = sum(np.count_nonzero(x["example_ids"]) for x, _, _ in dataset.as_numpy_iterator())
+        return {"rows": steps * BATCH_SIZE, "tokens": int(tokens)}
+
+    return work
+
+
+def keras_hub_batches(source):
+    """`BertMaskedLMPreprocessor` in a `tf.data` pipeline: tokenizes the raw text in each epoch.
+
+    A row is a line, cut or padded.
+    """
+    import keras_hub
+    import tensorflow as tf
+
+    preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
+        _keras_hub_tokenizer(source), sequence_length=LENGTH, mask_selection_length=20
+    )
+    lines = source.read_lines()
+    dataset = tf.data.Dataset.from_tensor_slices(lines).shuffle(len(lines)).batch(BATCH_SIZE)
+    dataset = dataset.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+
+    def work():
+        masks = (x["padding_mask"] for x, _, _ in dataset.as_numpy_iterator())
+        return {"rows": len(lines), "tokens": int(sum(mask.sum() for mask in masks))}
+
+    return work
+
+
+def transformers_batches(source, workers=0):
+    """`DataCollatorForLanguageModeling` over ids tokenized before, in rows without padding."""
+    import torch
+    from transformers import AutoTokenizer, DataCollatorForLanguageModeling
+
+    tokenizer = AutoTokenizer.from_pretrained(source.tokenizer)
+    ids = [i for text in tokenizer(source.read_lines())["input_ids"] for i in text]
+    rows = [ids[start : start + LENGTH] for start in range(0, len(ids) - LENGTH + 1, LENGTH)]
+    loader = torch.utils.data.DataLoader(
+        rows,
+        batch_size=BATCH_SIZE,
+        shuffle=True,
+        num_workers=workers,
+        collate_fn=DataCollatorForLanguageModeling(tokenizer),
+    )
+
+    def work():
+        tokens = sum(batch["input_ids"].numel() for batch in loader)
+        return {"rows": len(rows), "tokens": tokens}
+
+    return work
+
+
+# === Records ===
+
+
+def our_records(source):
+    """`prepare` on one core: sentences, tokens, pairs, packing, compressed records."""
+    return lambda: _prepare(source)
+
+
+def _prepare(source):
+    from keras_bert_impl.pretraining import prepare
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_pretrained(source.tokenizer)
+    manifest = prepare(source.text, source.records, tokenizer, length=LENGTH, num_workers=1)
+    counts = manifest["splits"]["train"]
+    return {"rows": counts["rows"], "tokens": counts["tokens"]}
+
+
+PARTS = {
+    "tokenization": {
+        "ours": our_tokenizer,
+        "ours, with offsets": lambda source: our_tokenizer(source, offsets=True),
+        "ours, no parallel calls": lambda source: our_tokenizer(source, parallel=False),
+        "tokenizers, 1 thread": lambda source: tokenizers(source, parallel=False),
+        "tokenizers, batch-parallel": tokenizers,
+        "KerasHub BertTokenizer": keras_hub_tokenizer,
+    },
+    "masked batches": {
+        "ours": our_batches,
+        "KerasHub BertMaskedLMPreprocessor": keras_hub_batches,
+        "transformers collator": transformers_batches,
+        "transformers collator, 2 workers": lambda source: transformers_batches(source, 2),
+    },
+    "records": {"ours, prepare": our_records},
+}
