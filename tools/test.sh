@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up an environment in this checkout and runs the tests, without the slow ones.
+# Sets up an environment in this checkout and runs the tests, without the slow ones, in two
+# processes.
 #
 #   bash tools/test.sh [arguments of pytest], e.g. `-m slow` or `tests/cli -k help`
 set -euo pipefail
@@ -9,4 +10,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 set_up_environment "test"
 say "running: pytest $*"
 cd "$root"
-TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}" exec "$environment/bin/python" -m pytest -q "$@"
+TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}" exec "$environment/bin/python" -m pytest -q -n 2 --dist loadfile "$@"

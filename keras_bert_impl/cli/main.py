@@ -40,6 +40,9 @@ def main(arguments=None):
     debug = "--debug" in arguments
     if not debug:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # TensorFlow turns oneDNN on by itself only for processors with AVX-512; on others its matrix
+    # products are faster too (docs/benchmarks.md).
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         _run(arguments)
         sys.stdout.flush()

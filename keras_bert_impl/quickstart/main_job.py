@@ -111,6 +111,7 @@ class MainJob:
             self.path("records"),
             self._tokenizer(),
             length=self.settings.length,
+            passes=self.settings.passes,
             held_out=0.05,
             num_workers=1,  # the text is read before a second process would have started
             seed=self.settings.seed,
@@ -135,9 +136,9 @@ class MainJob:
                 num_heads=settings.num_heads,
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
-                # About 1 / sqrt(hidden_dim), as wide as attention needs to begin to learn; BERT's
-                # 0.02 is made for 768 and left this network at word frequencies for longer.
-                initializer_range=0.06,
+                # 1 / sqrt(hidden_dim), as wide as attention needs to begin to learn; BERT's 0.02 is
+                # made for 768 and leaves so small a network at word frequencies for longer.
+                initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
         with replace_directory(self.path("untrained")) as temporary:
@@ -157,7 +158,9 @@ class MainJob:
             batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
             bias_correction=True,
+            mask_rate=settings.mask_rate,
             dropout=0.0,  # a few passes over the corpus: nothing to regularize
+            jit_compile=True,
             report_every=100,
             evaluate_every=max(100, settings.pretraining_steps // 500 * 100),
             seed=settings.seed,
@@ -165,12 +168,14 @@ class MainJob:
             callbacks=[_Report(self.say)],
         )
         scores = json.loads(self.path("pretraining/scores.json").read_text(encoding="utf-8"))
-        train = read_manifest(records)["splits"]["train"]
+        splits = read_manifest(records)["splits"]
+        random_next = splits["held_out"]["random_next"] / splits["held_out"]["examples"]
+        masking = {"mask_rate": settings.mask_rate, "seed": settings.seed}
         baseline = baselines.unigram(
-            pretraining_dataset(records, settings.batch_size),
-            pretraining_dataset(records, settings.batch_size, split="held_out"),
+            pretraining_dataset(records, settings.batch_size, **masking),
+            pretraining_dataset(records, settings.batch_size, split="held_out", **masking),
             self._tokenizer().vocabulary_size,
-            train_batches=train["rows"] // settings.batch_size,
+            train_batches=splits["train"]["rows"] // settings.batch_size,
         )
         return {
             "loss": scores["masked_lm_loss"],
@@ -178,6 +183,7 @@ class MainJob:
             "unigram_loss": baseline["loss"],
             "unigram_accuracy": baseline["accuracy"],
             "next_sentence_accuracy": scores["next_sentence_accuracy"],
+            "next_sentence_majority": max(random_next, 1 - random_next),
         }
 
     def finetune(self):

@@ -25,7 +25,8 @@ def score_lines(scores):
         f"unigram {words['unigram_loss']:.3f}",
         f"  masked words, accuracy        {words['accuracy']:6.1%}   "
         f"unigram {words['unigram_accuracy']:.1%}",
-        f"  next sentence, accuracy       {words['next_sentence_accuracy']:6.1%}",
+        f"  next sentence, accuracy       {words['next_sentence_accuracy']:6.1%}   "
+        f"majority {words['next_sentence_majority']:.1%}",
         f"  which library, accuracy       {labels['pretrained']:6.1%}   "
         f"same network without pre-training {labels['untrained']:.1%}",
         f"  {'':36}   TF-IDF + logistic regression {labels['tfidf_logistic_regression']:.1%}",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTEST = "-m pytest -q -n 2 --dist loadfile"
 
 # Stands in for a Python: says its version, has venv or not, and makes an environment whose own
 # `python` writes down what it was asked for.
@@ -135,21 +136,21 @@ def test_tests_are_run_with_their_arguments(checkout):
     assert log(checkout) == [
         "-m pip install --quiet --upgrade pip",
         f"-m pip install --quiet --editable {checkout}[test]",
-        "-m pytest -q -m slow",
+        f"{PYTEST} -m slow",
     ]
     assert run(checkout, ".ci/run").returncode == 0
-    assert log(checkout) == ["-m pytest -q"]
+    assert log(checkout) == [PYTEST]
 
 
 def test_a_failed_installation_is_tried_again(checkout):
     stub_python(checkout.parent, failing="*editable*")
     failed = run(checkout, "tools/test.sh")
     assert failed.returncode == 1 and "could not be installed" in failed.stderr
-    assert "-m pytest -q" not in log(checkout)
+    assert PYTEST not in log(checkout)
     stub_python(checkout.parent)
     shutil.copy(checkout.parent / "bin/python3", checkout / ".venv/bin/python")
     assert run(checkout, "tools/test.sh").returncode == 0
-    assert "-m pytest -q" in log(checkout)
+    assert PYTEST in log(checkout)
 
 
 def test_the_status_of_the_tests_is_the_scripts(checkout):

@@ -92,6 +92,24 @@ def test_loss_is_the_sum_of_two_means_over_what_counts(pretrainer):
     assert found[0] == pytest.approx(expected, rel=1e-5)
 
 
+def test_accuracies_are_of_the_highest_logits(pretrainer):
+    features, labels, weights = batch(rows=6)
+    pretrainer.compile(AdamW(1e-3))
+    logits = pretrainer(features)
+    expected = {}
+    for name in labels:
+        highest = np.asarray(logits[name]).argmax(axis=-1)
+        labels[name][::2] = highest[::2]  # by chance alone there would be next to none
+        right = (highest == labels[name]) * weights[name]
+        expected[name] = right.sum() / weights[name].sum()
+    found = pretrainer.evaluate(
+        features, labels, sample_weight=weights, verbose=0, batch_size=4, return_dict=True
+    )
+    for name, accuracy in expected.items():
+        assert 0.4 < accuracy < 1.0
+        assert found[f"{name}_accuracy"] == pytest.approx(accuracy, rel=1e-6)
+
+
 def test_packed_rows_give_the_logits_of_rows_of_their_own(pretrainer):
     features, _, _ = batch(rows=2)
     half = LENGTH // 2
