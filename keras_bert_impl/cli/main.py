@@ -39,9 +39,8 @@ def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
     if not debug:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # TensorFlow turns oneDNN on by itself only for processors with AVX-512; on others its matrix
-    # products are faster too (docs/benchmarks.md).
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised, too
+    # By itself TensorFlow does so only for newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         _run(arguments)

@@ -105,14 +105,14 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self):
-        """Writes the records; a twentieth of the documents is held out."""
+        """Writes the records; a fiftieth of the documents is held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
             self._tokenizer(),
             length=self.settings.length,
             passes=self.settings.passes,
-            held_out=0.05,
+            held_out=0.02,
             num_workers=1,  # the text is read before a second process would have started
             seed=self.settings.seed,
         )
@@ -162,7 +162,7 @@ class MainJob:
             dropout=0.0,  # a few passes over the corpus: nothing to regularize
             jit_compile=True,
             report_every=100,
-            evaluate_every=max(100, settings.pretraining_steps // 500 * 100),
+            evaluate_every=max(100, settings.pretraining_steps // 300 * 100),
             seed=settings.seed,
             verbose=0,
             callbacks=[_Report(self.say)],
