@@ -97,6 +97,25 @@ def positive_int(text):
     return int(text)
 
 
+# === Runs ===
+
+
+def add_run(parser):
+    """Adds what every training command says of its run: where, on what, and whether to resume."""
+    parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
+    parser.add_argument(
+        "--strategy",
+        default="auto",
+        help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
+    )
+    parser.add_argument(
+        "--no-resume",
+        dest="resume",
+        action="store_false",
+        help="refuse an --out that holds a run, in place of going on with it",
+    )
+
+
 # === Settings ===
 
 

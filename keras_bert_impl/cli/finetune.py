@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
+from keras_bert_impl.cli.common import add_run, add_settings, print_json, resolve_settings
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.settings import FinetuneSettings
 
@@ -21,7 +21,6 @@ def add_arguments(parser):
     from keras_bert_impl.tasks.glue import TASKS
 
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
     parser.add_argument("--task", choices=TASKS, help="a GLUE task, read from --data")
     parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
     parser.add_argument("--train", metavar="FILE", help="texts to train on: .csv, .tsv or .jsonl")
@@ -32,14 +31,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
-    parser.add_argument(
-        "--strategy",
-        default="auto",
-        help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
-    )
-    parser.add_argument(
-        "--no-resume", dest="resume", action="store_false", help="refuse an --out that holds a run"
-    )
+    add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, FinetuneSettings)
 

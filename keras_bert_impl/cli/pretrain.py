@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
+from keras_bert_impl.cli.common import add_run, add_settings, print_json, resolve_settings
 from keras_bert_impl.pretraining.settings import PretrainSettings
 
 EXAMPLE = (
@@ -16,21 +16,7 @@ EXAMPLE = (
 def add_arguments(parser):
     """The arguments of the command."""
     parser.add_argument("records", help="the folder that `keras-bert prepare` made")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
-    parser.add_argument(
-        "--strategy",
-        default="auto",
-        help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        default=True,
-        help="go on with the run that --out holds; this is the default",
-    )
-    parser.add_argument(
-        "--no-resume", dest="resume", action="store_false", help="refuse an --out that holds a run"
-    )
+    add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the scores")
     add_settings(parser, PretrainSettings)
 

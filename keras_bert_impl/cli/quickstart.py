@@ -1,5 +1,6 @@
 """`keras-bert quickstart`: the main job, on text that is already on this machine."""
 
+import logging
 import sys
 
 from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
@@ -25,6 +26,9 @@ def run(arguments):
     from keras_bert_impl.quickstart import show
     from keras_bert_impl.quickstart.main_job import MainJob
 
+    # Which heads a model directory lacks is news to a user with weights of their own; here it is
+    # as meant, at every step.
+    logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
     settings = resolve_settings(arguments, QuickstartSettings)
     job = MainJob(arguments.out, settings, say=lambda text: print(text, file=sys.stderr))
     scores = job.run()

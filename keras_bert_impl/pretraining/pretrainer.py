@@ -156,9 +156,5 @@ def _label_is_highest(labels, logits):
     Unless logits tie, what an argmax would say; on CPUs an argmax over a vocabulary takes longer
     than the loss.
     """
-    labels = ops.reshape(labels, (-1,))
-    rows = ops.reshape(logits, (-1, logits.shape[-1]))
-    first = ops.arange(ops.shape(rows)[0], dtype=labels.dtype) * rows.shape[-1]
-    own = ops.take(ops.reshape(rows, (-1,)), first + labels)
-    highest = ops.cast(own >= ops.max(rows, axis=-1), "float32")
-    return ops.reshape(highest, ops.shape(logits)[:-1])
+    own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
+    return ops.cast(own >= ops.max(logits, axis=-1), "float32")

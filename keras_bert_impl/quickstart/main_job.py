@@ -25,6 +25,9 @@ from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
 from keras_bert_impl.tasks.run import finetune, load_classifier
 from keras_bert_impl.tasks.tables import read_table
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
+from keras_bert_impl.training.run_directory import RunDirectory
+
+_REPORT_EVERY = 100  # steps
 
 
 class MainJob:
@@ -49,9 +52,10 @@ class MainJob:
             dict of scores by name, which also stand in `scores.json`.
 
         Raises:
-            InputError: nothing to read, no space to write; says which.
+            InputError: nothing to read, no space to write, or a directory that holds stages made
+            with other settings; says which.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        RunDirectory(self.directory, self.settings)  # refuses stages made with other settings
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
         self._stage("records", "preparing records", self.prepare_records)
@@ -161,8 +165,8 @@ class MainJob:
             mask_rate=settings.mask_rate,
             dropout=0.0,  # a few passes over the corpus: nothing to regularize
             jit_compile=True,
-            report_every=100,
-            evaluate_every=max(100, settings.pretraining_steps // 300 * 100),
+            report_every=_REPORT_EVERY,
+            evaluate_every=_REPORT_EVERY * max(1, settings.pretraining_steps // (3 * _REPORT_EVERY)),
             seed=settings.seed,
             verbose=0,
             callbacks=[_Report(self.say)],
@@ -246,7 +250,7 @@ class _Report(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if "val_masked_lm_loss" in logs:
             self._say(
-                f"step {(epoch + 1) * 100:,}: held-out masked words: "
+                f"step {(epoch + 1) * _REPORT_EVERY:,}: held-out masked words: "
                 f"loss {logs['val_masked_lm_loss']:.3f}, "
                 f"accuracy {logs['val_masked_lm_accuracy']:.1%}"
             )

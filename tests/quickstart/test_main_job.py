@@ -1,7 +1,11 @@
 """The main job, in small: from docstrings to an answer of the exported model."""
 
+import dataclasses
 import json
 
+import pytest
+
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.quickstart import corpus, docstrings, show
 from keras_bert_impl.quickstart.main_job import MainJob
 from keras_bert_impl.quickstart.settings import QuickstartSettings
@@ -51,3 +55,7 @@ def test_runs_to_the_end_and_then_has_nothing_left_to_do(tmp_path, monkeypatch):
     assert sum("done before" in line for line in said) == 5
     assert (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns == before
     assert json.loads((tmp_path / "run" / "scores.json").read_text()) == scores
+
+    other = dataclasses.replace(SETTINGS, learning_rate=1e-3)
+    with pytest.raises(InputError, match="learning_rate was 0.002"):
+        MainJob(tmp_path / "run", other, say=said.append).run()
