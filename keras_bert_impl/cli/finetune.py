@@ -44,6 +44,7 @@ def run(arguments):
         raise InputError("say where to start from: --model DIR.")
     train, dev = _examples(arguments)
     from keras_bert_impl.tasks.run import finetune
+    from keras_bert_impl.training.strategy import is_chief
 
     finetune(
         train=train,
@@ -55,6 +56,8 @@ def run(arguments):
         verbose=0 if arguments.json else 1 if sys.stdout.isatty() else 2,
         **settings,
     )
+    if not is_chief():
+        return  # the chief writes and says what came out
     scores = json.loads((Path(arguments.out) / "scores.json").read_text(encoding="utf-8"))
     if arguments.json:
         print_json(scores)

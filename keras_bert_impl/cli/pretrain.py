@@ -24,6 +24,7 @@ def add_arguments(parser):
 def run(arguments):
     """Trains, and says where the model is."""
     from keras_bert_impl.pretraining.run import pretrain
+    from keras_bert_impl.training.strategy import is_chief
 
     settings = resolve_settings(arguments, PretrainSettings)
     pretrain(
@@ -34,6 +35,8 @@ def run(arguments):
         verbose=1 if sys.stdout.isatty() else 2,
         **dataclasses.asdict(settings),
     )
+    if not is_chief():
+        return  # the chief writes and says what came out
     print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
     scores = Path(arguments.out) / "scores.json"
     if arguments.json and scores.exists():

@@ -52,8 +52,8 @@ def pretrain(
     """
     settings = PretrainSettings(**settings)
     manifest = read_manifest(records)
+    strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
     tokenizer = Tokenizer.from_pretrained(records)
-    strategy = get_strategy(strategy)
     with strategy.scope():
         pretrainer = _build(settings, manifest, tokenizer)
         pretrainer.compile(
@@ -67,6 +67,7 @@ def pretrain(
     checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # report intervals
     held_out = _held_out(records, manifest, strategy, settings, tokenizer)
+    held_out_steps = -(-manifest["splits"]["held_out"]["rows"] // settings.batch_size)
     train = _distribute(
         strategy,
         settings.batch_size,
@@ -94,14 +95,18 @@ def pretrain(
                 initial_epoch=finished,
                 steps_per_epoch=settings.report_every,
                 validation_data=held_out if often < settings.total_steps else None,
+                validation_steps=held_out_steps or None,
                 validation_freq=often // settings.report_every,
                 callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
                 shuffle=False,  # the data set is
                 verbose=verbose,
             )
         if held_out is not None:
-            scores = pretrainer.evaluate(held_out, return_dict=True, verbose=0)
-            run.write_scores({name: float(value) for name, value in scores.items()})
+            scores = pretrainer.evaluate(
+                held_out, steps=held_out_steps, return_dict=True, verbose=0
+            )
+            if is_chief():
+                run.write_scores({name: float(value) for name, value in scores.items()})
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer

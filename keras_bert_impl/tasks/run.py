@@ -66,7 +66,8 @@ def finetune(
     with strategy.scope():
         classifier = _build(settings, names, steps)
     run = RunDirectory(output_directory, settings, resume)
-    _check_same_data(run.path / "data.json", train, dev)
+    if is_chief():
+        _check_same_data(run.path / "data.json", train, dev)
     checkpoint = RunCheckpoint(classifier, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # epochs
     if finished < settings.epochs:

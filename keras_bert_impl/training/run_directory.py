@@ -11,12 +11,13 @@ import yaml
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.training.strategy import is_chief
 
 _LOG = logging.getLogger(__name__)
 
 
 class RunDirectory:
-    """Where a run keeps what it writes.
+    """Where a run keeps what it writes; with several workers the chief checks and writes it.
 
     Args:
         path: str or `Path`; made if needed.
@@ -38,7 +39,10 @@ class RunDirectory:
         self.metrics = self.path / "metrics.jsonl"
         self.scores = self.path / "scores.json"
         self._recipe = self.path / "recipe.yaml"
-        text = to_yaml(settings)
+        if is_chief():
+            self._begin(to_yaml(settings), resume)
+
+    def _begin(self, text, resume):
         if self._recipe.exists():
             self._check_same_run(text, resume)
         with replace_file(self._recipe) as temporary:

@@ -158,8 +158,14 @@ class TensorFlowStep:
         """A function of an iterator that runs `steps_per_execution` steps and returns the logs."""
         strategy = self.distribute_strategy
 
+        def step_after_data(data):
+            # Where the data ends, the graph fails at its iterator; what does not need the data,
+            # such as counting the step, must not have run by then.
+            with tf.control_dependencies(_tensors(data)):
+                step(data)
+
         def run(data):
-            strategy.run(step, args=(data,))
+            strategy.run(step_after_data, args=(data,))
 
         def run_batch(data):
             run(data)
@@ -261,6 +267,11 @@ def _sum_over_replicas(values):
 def _dense_float32(gradient):
     # The norm of an IndexedSlices that holds a row twice is not the norm of the gradient.
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
+
+
+def _tensors(data):
+    leaves = tf.nest.flatten(data, expand_composites=True)
+    return [leaf for leaf in leaves if tf.is_tensor(leaf)]
 
 
 def _num_rows(batch):

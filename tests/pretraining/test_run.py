@@ -90,6 +90,21 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(records_directory, tmp_p
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
 
 
+def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_path, settings):
+    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    settings |= {"dropout": 0.0, "epsilon": 1e-3, "bias_correction": True}
+    one = pretrain(records_directory, tmp_path / "one", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(
+            records_directory, tmp_path / "four", "mirrored", callbacks=[Stop(4)], **settings
+        )
+    four = pretrain(records_directory, tmp_path / "four", "mirrored", **settings)
+    assert four.distribute_strategy.num_replicas_in_sync == 4
+    np.testing.assert_allclose(weights(four), weights(one), rtol=0, atol=1e-6)
+    scores = [json.loads((tmp_path / run / "scores.json").read_text()) for run in ("one", "four")]
+    assert scores[1] == pytest.approx(scores[0], rel=1e-6)
+
+
 def test_goes_on_from_a_model_directory(records_directory, tmp_path, settings):
     first = pretrain(records_directory, tmp_path / "one", **settings)
     settings |= {"model": str(tmp_path / "one" / "model"), "learning_rate": 1e-12}

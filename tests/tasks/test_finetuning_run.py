@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -31,6 +32,14 @@ def run(base, tmp_path_factory):
     return directory
 
 
+class Stop(keras.callbacks.Callback):
+    """Ends a run at the beginning of its second epoch, as a kill would."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
 def saved_weights(run):
     return safetensors.numpy.load_file(run / "model" / "model.safetensors")
 
@@ -52,6 +61,27 @@ def test_scores_and_predictions_are_those_of_the_saved_model(run):
     assert rows[0] == ["index", "label", "negative", "positive"]
     assert [row[1] for row in rows[1:]] == model.classify(DEV.texts)
     np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], "float32"), scores)
+
+
+def test_four_replicas_tune_the_model_of_one_device(base, tmp_path):
+    settings = SETTINGS | {"dropout": 0.0, "batch_size": 10}  # the last batch has 4 texts
+    one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(
+            base, TRAIN, DEV, tmp_path / "four", "mirrored", callbacks=[Stop()], verbose=0, **settings
+        )
+    four = finetune(base, TRAIN, DEV, tmp_path / "four", "mirrored", verbose=0, **settings)
+    assert four.distribute_strategy.num_replicas_in_sync == 4
+    np.testing.assert_allclose(
+        four.predict(DEV.texts, verbose=0), one.predict(DEV.texts, verbose=0), rtol=0, atol=1e-5
+    )
+    logs = [
+        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        for run in ("one", "four")
+    ]
+    for a, b in zip(*logs, strict=True):
+        for name in ("step", "loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"):
+            assert b[name] == pytest.approx(a[name], rel=1e-5), name
 
 
 def test_a_finished_run_is_not_trained_again(run, base):

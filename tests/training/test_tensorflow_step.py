@@ -291,6 +291,20 @@ def test_two_worker_processes_agree_with_one(tmp_path):
     assert saved["two"] == saved["one"]
 
 
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_the_end_of_data_of_unknown_length_is_no_step(replicas):
+    # Rows are counted, and steps, without need of the data: they must not run when it has ended.
+    known = dataset(8, drop_remainder=True)
+    unknown = known.filter(lambda x, y: True)
+    model, history = train(replicas, data=unknown)
+    assert int(model.optimizer.iterations.numpy()) == 2 * 6
+    expected = train(replicas, data=known)[1]
+    np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-6)
+    np.testing.assert_allclose(
+        model.evaluate(unknown, verbose=0), model.evaluate(known, verbose=0), rtol=1e-6
+    )
+
+
 def test_strings_train_under_a_strategy():
     with mirrored(2).scope():
         texts = keras.Input((), dtype="string")

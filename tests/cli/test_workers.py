@@ -1,0 +1,112 @@
+"""Training commands on two worker processes, which share a run directory."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from keras_bert_impl.pretraining.preparation import prepare
+from tests.tasks.helpers import ROOT, encoder, examples, tokenizer
+from tests.training.helpers import free_ports
+
+
+def command(*arguments, tf_config=None):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    if tf_config:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    return subprocess.Popen(
+        [sys.executable, "-m", "keras_bert_impl.cli.main", *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def on_one_device(*arguments):
+    end(command(*arguments))
+
+
+def on_two_workers(*arguments):
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    workers = [
+        command(*arguments, tf_config={"cluster": cluster, "task": {"type": "worker", "index": i}})
+        for i in range(2)
+    ]
+    try:
+        for worker in workers:
+            end(worker)
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def end(process):
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output[-3000:]
+
+
+def results(run):
+    """Scores, and the weights of the saved model."""
+    return (
+        json.loads((run / "scores.json").read_text()),
+        safetensors.numpy.load_file(run / "model" / "model.safetensors"),
+    )
+
+
+def files(run):
+    return sorted(str(path.relative_to(run)) for path in run.rglob("*"))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("base")
+    encoder(dropout=0.0).save_pretrained(directory)
+    tokenizer().save_pretrained(directory)
+    return directory
+
+
+def test_finetune(base, tmp_path):
+    texts, labels = examples(count=42)
+    lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
+    for name, part in (("train", lines[:27]), ("dev", lines[27:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *part]) + "\n")
+    arguments = ["finetune", "--model", base, "--text", "text", "--label", "label"]
+    arguments += ["--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"]
+    arguments += ["epochs=2", "batch_size=8", "learning_rate=1e-3", "max_length=16", "dropout=0"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    on_one_device(*arguments, "--out", one)
+    on_two_workers(*arguments, "--out", two, "--no-resume")
+    assert files(two) == files(one)
+    expected, got = ((run / "predictions.tsv").read_text().splitlines() for run in (one, two))
+    assert len(got) == 1 + 15
+    for mine, reference in zip(got[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(
+            np.array(mine.split("\t")[2:], float), np.array(reference.split("\t")[2:], float), atol=1e-5
+        )
+
+
+def test_pretrain(base, tmp_path):
+    texts, _ = examples(count=400)
+    (tmp_path / "corpus.txt").write_text(
+        "".join(f"{text}\n" + "\n" * (number % 4 == 3) for number, text in enumerate(texts))
+    )
+    records = tmp_path / "records"
+    prepare(
+        tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1
+    )
+    one, two = tmp_path / "one", tmp_path / "two"
+    arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
+    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
+    on_one_device(*arguments, "--out", one)
+    on_two_workers(*arguments, "--out", two, "--no-resume")
+    assert files(two) == files(one)
+    (expected, reference), (scores, weights) = results(one), results(two)
+    assert scores == pytest.approx(expected, rel=1e-6)
+    for name, tensor in reference.items():
+        np.testing.assert_allclose(weights[name], tensor, rtol=0, atol=1e-6, err_msg=name)
