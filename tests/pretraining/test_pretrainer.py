@@ -1,5 +1,7 @@
 """The pre-trainer against `transformers`, and its loss against a closed form."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -65,6 +67,51 @@ def test_logits_equal_those_of_transformers(pretrainer, tmp_path):
     assert np.abs(np.asarray(ours["masked_lm"]) - words).max() < 1e-5
     sentences = outputs.seq_relationship_logits.numpy()
     assert np.abs(np.asarray(ours["next_sentence"])[:, 0] - sentences).max() < 1e-5
+
+
+def test_training_equals_pytorch(tmp_path):
+    config = dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0)
+    model = BertPretrainer(Encoder(config))
+    randomize(model)
+    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    model.compile(AdamW(1e-2, weight_decay=0.01, epsilon=1e-3, global_clipnorm=1.0))
+    model.save_pretrained(tmp_path)
+    theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).double().train()
+    decayed, kept = [], []
+    for name, weight in theirs.named_parameters():
+        (kept if name.endswith("bias") or "LayerNorm" in name else decayed).append(weight)
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.01}, {"params": kept, "weight_decay": 0.0}],
+        lr=1e-2,
+        eps=1e-3,
+    )
+    for step in range(6):
+        data = batch(seed=step)
+        model.reset_metrics()
+        ours = model.train_on_batch(*data, return_dict=True)["loss"]
+        loss = pytorch_loss(theirs, *data)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert float(ours) == pytest.approx(loss.item(), rel=1e-5), step
+
+
+def pytorch_loss(model, features, labels, weights):
+    outputs = model(
+        input_ids=torch.tensor(features["token_ids"]),
+        token_type_ids=torch.tensor(features["segment_ids"]),
+    )
+    rows = torch.arange(len(features["token_ids"]))[:, None]
+    words = outputs.prediction_logits[rows, torch.tensor(features["masked_positions"])]
+    losses = torch.nn.functional.cross_entropy(
+        words.flatten(0, 1), torch.tensor(labels["masked_lm"]).long().flatten(), reduction="none"
+    )
+    used = torch.tensor(weights["masked_lm"]).flatten()
+    is_next = torch.tensor(labels["next_sentence"][:, 0]).long()
+    return (losses * used).sum() / used.sum() + torch.nn.functional.cross_entropy(
+        outputs.seq_relationship_logits, is_next
+    )
 
 
 @pytest.mark.parametrize("next_sentence", [True, False])

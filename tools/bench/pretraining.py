@@ -42,7 +42,7 @@ def _parse(arguments):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--text", required=True, help="corpus, in a format that `prepare` reads")
-    parser.add_argument("--tokenizer", required=True, help="folder with vocab.txt")
+    parser.add_argument("--tokenizer", required=True, help="folder that `keras-bert vocab` wrote")
     parser.add_argument(
         "--systems",
         nargs="+",
