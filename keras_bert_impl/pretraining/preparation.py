@@ -121,6 +121,7 @@ def prepare(
         }
         _check_splits(manifest, held_out)
         records.write_manifest(directory, manifest)
+    _remove_other_shards(output_directory, manifest)
     return manifest
 
 
@@ -178,6 +179,14 @@ def _check_replaceable(directory):
             raise InputError(
                 f"{directory} exists and holds other files; name a new or empty folder."
             )
+
+
+def _remove_other_shards(directory, manifest):
+    """Records that were replaced may have had more shards."""
+    named = {shard["file"] for split in manifest["splits"].values() for shard in split["shards"]}
+    for path in directory.glob("*.tfrecord.gz"):
+        if path.name not in named:
+            path.unlink()
 
 
 def _check_splits(manifest, held_out):

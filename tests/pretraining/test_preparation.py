@@ -249,6 +249,15 @@ def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer):
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 
 
+def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
+    for rows_per_shard in (8, 1000):
+        keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
+        manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
+    shards = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]
+    assert sorted(path.name for path in (tmp_path / "records").glob("*.gz")) == sorted(shards)
+    assert len(shards) == 2
+
+
 def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(InputError, match="exists and holds other files"):

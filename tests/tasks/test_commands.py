@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -113,3 +114,17 @@ def test_predict_refuses_what_is_no_text(folder, capsys):
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "binary.txt")]
     assert main(command) == 2
     assert "binary.txt, line 2: a NUL byte" in capsys.readouterr().err
+
+
+def test_checkpoints_cut_short_are_named(folder, capsys):
+    settings = ["epochs=2", "max_length=16"]
+    assert main([*finetune(folder, out="cut"), *settings]) == 0
+    shutil.rmtree(folder / "cut" / "model")
+    newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)
+    newest.write_bytes(newest.read_bytes()[:100])
+    assert main([*finetune(folder, out="cut"), *settings]) == 0  # goes on from the one before
+    for path in (folder / "cut" / "checkpoints").glob("*.data-*"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert main([*finetune(folder, out="cut"), *settings]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "no checkpoint can be read, all are damaged" in error and "ckpt-2" in error
