@@ -68,7 +68,14 @@ def test_four_replicas_tune_the_model_of_one_device(base, tmp_path):
     one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
     with pytest.raises(KeyboardInterrupt):
         finetune(
-            base, TRAIN, DEV, tmp_path / "four", "mirrored", callbacks=[Stop()], verbose=0, **settings
+            base,
+            TRAIN,
+            DEV,
+            tmp_path / "four",
+            "mirrored",
+            callbacks=[Stop()],
+            verbose=0,
+            **settings,
         )
     four = finetune(base, TRAIN, DEV, tmp_path / "four", "mirrored", verbose=0, **settings)
     assert four.distribute_strategy.num_replicas_in_sync == 4

@@ -99,7 +99,14 @@ def mirrored(replicas):
 
 
 def train(
-    replicas=1, kind=MaskedTokenModel, data=None, epochs=2, optimizer=adamw, model=None, **kwargs
+    replicas=1,
+    kind=MaskedTokenModel,
+    data=None,
+    epochs=2,
+    optimizer=adamw,
+    model=None,
+    callbacks=(),
+    **kwargs,
 ):
     """Trains in a strategy of so many replicas; returns the model and the history."""
     compile_arguments = {"jit_compile": False} | kwargs
@@ -109,7 +116,7 @@ def train(
         trained = build(kind, **(model or {}))
         trained.compile(optimizer=optimizer(), **compile_arguments)
     data = dataset(kind=kind) if data is None else data
-    return trained, trained.fit(data, epochs=epochs, verbose=0).history
+    return trained, trained.fit(data, epochs=epochs, verbose=0, callbacks=list(callbacks)).history
 
 
 def cross_entropy(**kwargs):

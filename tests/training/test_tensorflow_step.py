@@ -52,6 +52,27 @@ def test_replicas_reach_the_weights_of_one_device(reference, replicas):
     np.testing.assert_allclose(history["loss"], reference[1]["loss"], rtol=1e-6)
 
 
+def test_moving_average_of_weights():
+    """`fit` ends with the averages, by Adam's steps recomputed here, as the model's weights."""
+    momentum = 0.7
+    path = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            path.append(weights(self.model))
+
+    def averaging():
+        return adamw(use_ema=True, ema_momentum=momentum)
+
+    model, _ = train(optimizer=averaging, callbacks=[Watch()])
+    average = path[0]
+    for values in path[1:]:
+        average = [momentum * a + (1 - momentum) * v for a, v in zip(average, values)]
+    for mine, expected in zip(weights(model), average, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=0, atol=ROUNDING)
+    assert distance(train(2, optimizer=averaging)[0], model) < ROUNDING
+
+
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_accumulation_in_executions_of_several_steps(reference, replicas):
     # Replicas of 16 / 4 cut their batch into 2 + 2 + 0; executions have 2 steps, then 1.
