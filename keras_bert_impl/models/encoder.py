@@ -215,6 +215,7 @@ class _DetailedEncoder(keras.Model):
         super().__init__(name=f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
         self.names = names
+        self.built = True  # Keras 3.12 would look for shapes in features that are None
 
     def call(self, features):
         encoder = self.encoder
