@@ -64,6 +64,22 @@ class TaskModel(RawTextTrainer, keras.Model):
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
 
+    def get_config(self):
+        return {
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "max_length": self.max_length,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+            for name in ("encoder", "tokenizer")
+        }
+        return cls(**config | parts)
+
     # === Files ===
 
     @classmethod

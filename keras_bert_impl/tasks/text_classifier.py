@@ -22,6 +22,7 @@ SINGLE, MULTI, REGRESSION = (
 PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TaskModel):
     """A linear layer on the encoder's pooled output, fine-tuned on raw strings.
 
@@ -90,6 +91,14 @@ class TextClassifier(TaskModel):
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "labels": self.labels,
+            "problem_type": self.problem_type,
+            "head_dropout": self.head_layer.dropout.rate,
+        }
 
     @property
     def num_classes(self):

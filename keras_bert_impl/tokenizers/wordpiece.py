@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 
+import keras
 import tensorflow as tf
 import tensorflow_text
 
@@ -18,6 +19,7 @@ from keras_bert_impl.tokenizers.words import (
 )
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class WordPieceTokenizer(Tokenizer):
     """BERT's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
 
@@ -78,6 +80,15 @@ class WordPieceTokenizer(Tokenizer):
             directory: str or `Path`; made if needed. Other files in it stay.
         """
         pretrained_files.write(directory, self.vocabulary, self.lowercase)
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        return {"vocabulary": self.vocabulary, "lowercase": self.lowercase}
+
+    @classmethod
+    def from_config(cls, config):
+        """A tokenizer of what `get_config` returned."""
+        return cls(**config)
 
     def tokenize(self, texts):
         """Ids of the pieces of each text, without [CLS] and [SEP].

@@ -199,3 +199,23 @@ def test_max_length_and_vocabulary_must_fit_the_encoder():
         classifier(max_length=64)
     with pytest.raises(InputError, match="embeddings for 10"):
         TextClassifier(encoder(vocabulary_size=10), tokenizer(), num_classes=2)
+
+
+@pytest.mark.parametrize("problem_type", ["single_label_classification", "regression"])
+def test_keras_file(tmp_path, problem_type):
+    labels = ("value",) if problem_type == "regression" else ("negative", "positive")
+    model = classifier(labels=labels, problem_type=problem_type, max_length=9, head_dropout=0.3)
+    texts, _ = examples(count=5)
+    expected = model.predict(texts, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(texts, verbose=0), expected)
+    assert loaded.get_config() == model.get_config()
+
+
+def test_callbacks_save_the_best(tmp_path):
+    texts, labels = examples(count=16)
+    model = classifier()
+    best = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True)
+    model.fit(texts, labels, epochs=2, validation_data=(texts, labels), callbacks=[best], verbose=0)
+    assert keras.models.load_model(tmp_path / "best.keras").classify(texts[:2])
