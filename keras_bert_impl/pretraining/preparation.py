@@ -182,11 +182,12 @@ def _check_replaceable(directory):
 
 
 def _remove_other_shards(directory, manifest):
-    """Records that were replaced may have had more shards."""
-    named = {shard["file"] for split in manifest["splits"].values() for shard in split["shards"]}
-    for path in directory.glob("*.tfrecord.gz"):
-        if path.name not in named:
-            path.unlink()
+    """Records that were replaced may have had more shards; files of other names stay."""
+    for split, counts in manifest["splits"].items():
+        named = {shard["file"] for shard in counts["shards"]}
+        for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
+            if path.name not in named:
+                path.unlink()
 
 
 def _check_splits(manifest, held_out):

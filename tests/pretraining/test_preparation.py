@@ -253,8 +253,10 @@ def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
     for rows_per_shard in (8, 1000):
         keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
         manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
+        (tmp_path / "records" / "mine.tfrecord.gz").touch()
     shards = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]
-    assert sorted(path.name for path in (tmp_path / "records").glob("*.gz")) == sorted(shards)
+    found = sorted(path.name for path in (tmp_path / "records").glob("*.gz"))
+    assert found == ["mine.tfrecord.gz", *sorted(shards)]
     assert len(shards) == 2
 
 
