@@ -108,12 +108,17 @@ def pretraining_dataset(
     dataset = rows.rebatch(batch_size).map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
     num_batches = tf.data.INFINITE_CARDINALITY
     if split == "held_out":
-        num_batches = -(-manifest["splits"][split]["rows"] // batch_size)
+        num_batches = num_held_out_batches(manifest, batch_size)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(num_batches))
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def num_held_out_batches(manifest, batch_size):
+    """int. Batches of one pass over the held-out rows, the last of them filled up."""
+    return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
 
 
 def _tokenizer(directory, manifest, tokenizer):

@@ -10,7 +10,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.pretrainer import BertPretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -67,7 +67,8 @@ def pretrain(
     checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # report intervals
     held_out = _held_out(records, manifest, strategy, settings, tokenizer)
-    held_out_steps = -(-manifest["splits"]["held_out"]["rows"] // settings.batch_size)
+    # Counted here: Keras takes the batches of all replicas of a distributed data set for steps.
+    held_out_steps = num_held_out_batches(manifest, settings.batch_size)
     train = _distribute(
         strategy,
         settings.batch_size,

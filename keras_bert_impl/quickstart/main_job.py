@@ -13,7 +13,7 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.files import replace_directory, replace_file
+from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
@@ -55,15 +55,14 @@ class MainJob:
             InputError: nothing to read, no space to write, or a directory that holds stages made
             with other settings; says which.
         """
-        RunDirectory(self.directory, self.settings)  # refuses stages made with other settings
+        run = RunDirectory(self.directory, self.settings)  # refuses stages of other settings
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
         self._stage("records", "preparing records", self.prepare_records)
         self._stage("untrained", "making the network", self.make_network)
         scores = {"masked_lm": self.pretrain(), "classification": self.finetune()}
         self._stage("exported", "exporting a SavedModel", self.export)
-        with replace_file(self.path("scores.json")) as temporary:
-            temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        run.write_scores(scores)
         return scores
 
     def path(self, name):

@@ -1,53 +1,16 @@
 """Training commands on two worker processes, which share a run directory."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from keras_bert_impl.pretraining.preparation import prepare
-from tests.tasks.helpers import ROOT, encoder, examples, tokenizer
-from tests.training.helpers import free_ports
+from tests.tasks.helpers import encoder, examples, tokenizer
+from tests.training.helpers import output_of, run_two_workers, start_python
 
-
-def command(*arguments, tf_config=None):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
-    if tf_config:
-        environment["TF_CONFIG"] = json.dumps(tf_config)
-    return subprocess.Popen(
-        [sys.executable, "-m", "keras_bert_impl.cli.main", *map(str, arguments)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def on_one_device(*arguments):
-    end(command(*arguments))
-
-
-def on_two_workers(*arguments):
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    workers = [
-        command(*arguments, tf_config={"cluster": cluster, "task": {"type": "worker", "index": i}})
-        for i in range(2)
-    ]
-    try:
-        for worker in workers:
-            end(worker)
-    finally:
-        for worker in workers:
-            worker.kill()
-
-
-def end(process):
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output[-3000:]
+COMMAND = ("-m", "keras_bert_impl.cli.main")
 
 
 def results(run):
@@ -79,8 +42,8 @@ def test_finetune(base, tmp_path):
     arguments += ["--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"]
     arguments += ["epochs=2", "batch_size=8", "learning_rate=1e-3", "max_length=16", "dropout=0"]
     one, two = tmp_path / "one", tmp_path / "two"
-    on_one_device(*arguments, "--out", one)
-    on_two_workers(*arguments, "--out", two, "--no-resume")
+    output_of(start_python(*COMMAND, *arguments, "--out", one))
+    run_two_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
     assert files(two) == files(one)
     expected, got = (
         np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3)) for run in (one, two)
@@ -102,8 +65,8 @@ def test_pretrain(base, tmp_path):
     arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
     # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
     arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
-    on_one_device(*arguments, "--out", one)
-    on_two_workers(*arguments, "--out", two, "--no-resume")
+    output_of(start_python(*COMMAND, *arguments, "--out", one))
+    run_two_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
     assert files(two) == files(one)
     (expected, reference), (scores, weights) = results(one), results(two)
     assert scores == pytest.approx(expected, rel=1e-6)

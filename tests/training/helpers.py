@@ -141,13 +141,18 @@ def free_ports(count):
         return [each.getsockname()[1] for each in sockets]
 
 
-def start(script, *arguments, tf_config=None):
+def start(script, *arguments):
     """Starts `tests/training/<script>` in a process of its own."""
+    return start_python(ROOT / "tests" / "training" / script, *arguments)
+
+
+def start_python(*arguments, tf_config=None):
+    """Starts Python with these arguments, as the worker that `tf_config` says."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
     if tf_config:
         environment["TF_CONFIG"] = json.dumps(tf_config)
     return subprocess.Popen(
-        [sys.executable, ROOT / "tests" / "training" / script, *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -156,8 +161,32 @@ def start(script, *arguments, tf_config=None):
     )
 
 
-def result_of(process, timeout=240):
-    """The last line of JSON that the process printed."""
+def run_two_workers(*arguments):
+    """Runs Python twice with these arguments, as a cluster; returns what both printed."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    tasks = [{"type": "worker", "index": index} for index in range(2)]
+    workers = [
+        start_python(*arguments, tf_config={"cluster": cluster, "task": task}) for task in tasks
+    ]
+    try:
+        return [output_of(worker) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def output_of(process, timeout=240):
+    """What the process printed; it must end well."""
     output, _ = process.communicate(timeout=timeout)
     assert process.returncode == 0, output[-3000:]
+    return output
+
+
+def result_of(process):
+    """The last line of JSON that the process printed."""
+    return last_json(output_of(process))
+
+
+def last_json(output):
+    """The last line of JSON in it."""
     return json.loads([line for line in output.splitlines() if line.startswith("{")][-1])

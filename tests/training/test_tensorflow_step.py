@@ -10,6 +10,7 @@ from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizer import AdamW
 from tests.training.helpers import (
+    ROOT,
     Classifier,
     MaskedTokenModel,
     adamw,
@@ -18,9 +19,10 @@ from tests.training.helpers import (
     dataset,
     distance,
     examples,
-    free_ports,
+    last_json,
     mirrored,
     result_of,
+    run_two_workers,
     start,
     train,
     weights,
@@ -280,24 +282,8 @@ def test_step_traces_under_tpu_strategy(accumulation_steps):
 
 
 def test_two_worker_processes_agree_with_one(tmp_path):
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    workers = [
-        start(
-            "work.py",
-            tmp_path / "two",
-            "auto",
-            tf_config={
-                "cluster": {"worker": addresses},
-                "task": {"type": "worker", "index": index},
-            },
-        )
-        for index in range(2)
-    ]
-    try:
-        chief, other = (result_of(worker) for worker in workers)
-    finally:
-        for worker in workers:
-            worker.kill()
+    script = ROOT / "tests" / "training" / "work.py"
+    chief, other = map(last_json, run_two_workers(script, tmp_path / "two", "auto"))
     one = result_of(start("work.py", tmp_path / "one", "one_device"))
     assert [chief["replicas"], other["replicas"], one["replicas"]] == [2, 2, 1]
     assert [chief["chief"], other["chief"]] == [True, False]

@@ -40,7 +40,9 @@ def _parse(arguments):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--text", required=True, help="corpus, in a format that `prepare` reads")
-    parser.add_argument("--tokenizer", required=True, help="folder that `keras-bert vocab` wrote, lowercase")
+    parser.add_argument(
+        "--tokenizer", required=True, help="folder that `keras-bert vocab` wrote, lowercase"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
