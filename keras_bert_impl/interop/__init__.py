@@ -6,4 +6,5 @@ from keras_bert_impl.interop.huggingface import (
     encoder_tensors,
     head_tensors,
     huggingface_config,
+    read_encoder_config,
 )

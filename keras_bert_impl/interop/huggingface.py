@@ -80,6 +80,29 @@ def encoder_config(config, source="config.json"):
         raise InputError(f"{source}: {error}") from error
 
 
+def read_encoder_config(directory):
+    """The `EncoderConfig` of a model directory.
+
+    Args:
+        directory: `ModelDirectory`.
+
+    Returns:
+        `EncoderConfig`.
+
+    Raises:
+        InputError: as of `encoder_config`; or the weights have fewer layers. A damaged number of
+            layers is found here, before so many are made.
+    """
+    config = encoder_config(directory.config, directory.path / "config.json")
+    last = f"encoder.layer.{config.num_layers - 1}.output.dense.weight"
+    if directory.shape(last) is None:
+        raise InputError(
+            f"{directory.path}: tensor {last} is missing; by config.json there are "
+            f"{config.num_layers} layers."
+        )
+    return config
+
+
 def huggingface_config(config, architecture, **more):
     """The content of a `config.json` for an `EncoderConfig`.
 

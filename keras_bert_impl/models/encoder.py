@@ -9,9 +9,9 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     ModelDirectory,
-    encoder_config,
     encoder_tensors,
     huggingface_config,
+    read_encoder_config,
     write_model_directory,
 )
 from keras_bert_impl.layers import AttentionBias, Embeddings, Pooler, TransformerBlock
@@ -129,7 +129,7 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
         """
         source = ModelDirectory(directory)
-        config = encoder_config(source.config, source.path / "config.json")
+        config = read_encoder_config(source)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
         load_weights(encoder, source, encoder_tensors(encoder.config))

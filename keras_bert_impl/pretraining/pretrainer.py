@@ -8,18 +8,20 @@ from keras import ops
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     ModelDirectory,
-    encoder_config,
     encoder_tensors,
     head_tensors,
     huggingface_config,
+    read_encoder_config,
     write_model_directory,
 )
 from keras_bert_impl.layers import ClassificationHead, GatherPositions, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import load_weights, tensors_of
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class BertPretrainer(ReplicatedTrainer, keras.Model):
     """Masked language model and next sentence prediction over one encoder.
 
@@ -106,6 +108,26 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
             share += ops.sum(losses * sample_weight[name]) / ops.maximum(totals[name], 1.0)
         return share
 
+    @property
+    def trainable_variables(self):
+        """Without the pooler where nothing learns from it, of which an optimizer would warn."""
+        variables = super().trainable_variables
+        if self.next_sentence or not self.encoder.pooler:
+            return variables
+        unused = {id(variable) for variable in self.encoder.pooler.variables}
+        return [variable for variable in variables if id(variable) not in unused]
+
+    def get_config(self):
+        return {
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "next_sentence": self.next_sentence,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
+
     @classmethod
     def from_pretrained(cls, directory, next_sentence=True, dtype=None, **overrides):
         """A pre-trainer with the weights of a model directory, to go on pre-training.
@@ -120,7 +142,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
         source = ModelDirectory(directory)
-        config = encoder_config(source.config, source.path / "config.json")
+        config = read_encoder_config(source)
         pretrainer = cls(Encoder(dataclasses.replace(config, **overrides), dtype), next_sentence)
         load_weights(pretrainer, source, pretrainer._tensors())
         return pretrainer

@@ -8,12 +8,13 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     ModelDirectory,
-    encoder_config,
     encoder_tensors,
     head_tensors,
+    read_encoder_config,
 )
 from keras_bert_impl.layers import GatherPositions, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import load_weights
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -31,6 +32,7 @@ class Filling:
     score: float
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLM(keras.Model):
     """An encoder with the head of the masked language model.
 
@@ -70,6 +72,19 @@ class MaskedLM(keras.Model):
         self.encoder = encoder
         self.tokenizer = tokenizer
 
+    def get_config(self):
+        return {
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(
+            **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
+        )
+
     @classmethod
     def from_pretrained(cls, directory, dtype=None):
         """Loads a model directory that has a masked language model's head, and its tokenizer.
@@ -82,7 +97,7 @@ class MaskedLM(keras.Model):
             InputError: a file or tensor is missing or damaged; names it.
         """
         source = ModelDirectory(directory)
-        config = encoder_config(source.config, source.path / "config.json")
+        config = read_encoder_config(source)
         # A head with new weights would fill in noise.
         head = [dataclasses.replace(name, optional=False) for name in head_tensors("masked_lm")]
         encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)

@@ -8,12 +8,13 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     ModelDirectory,
-    encoder_config,
     encoder_tensors,
     huggingface_config,
+    read_encoder_config,
     write_model_directory,
 )
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
 from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
 from keras_bert_impl.tokenizers import Tokenizer
@@ -74,11 +75,9 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
-            for name in ("encoder", "tokenizer")
-        }
-        return cls(**config | parts)
+        return cls(
+            **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
+        )
 
     # === Files ===
 
@@ -100,7 +99,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
         source = ModelDirectory(directory)
-        config = encoder_config(source.config, source.path / "config.json")
+        config = read_encoder_config(source)
         arguments = cls.pretrained_arguments(source, kwargs)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)

@@ -20,6 +20,7 @@ from tests.interop.parity import CONFIG, random_original
 
 KEY = "encoder.layer.1.attention.self.key.weight"
 WORDS = "embeddings.word_embeddings.weight"
+LAST = "encoder.layer.1.output.dense.weight"
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +261,10 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         ),
         "text for a number": (edit_config(hidden_dropout_prob="x"), "config.json: "),
         "negative": (edit_config(num_hidden_layers=-2), "num_layers must be a positive.*-2"),
+        "very many layers": (
+            edit_config(num_hidden_layers=10**9),
+            "layer.999999999.output.dense.weight is missing; .* 1000000000 layers",
+        ),
         "huge": (edit_config(hidden_size=10**9), r"must have shape \(40, 1000000000\).*\(40, 16\)"),
         "no weights": (remove("model.safetensors"), "model has no model.safetensors"),
         "truncated": (edit_file("model.safetensors", lambda b: b[:-4]), "safetensors is damaged"),
@@ -278,8 +283,8 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         ),
         "header is no JSON": (write_header(b"{oops"), "is damaged: .*invalid JSON"),
         "unknown numbers": (
-            write_header({WORDS: entry("F8_E4M3", [76], 0, 76)}),
-            f"tensor {WORDS} has dtype F8_E4M3; supported are F64, F32, F16, BF16",
+            write_header({LAST: entry("F8_E4M3", [76], 0, 76)}),
+            f"tensor {LAST} has dtype F8_E4M3; supported are F64, F32, F16, BF16",
         ),
         "tensor missing": (
             edit_tensors(lambda arrays: arrays.pop(KEY)), f"model: tensor {KEY} is missing",

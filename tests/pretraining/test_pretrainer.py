@@ -124,6 +124,32 @@ def test_round_trip_is_exact(next_sentence, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_keras_file(next_sentence, tmp_path):
+    features, _, _ = batch()
+    if not next_sentence:
+        features.pop("cls_positions")
+    model = BertPretrainer(Encoder(TINY), next_sentence)
+    randomize(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == model.get_config()
+    keras.tree.map_structure(np.testing.assert_array_equal, loaded(features), model(features))
+
+
+def test_a_pooler_that_nothing_learns_from_stays_and_nothing_warns(recwarn):
+    features, labels, weights = batch()
+    features.pop("cls_positions")
+    labels.pop("next_sentence"), weights.pop("next_sentence")
+    model = BertPretrainer(Encoder(TINY), next_sentence=False)
+    before = [np.array(variable) for variable in model.encoder.pooler.variables]
+    model.compile(AdamW(1e-3, weight_decay=0.1))
+    model.train_on_batch(features, labels, weights)
+    for old, variable in zip(before, model.encoder.pooler.variables, strict=True):
+        np.testing.assert_array_equal(variable, old)
+    assert not [warning for warning in recwarn if "Gradients" in str(warning.message)]
+
+
 def test_loss_is_the_sum_of_two_means_over_what_counts(pretrainer):
     features, labels, weights = batch()
     pretrainer.compile(AdamW(1e-3))

@@ -1,5 +1,6 @@
 """Filling in masked words."""
 
+import keras
 import numpy as np
 import pytest
 import torch
@@ -37,6 +38,14 @@ def test_equals_transformers(directory):
             assert [filling.token for filling in mask] == [tokenizer().vocabulary[i] for i in best]
             # A softmax does not enlarge the 1e-5 that logits may differ by.
             assert [filling.score for filling in mask] == pytest.approx(scores[best], abs=1e-5)
+
+
+def test_keras_file(directory, tmp_path):
+    model = MaskedLM.from_pretrained(directory)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    texts = ["the film is [MASK]"]
+    assert loaded.fill(texts) == model.fill(texts)
 
 
 def test_bad_input(directory, tmp_path):

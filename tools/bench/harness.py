@@ -19,6 +19,9 @@ import time
 _GO = "go\n"
 _THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
 _THREADS += ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+# Where a host takes processors away, threads of OpenMP that spin wait long for those that sleep,
+# and the spinning counts as processor time.
+_NO_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 
 
 class Worker:
@@ -42,7 +45,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=os.environ | dict.fromkeys(_THREADS, str(threads)),
+            env=os.environ | dict.fromkeys(_THREADS, str(threads)) | _NO_SPINNING,
         )
         self._answer()  # it is ready
 
