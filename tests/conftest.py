@@ -1,6 +1,12 @@
 """Settings that have to be made before TensorFlow starts."""
 
+import contextlib
 import os
+
+# What PyTorch for GPUs compiles with. Imported after TensorFlow it ends the process: both bring an
+# LLVM of their own, and only in this order do they go together.
+with contextlib.suppress(ImportError):
+    import triton  # noqa: F401
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

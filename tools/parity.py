@@ -6,11 +6,15 @@ as the yardstick. Needs the extra `test`.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+with contextlib.suppress(ImportError):
+    import triton  # noqa: F401 - before TensorFlow; tests/conftest.py says why
 
 ROOT = Path(__file__).resolve().parents[1]
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX"}
