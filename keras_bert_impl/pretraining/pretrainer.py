@@ -17,7 +17,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.layers import ClassificationHead, GatherPositions, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import load_weights, tensors_of
+from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 
@@ -108,10 +108,17 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
             share += ops.sum(losses * sample_weight[name]) / ops.maximum(totals[name], 1.0)
         return share
 
+    # Without the pooler where nothing learns from it, of which an optimizer would warn. Both names,
+    # because Keras hands one of them to the optimizer before training and the other after.
     @property
     def trainable_variables(self):
-        """Without the pooler where nothing learns from it, of which an optimizer would warn."""
-        variables = super().trainable_variables
+        return self._without_unused(super().trainable_variables)
+
+    @property
+    def trainable_weights(self):
+        return self._without_unused(super().trainable_weights)
+
+    def _without_unused(self, variables):
         if self.next_sentence or not self.encoder.pooler:
             return variables
         unused = {id(variable) for variable in self.encoder.pooler.variables}
@@ -143,7 +150,9 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         """
         source = ModelDirectory(directory)
         config = read_encoder_config(source)
-        pretrainer = cls(Encoder(dataclasses.replace(config, **overrides), dtype), next_sentence)
+        with values_deferred():
+            encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
+            pretrainer = cls(encoder, next_sentence)
         load_weights(pretrainer, source, pretrainer._tensors())
         return pretrainer
 

@@ -137,6 +137,18 @@ def test_keras_file(next_sentence, tmp_path):
     keras.tree.map_structure(np.testing.assert_array_equal, loaded(features), model(features))
 
 
+def test_moving_averages_without_next_sentence():
+    features, labels, weights = batch()
+    features.pop("cls_positions")
+    labels.pop("next_sentence"), weights.pop("next_sentence")
+    model = BertPretrainer(Encoder(TINY), next_sentence=False)
+    model.compile(AdamW(1e-3, use_ema=True))
+    model.fit(features, labels, sample_weight=weights, batch_size=3, epochs=2, verbose=0)
+    averages = model.optimizer._model_variables_moving_average
+    for variable, average in zip(model.trainable_weights, averages, strict=True):
+        np.testing.assert_array_equal(variable, average)
+
+
 def test_a_pooler_that_nothing_learns_from_stays_and_nothing_warns(recwarn):
     features, labels, weights = batch()
     features.pop("cls_positions")
