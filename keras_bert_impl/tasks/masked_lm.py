@@ -15,7 +15,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.layers import GatherPositions, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import load_weights
+from keras_bert_impl.models.weights import load_weights, values_deferred
 from keras_bert_impl.tokenizers import Tokenizer
 
 
@@ -100,8 +100,10 @@ class MaskedLM(keras.Model):
         config = read_encoder_config(source)
         # A head with new weights would fill in noise.
         head = [dataclasses.replace(name, optional=False) for name in head_tensors("masked_lm")]
-        encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)
-        model = cls(encoder, Tokenizer.from_pretrained(directory))
+        tokenizer = Tokenizer.from_pretrained(directory)
+        with values_deferred():
+            encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)
+            model = cls(encoder, tokenizer)
         load_weights(model, source, encoder_tensors(encoder.config) + head)
         return model
 
