@@ -6,6 +6,16 @@ import difflib
 from keras_bert_impl.errors import InputError
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+ARCHITECTURES = (
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "albert",
+    "distilbert",
+    "electra",
+    "flaubert",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +29,7 @@ class EncoderConfig:
         num_heads: int. Attention heads of a block; divides `hidden_dim`.
         intermediate_dim: int. Width inside the feed-forward part, usually `4 * hidden_dim`.
         max_length: int. Longest sequence, in tokens, that has position embeddings.
-        num_segments: int. Number of segment (token type) embeddings.
+        num_segments: int. Number of segment (token type) embeddings; 0 for none.
         activation: str. `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
         dropout: float in [0, 1). Rate after the embeddings and after each sub-layer.
         attention_dropout: float in [0, 1). Rate on the attention weights.
@@ -28,6 +38,15 @@ class EncoderConfig:
         pad_token_id: int. The id of `[PAD]`.
         use_pooler: bool. Whether there is a dense layer with tanh on the first token. Without
             it `pooled_output` is the first token's last hidden state.
+        architecture: str, one of `ARCHITECTURES`. What decides the heads, and the names of the
+            tensors in a model directory; the encoder itself follows from the other fields.
+        embedding_dim: int. Width of the embeddings, from which a linear map leads to
+            `hidden_dim`; None for embeddings of `hidden_dim` without a map.
+        position_offset: int. Row of the position embeddings that the first token has. Where it
+            is not 0, padding has the row before, and tokens are counted without the padding.
+        num_layer_groups: int. Number of blocks with weights of their own, each of them used for
+            as many layers in turn; None for one a layer.
+        pre_norm: bool. Whether a block normalizes its inputs, and not its outputs.
 
     Raises:
         InputError: a value that no encoder can have.
@@ -53,8 +72,18 @@ class EncoderConfig:
     initializer_range: float = 0.02
     pad_token_id: int = 0
     use_pooler: bool = True
+    architecture: str = "bert"
+    embedding_dim: int | None = None
+    position_offset: int = 0
+    num_layer_groups: int | None = None
+    pre_norm: bool = False
 
     def __post_init__(self):
+        if self.architecture not in ARCHITECTURES:
+            raise InputError(
+                f"architecture must be one of {', '.join(ARCHITECTURES)}. "
+                f"Received: architecture={self.architecture!r}"
+            )
         for name in (
             "vocabulary_size",
             "hidden_dim",
@@ -62,11 +91,18 @@ class EncoderConfig:
             "num_heads",
             "intermediate_dim",
             "max_length",
-            "num_segments",
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a positive integer. Received: {name}={value!r}")
+            self._check_integer(name, 1)
+        self._check_integer("num_segments", 0)
+        self._check_integer("position_offset", 0)
+        for name in ("embedding_dim", "num_layer_groups"):
+            if getattr(self, name) is not None:
+                self._check_integer(name, 1)
+        if self.num_layers % (self.num_layer_groups or 1):
+            raise InputError(
+                "num_layers must be a multiple of num_layer_groups. Received: "
+                f"num_layers={self.num_layers}, num_layer_groups={self.num_layer_groups}"
+            )
         if self.hidden_dim % self.num_heads:
             raise InputError(
                 "hidden_dim must be a multiple of num_heads. "
@@ -88,6 +124,12 @@ class EncoderConfig:
                     f"{name} must be in [0, 1). Received: {name}={getattr(self, name)!r}"
                 )
 
+    def _check_integer(self, name, least):
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            kind = "a positive integer" if least else "an integer, at least 0"
+            raise InputError(f"{name} must be {kind}. Received: {name}={value!r}")
+
     @classmethod
     def named(cls, name, **overrides):
         """The configuration of a published model; `keras-bert models` lists the names.
@@ -108,12 +150,16 @@ class EncoderConfig:
     def num_parameters(self):
         """int. Parameters of the encoder, with the pooler where it has one."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
-        rows = self.vocabulary_size + self.max_length + self.num_segments
-        embeddings = rows * hidden + 2 * hidden
+        width = self.embedding_dim or hidden
+        positions = self.max_length + self.position_offset
+        embeddings = (self.vocabulary_size + positions + self.num_segments + 2) * width
+        if self.embedding_dim:
+            embeddings += width * hidden + hidden
         attention = 4 * (hidden * hidden + hidden)
         feed_forward = 2 * hidden * inner + inner + hidden
         pooler = hidden * hidden + hidden if self.use_pooler else 0
-        return embeddings + self.num_layers * (attention + feed_forward + 4 * hidden) + pooler
+        blocks = self.num_layer_groups or self.num_layers
+        return embeddings + blocks * (attention + feed_forward + 4 * hidden) + pooler
 
     def to_dict(self):
         """dict of all fields; `EncoderConfig(**d)` makes an equal configuration."""

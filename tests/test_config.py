@@ -63,7 +63,7 @@ def test_to_dict_round_trip():
         ({"num_layers": 0}, "num_layers must be a positive integer.*0"),
         ({"vocabulary_size": "30522"}, "vocabulary_size must be a positive integer.*'30522'"),
         ({"hidden_dim": 16.0}, "hidden_dim must be a positive integer.*16.0"),
-        ({"num_segments": True}, "num_segments must be a positive integer.*True"),
+        ({"num_segments": True}, "num_segments must be an integer, at least 0.*True"),
         ({"num_heads": 3}, "multiple of num_heads.*hidden_dim=16, num_heads=3"),
         ({"activation": "swish"}, "activation must be one of gelu, gelu_tanh, relu.*'swish'"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\).*1.0"),

@@ -2,9 +2,12 @@
 
 from keras_bert_impl.interop.directory import ModelDirectory, write_model_directory
 from keras_bert_impl.interop.huggingface import (
+    classifier_dropout_key,
     encoder_config,
     encoder_tensors,
+    has_head,
     head_tensors,
     huggingface_config,
     read_encoder_config,
+    tensor_prefix,
 )

@@ -25,6 +25,7 @@ class ModelDirectory:
 
     Attributes:
         config: dict, the content of `config.json`.
+        prefix: str. What names of the encoder's tensors may begin with, in models with a head.
 
     Raises:
         InputError: no such directory, a missing or damaged file.
@@ -38,6 +39,10 @@ class ModelDirectory:
         self._weights = self.path / _WEIGHTS
         self._header = self._read_header()
         self._read = set()
+        self.prefix = "bert"
+
+    def __len__(self):
+        return len(self._header)
 
     def _read_config(self):
         path = self.path / "config.json"
@@ -71,7 +76,7 @@ class ModelDirectory:
         """The shape of a tensor, or None where the checkpoint does not have it.
 
         Args:
-            name: str, with or without the prefix `bert.` that models with heads have.
+            name: str, with or without the `prefix`.
 
         Raises:
             InputError: its numbers are of a type that cannot be read.
@@ -91,7 +96,7 @@ class ModelDirectory:
         """The array of a tensor, or None where the checkpoint does not have it.
 
         Args:
-            name: str, with or without the prefix `bert.` that models with heads have.
+            name: str, with or without the `prefix`.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -106,15 +111,11 @@ class ModelDirectory:
         return sorted(set(self._header) - self._read)
 
     def _spelling(self, name):
-        return next((known for known in _spellings(name) if known in self._header), None)
-
-
-def _spellings(name):
-    names = [name, f"bert.{name}"]
-    for new, old in _OLD_NAMES.items():
-        if name.endswith(new):
-            names += [spelling.replace(new, old) for spelling in tuple(names)]
-    return names
+        names = [name, f"{self.prefix}.{name}"]
+        for new, old in _OLD_NAMES.items():
+            if name.endswith(new):
+                names += [spelling.replace(new, old) for spelling in tuple(names)]
+        return next((known for known in names if known in self._header), None)
 
 
 def write_model_directory(directory, config, tensors):

@@ -1,48 +1,10 @@
-"""BERT as the Hugging Face library names it: `config.json` and the tensors of a checkpoint."""
-
-import dataclasses
+"""Encoders as the Hugging Face library describes and names them, whatever their kind."""
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
-
-_FIELDS = {  # EncoderConfig field -> key of config.json
-    "vocabulary_size": "vocab_size",
-    "hidden_dim": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_dim": "intermediate_size",
-    "max_length": "max_position_embeddings",
-    "num_segments": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "layer_norm_epsilon": "layer_norm_eps",
-    "initializer_range": "initializer_range",
-    "pad_token_id": "pad_token_id",
-}
-_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-_ACTIVATIONS |= {"relu": "relu"}
-_REQUIRED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-_REQUIRED += ("intermediate_size",)
-# Settings that change the arithmetic, with the one value that this encoder computes.
-_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorName:
-    """Where a variable stands in a checkpoint.
-
-    Args:
-        variable: str. Path of the Keras variable.
-        tensor: str. Name of the tensor, without the prefix `bert.`.
-        transpose: bool. Whether the checkpoint has it the other way around, as PyTorch keeps
-            the matrix of a linear layer.
-        optional: bool. Whether checkpoints may lack it; the variable then keeps its fresh value.
-    """
-
-    variable: str
-    tensor: str
-    transpose: bool = False
-    optional: bool = False
+from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
+from keras_bert_impl.interop.layouts.names import optional
 
 
 def encoder_config(config, source="config.json"):
@@ -56,28 +18,38 @@ def encoder_config(config, source="config.json"):
         `EncoderConfig`.
 
     Raises:
-        InputError: another kind of model, a missing key, or a setting that this encoder does
-            not compute.
+        InputError: a kind of model that is not known, a missing key, or a setting that this
+            encoder does not compute.
     """
     model_type = config.get("model_type", "bert")
-    if model_type != "bert":
-        raise InputError(f"{source}: model_type is {model_type!r}; only 'bert' can be loaded.")
-    missing = [key for key in _REQUIRED if key not in config]
+    if model_type not in list(LAYOUTS):  # a list, for what has no hash
+        raise InputError(
+            f"{source}: model_type is {model_type!r}; supported are {', '.join(LAYOUTS)}."
+        )
+    layout = LAYOUTS[model_type]
+    missing = [layout.keys[name] for name in layout.required if layout.keys[name] not in config]
     if missing:
         raise InputError(f"{source}: {', '.join(missing)} is missing.")
-    for key, value in _FIXED.items():
+    for key, value in layout.fixed.items():
         if config.get(key, value) != value:
             raise InputError(f"{source}: {key} is {config[key]!r}; only {value!r} is supported.")
-    activation = config.get("hidden_act", "gelu")
-    if activation not in list(_ACTIVATIONS):  # a list, for what has no hash
-        raise InputError(
-            f"{source}: hidden_act is {activation!r}; supported are {', '.join(_ACTIVATIONS)}."
-        )
-    fields = {field: config[key] for field, key in _FIELDS.items() if config.get(key) is not None}
+    stated = {
+        name: config[key] for name, key in layout.keys.items() if config.get(key) is not None
+    }
     try:
-        return EncoderConfig(activation=_ACTIVATIONS[activation], **fields)
+        fields = layout.to_fields(layout.silent | stated)
+        fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
+        return EncoderConfig(architecture=model_type, **fields)
     except (InputError, TypeError) as error:
         raise InputError(f"{source}: {error}") from error
+
+
+def _activation(name, layout):
+    if name not in list(ACTIVATIONS):
+        raise InputError(
+            f"{layout.keys['activation']} is {name!r}; supported are {', '.join(ACTIVATIONS)}."
+        )
+    return ACTIVATIONS[name]
 
 
 def read_encoder_config(directory):
@@ -90,39 +62,55 @@ def read_encoder_config(directory):
         `EncoderConfig`.
 
     Raises:
-        InputError: as of `encoder_config`; or the weights have fewer layers. A damaged number of
-            layers is found here, before so many are made.
+        InputError: as of `encoder_config`; or `config.json` names more layers than there are
+            tensors: a damaged number is found before so many layers are made.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
-    last = f"encoder.layer.{config.num_layers - 1}.output.dense.weight"
-    if directory.shape(last) is None:
+    directory.prefix = LAYOUTS[config.architecture].prefix
+    if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
-            f"{directory.path}: tensor {last} is missing; by config.json there are "
-            f"{config.num_layers} layers."
+            f"{directory.path}: by config.json there are {config.num_layers} layers, but in the "
+            f"weights only {len(directory)} tensors."
         )
     return config
 
 
-def huggingface_config(config, architecture, **more):
+def huggingface_config(config, head=None, **more):
     """The content of a `config.json` for an `EncoderConfig`.
 
     Args:
         config: `EncoderConfig`.
-        architecture: str, the class that `transformers` should make, such as `"BertModel"`.
+        head: str or None, the head that the model has: which class `transformers` should make.
         **more: further keys, such as `id2label`.
 
     Returns:
         dict.
+
+    Raises:
+        InputError: the encoder has something that the files of its kind cannot say.
     """
-    activation = next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == config.activation)
-    return {
-        "architectures": [architecture],
-        "model_type": "bert",
-        **{key: getattr(config, field) for field, key in _FIELDS.items()},
-        "hidden_act": activation,
-        "position_embedding_type": "absolute",
+    layout = LAYOUTS[config.architecture]
+    fields = config.to_dict()
+    theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+    settings = layout.to_settings(fields)
+    if settings["activation"] in theirs:
+        settings["activation"] = theirs[settings["activation"]]
+    written = {
+        "architectures": [layout.classes[head]],
+        "model_type": config.architecture,
+        **{layout.keys[name]: value for name, value in settings.items()},
+        **layout.fixed,
         **more,
     }
+    read = encoder_config(written)
+    lost = [name for name, value in read.to_dict().items() if value != fields[name]]
+    lost = [name for name in lost if name != "use_pooler"]
+    if lost:
+        raise InputError(
+            f"a {config.architecture} model directory cannot say "
+            f"{', '.join(f'{name}={fields[name]!r}' for name in lost)}."
+        )
+    return written
 
 
 def encoder_tensors(config):
@@ -134,62 +122,37 @@ def encoder_tensors(config):
     Returns:
         list of `TensorName`.
     """
-    names = [
-        TensorName("embeddings/token_embeddings", "embeddings.word_embeddings.weight"),
-        TensorName("embeddings/position_embeddings", "embeddings.position_embeddings.weight"),
-        TensorName("embeddings/segment_embeddings", "embeddings.token_type_embeddings.weight"),
-        *_layer_norm("embeddings/layer_norm", "embeddings.LayerNorm"),
-    ]
-    for index in range(config.num_layers):
-        ours, theirs = f"layer_{index}", f"encoder.layer.{index}"
-        for part in ("query", "key", "value"):
-            names += _dense(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")
-        names += _dense(f"{ours}/attention/output", f"{theirs}.attention.output.dense")
-        names += _layer_norm(
-            f"{ours}/attention_layer_norm", f"{theirs}.attention.output.LayerNorm"
-        )
-        names += _dense(f"{ours}/intermediate", f"{theirs}.intermediate.dense")
-        names += _dense(f"{ours}/output", f"{theirs}.output.dense")
-        names += _layer_norm(f"{ours}/output_layer_norm", f"{theirs}.output.LayerNorm")
-    if config.use_pooler:
-        # Checkpoints of a masked language model alone have no pooler.
-        names += _dense("pooler/dense", "pooler.dense", optional=True)
-    return names
+    return LAYOUTS[config.architecture].encoder_tensors(config)
 
 
-def head_tensors(head):
+def head_tensors(config, head):
     """Names of the tensors of a head; a checkpoint without it is a base model to tune.
 
     Args:
-        head: `"masked_lm"`, `"next_sentence"` or `"classifier"`.
+        config: `EncoderConfig`.
+        head: str, such as `"masked_lm"` or `"classifier"`.
 
     Returns:
         list of `TensorName`, all optional.
     """
-    if head == "masked_lm":
-        return [
-            *_dense("masked_lm/dense", "cls.predictions.transform.dense", optional=True),
-            *_layer_norm(
-                "masked_lm/layer_norm", "cls.predictions.transform.LayerNorm", optional=True
-            ),
-            TensorName("masked_lm/output_bias", "cls.predictions.bias", optional=True),
-        ]
-    if head == "next_sentence":
-        return _dense("next_sentence/dense", "cls.seq_relationship", optional=True)
-    if head == "classifier":
-        return _dense("classifier/dense", "classifier", optional=True)
-    raise ValueError(f"head must be masked_lm, next_sentence or classifier. Received: {head!r}")
+    heads = LAYOUTS[config.architecture].heads()
+    if head not in heads:
+        raise ValueError(
+            f"head must be one of {', '.join(heads)} for {config.architecture}. Received: {head!r}"
+        )
+    return optional(heads[head])
 
 
-def _dense(ours, theirs, optional=False):
-    return [
-        TensorName(f"{ours}/kernel", f"{theirs}.weight", transpose=True, optional=optional),
-        TensorName(f"{ours}/bias", f"{theirs}.bias", optional=optional),
-    ]
+def tensor_prefix(config):
+    """str. What the encoder's tensors begin with in the files of a model with a head."""
+    return LAYOUTS[config.architecture].prefix + "."
 
 
-def _layer_norm(ours, theirs, optional=False):
-    return [
-        TensorName(f"{ours}/gamma", f"{theirs}.weight", optional=optional),
-        TensorName(f"{ours}/beta", f"{theirs}.bias", optional=optional),
-    ]
+def has_head(directory, config, head):
+    """bool. Whether a `ModelDirectory` says that its model, of `config`, has that head."""
+    return directory.config.get("architectures") == [LAYOUTS[config.architecture].classes[head]]
+
+
+def classifier_dropout_key(config):
+    """str. The key of `config.json` for the dropout rate before a classifier."""
+    return LAYOUTS[config.architecture].dropout_key

@@ -21,3 +21,5 @@ def gelu_tanh(inputs):
 
 
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": ops.relu}
+# Of dense layers in heads.
+HEAD_ACTIVATIONS = ACTIVATIONS | {"tanh": ops.tanh, "linear": keras.activations.linear}

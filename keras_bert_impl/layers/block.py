@@ -9,7 +9,7 @@ from keras_bert_impl.layers.dropout import Dropout
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
-    """Self-attention and a feed-forward part, each with a residual and normalization after it.
+    """Self-attention and a feed-forward part, each with a residual and normalization.
 
     Args:
         num_heads: int.
@@ -19,6 +19,7 @@ class TransformerBlock(keras.layers.Layer):
         attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
+        pre_norm: bool. Whether the inputs of each part are normalized, and not the sums after it.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
@@ -41,6 +42,7 @@ class TransformerBlock(keras.layers.Layer):
         attention_dropout=0.1,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        pre_norm=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -50,6 +52,7 @@ class TransformerBlock(keras.layers.Layer):
         self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.pre_norm = pre_norm
         self.attention = SelfAttention(
             num_heads,
             dropout=attention_dropout,
@@ -94,15 +97,22 @@ class TransformerBlock(keras.layers.Layer):
 
     def call(self, inputs, bias, return_attention_scores=False, training=False):
         attended = self.attention(
-            inputs, bias, return_attention_scores=return_attention_scores, training=training
+            self.attention_layer_norm(inputs) if self.pre_norm else inputs,
+            bias,
+            return_attention_scores=return_attention_scores,
+            training=training,
         )
         if return_attention_scores:
             attended, scores = attended
         attended = self.attention_output_dropout(attended, training=training)
-        attended = self.attention_layer_norm(inputs + attended)  # [batch, length, hidden]
-        outputs = self.output_dense(self.intermediate(attended))
-        outputs = self.output_dropout(outputs, training=training)
-        outputs = self.output_layer_norm(attended + outputs)
+        attended = inputs + attended  # [batch, length, hidden]
+        if not self.pre_norm:
+            attended = self.attention_layer_norm(attended)
+        outputs = self.output_layer_norm(attended) if self.pre_norm else attended
+        outputs = self.output_dense(self.intermediate(outputs))
+        outputs = attended + self.output_dropout(outputs, training=training)
+        if not self.pre_norm:
+            outputs = self.output_layer_norm(outputs)
         return (outputs, scores) if return_attention_scores else outputs
 
     def compute_output_spec(self, inputs, bias, return_attention_scores=False, training=False):
@@ -118,4 +128,5 @@ class TransformerBlock(keras.layers.Layer):
             "attention_dropout": self.attention_dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "pre_norm": self.pre_norm,
         }

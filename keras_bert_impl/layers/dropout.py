@@ -1,17 +1,18 @@
 """Dropout whose units are a function of a seed that the training step names."""
 
+import collections
 import contextlib
 import zlib
 
 import keras
 from keras import ops
 
-_step_seed = None
+_step = None  # (seed, how often each path has drawn) inside `dropout_seed`
 
 
 @contextlib.contextmanager
 def dropout_seed(seed):
-    """Inside the block every `Dropout` draws from `seed` and its own path, and from nothing else.
+    """Inside the block a `Dropout` draws from `seed`, its path and how often it drew before.
 
     A training step that derives `seed` from (run seed, step, micro-batch, replica) makes replicas
     drop different units, and a resumed run drop the units that the undisturbed one would have.
@@ -20,12 +21,12 @@ def dropout_seed(seed):
     Args:
         seed: int32 or uint32 tensor `[2]`.
     """
-    global _step_seed
-    before, _step_seed = _step_seed, seed
+    global _step
+    before, _step = _step, (seed, collections.Counter())
     try:
         yield
     finally:
-        _step_seed = before
+        _step = before
 
 
 class _GivenSeed(keras.random.SeedGenerator):
@@ -71,8 +72,8 @@ class Dropout(keras.layers.Layer):
         # Drawing is most of what dropout costs on a CPU: 16 bits a unit meet the rate to 1 / 65536
         # and cost half of a float32.
         seed = self.seed_generator
-        if _step_seed is not None:
-            seed = _GivenSeed(self._fold_path(_step_seed))
+        if _step is not None:
+            seed = _GivenSeed(self._fold_path(*_step))
         size = ops.size(inputs)
         pairs = keras.random.randint(
             ((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seed
@@ -80,9 +81,11 @@ class Dropout(keras.layers.Layer):
         halves = ops.reshape(ops.view(pairs, "int16"), (-1,))  # [size] or [size + 1]
         return ops.reshape(halves[:size], ops.shape(inputs))
 
-    def _fold_path(self, seed):
-        # The path, not the order of calls: a layer keeps its units when another is added.
-        offset = zlib.crc32(self.path.encode()) % 2**31
+    def _fold_path(self, seed, draws):
+        # The path, not the order of calls: a layer keeps its units when another is added. One that
+        # is used for several layers of the encoder drops other units in each.
+        offset = zlib.crc32(f"{self.path}{draws[self.path] or ''}".encode()) % 2**31
+        draws[self.path] += 1
         # The one type that the backend's stateless draws take on every device.
         dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
         return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)

@@ -8,13 +8,17 @@ from keras_bert_impl.layers.dropout import Dropout
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Embeddings(keras.layers.Layer):
-    """Token + position + segment embeddings, layer normalization, dropout.
+    """Token + position + segment embeddings, layer normalization, dropout, and maybe a linear map.
 
     Args:
         vocabulary_size: int.
-        hidden_dim: int.
+        hidden_dim: int. Width of the result.
         max_length: int. Number of positions.
-        num_segments: int.
+        num_segments: int; 0 for no segment embeddings.
+        embedding_dim: int. Width of the embeddings, mapped to `hidden_dim`; None: no map.
+        position_offset: int. Row of the first token's position. Where it is not 0, padding has
+            the row before, and positions count the tokens without the padding.
+        pad_token_id: int. The id of padding, for that.
         dropout: float. Rate after the normalization.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
@@ -27,7 +31,8 @@ class Embeddings(keras.layers.Layer):
     Returns:
         `[batch, length, hidden_dim]` in the compute dtype.
 
-    Source: Devlin et al., "BERT", section 3, figure 2.
+    Source: Devlin et al., "BERT", section 3, figure 2; the map: Lan et al., "ALBERT", section
+    3.1; the offset: the code of RoBERTa.
     """
 
     def __init__(
@@ -36,6 +41,9 @@ class Embeddings(keras.layers.Layer):
         hidden_dim,
         max_length=512,
         num_segments=2,
+        embedding_dim=None,
+        position_offset=0,
+        pad_token_id=0,
         dropout=0.1,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
@@ -46,43 +54,66 @@ class Embeddings(keras.layers.Layer):
         self.hidden_dim = hidden_dim
         self.max_length = max_length
         self.num_segments = num_segments
+        self.embedding_dim = embedding_dim or hidden_dim
+        self.position_offset = position_offset
+        self.pad_token_id = pad_token_id
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.layer_norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.projection = None
+        if embedding_dim is not None:
+            self.projection = keras.layers.Dense(
+                hidden_dim,
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
 
     def build(self, *args, **kwargs):
         def table(rows, name):
             # No autocast: rows are looked up first, then cast, so that mixed precision does not
             # cast the whole vocabulary in every step.
             return self.add_weight(
-                shape=(rows, self.hidden_dim),
+                shape=(rows, self.embedding_dim),
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
                 autocast=False,
                 name=name,
             )
 
         self.token_embeddings = table(self.vocabulary_size, "token_embeddings")
-        self.position_embeddings = table(self.max_length, "position_embeddings")
-        self.segment_embeddings = table(self.num_segments, "segment_embeddings")
-        self.layer_norm.build((None, None, self.hidden_dim))
+        positions = self.max_length + self.position_offset
+        self.position_embeddings = table(positions, "position_embeddings")
+        if self.num_segments:
+            self.segment_embeddings = table(self.num_segments, "segment_embeddings")
+        self.layer_norm.build((None, None, self.embedding_dim))
         self.dropout.build()
+        if self.projection is not None:
+            self.projection.build((None, None, self.embedding_dim))
         self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=False):
         embeddings = ops.take(self.token_embeddings, token_ids, axis=0)
-        if position_ids is None:
-            embeddings = embeddings + self.position_embeddings[: ops.shape(token_ids)[1]]
-        else:
-            embeddings = embeddings + ops.take(self.position_embeddings, position_ids, axis=0)
-        if segment_ids is None:
+        embeddings = embeddings + self._positions(token_ids, position_ids)
+        if self.num_segments and segment_ids is None:
             embeddings = embeddings + self.segment_embeddings[0]
-        else:
+        elif self.num_segments:
             embeddings = embeddings + ops.take(self.segment_embeddings, segment_ids, axis=0)
         embeddings = ops.cast(self.layer_norm(embeddings), self.compute_dtype)
-        return self.dropout(embeddings, training=training)  # [batch, length, hidden]
+        embeddings = self.dropout(embeddings, training=training)
+        if self.projection is not None:
+            embeddings = self.projection(embeddings)
+        return embeddings  # [batch, length, hidden]
+
+    def _positions(self, token_ids, position_ids):
+        if position_ids is None and not self.position_offset:
+            return self.position_embeddings[: ops.shape(token_ids)[1]]
+        if position_ids is None:
+            is_real = ops.cast(ops.not_equal(token_ids, self.pad_token_id), "int32")
+            position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
+        return ops.take(self.position_embeddings, position_ids + self.position_offset, axis=0)
 
     def compute_output_shape(self, token_ids_shape, *args, **kwargs):
         return (*token_ids_shape, self.hidden_dim)
@@ -94,6 +125,9 @@ class Embeddings(keras.layers.Layer):
             "hidden_dim": self.hidden_dim,
             "max_length": self.max_length,
             "num_segments": self.num_segments,
+            "embedding_dim": self.embedding_dim if self.projection else None,
+            "position_offset": self.position_offset,
+            "pad_token_id": self.pad_token_id,
             "dropout": self.dropout.rate,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.activations import ACTIVATIONS, HEAD_ACTIVATIONS
 from keras_bert_impl.layers.dropout import Dropout
 
 
@@ -35,7 +35,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     Args:
         embeddings: `Embeddings`, whose token table is the output matrix.
-        activation: str, a key of `ACTIVATIONS`.
+        activation: str, a key of `ACTIVATIONS`; None for the token embeddings alone.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
 
@@ -58,20 +58,23 @@ class MaskedLMHead(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.embeddings = embeddings
-        self.dense = keras.layers.Dense(
-            embeddings.hidden_dim,
-            activation=ACTIVATIONS[activation],
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
-        self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
-        )
+        self.dense = None
+        if activation is not None:
+            self.dense = keras.layers.Dense(
+                embeddings.embedding_dim,
+                activation=ACTIVATIONS[activation],
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+                dtype=self.dtype_policy,
+                name="dense",
+            )
+            self.layer_norm = keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            )
 
     def build(self, input_shape):
-        self.dense.build(input_shape)
-        self.layer_norm.build(input_shape)
+        if self.dense is not None:
+            self.dense.build(input_shape)
+            self.layer_norm.build((*input_shape[:-1], self.embeddings.embedding_dim))
         self.output_bias = self.add_weight(
             shape=(self.embeddings.vocabulary_size,),
             initializer="zeros",
@@ -81,7 +84,9 @@ class MaskedLMHead(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs):
-        outputs = self.layer_norm(self.dense(inputs))  # [batch, picks, hidden]
+        outputs = inputs
+        if self.dense is not None:
+            outputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
         table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
         logits = ops.matmul(outputs, ops.transpose(table))
         return ops.cast(logits, "float32") + self.output_bias
@@ -93,11 +98,13 @@ class MaskedLMHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ClassificationHead(keras.layers.Layer):
-    """Dropout and a linear layer.
+    """Dropout and a linear layer; or, with a transform, dropout, dense, activation before them.
 
     Args:
         num_classes: int. Number of logits.
-        dropout: float. Rate before the linear layer.
+        dropout: float. Rate before each dense layer.
+        transform: str, a key of `HEAD_ACTIVATIONS`: a dense layer comes first; None for none.
+        transform_dim: int. Its width; None for that of the inputs.
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
@@ -106,28 +113,52 @@ class ClassificationHead(keras.layers.Layer):
     Returns:
         float32 `[..., num_classes]`.
 
-    Source: Devlin et al., "BERT", section 4.1.
+    Source: Devlin et al., "BERT", section 4.1; the transform: the code of RoBERTa and ELECTRA.
     """
 
-    def __init__(self, num_classes, dropout=0.1, initializer_range=0.02, **kwargs):
+    def __init__(
+        self,
+        num_classes,
+        dropout=0.1,
+        transform=None,
+        transform_dim=None,
+        initializer_range=0.02,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.num_classes = num_classes
+        self.activation = transform
+        self.transform_dim = transform_dim
         self.initializer_range = initializer_range
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.dense = keras.layers.Dense(
-            num_classes,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+        self.transform = None
+        self.dense = self._dense(num_classes, "dense")
+
+    def _dense(self, units, name, activation=None):
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
-            name="dense",
+            name=name,
         )
 
     def build(self, input_shape):
+        if self.activation is not None:
+            activation = HEAD_ACTIVATIONS[self.activation]
+            width = self.transform_dim or input_shape[-1]
+            self.transform = self._dense(width, "transform", activation)
+            self.transform.build(input_shape)
+            input_shape = (*input_shape[:-1], width)
         self.dense.build(input_shape)
         self.dropout.build()
         self.built = True
 
     def call(self, inputs, training=False):
-        return ops.cast(self.dense(self.dropout(inputs, training=training)), "float32")
+        outputs = inputs
+        if self.transform is not None:
+            outputs = self.transform(self.dropout(outputs, training=training))
+        return ops.cast(self.dense(self.dropout(outputs, training=training)), "float32")
 
     def compute_output_spec(self, inputs, training=False):
         return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
@@ -137,5 +168,7 @@ class ClassificationHead(keras.layers.Layer):
             **super().get_config(),
             "num_classes": self.num_classes,
             "dropout": self.dropout.rate,
+            "transform": self.activation,
+            "transform_dim": self.transform_dim,
             "initializer_range": self.initializer_range,
         }

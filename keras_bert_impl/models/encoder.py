@@ -22,7 +22,7 @@ FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Encoder(keras.Model):
-    """A BERT encoder.
+    """An encoder: BERT or one of its kin, by its configuration alone.
 
     Args:
         config: `EncoderConfig`.
@@ -59,6 +59,9 @@ class Encoder(keras.Model):
             hidden_dim=config.hidden_dim,
             max_length=config.max_length,
             num_segments=config.num_segments,
+            embedding_dim=config.embedding_dim,
+            position_offset=config.position_offset,
+            pad_token_id=config.pad_token_id,
             dropout=config.dropout,
             layer_norm_epsilon=config.layer_norm_epsilon,
             initializer_range=config.initializer_range,
@@ -75,11 +78,13 @@ class Encoder(keras.Model):
                 attention_dropout=config.attention_dropout,
                 layer_norm_epsilon=config.layer_norm_epsilon,
                 initializer_range=config.initializer_range,
+                pre_norm=config.pre_norm,
                 dtype=dtype,
                 name=f"layer_{index}",
             )
-            for index in range(config.num_layers)
+            for index in range(config.num_layer_groups or config.num_layers)
         ]
+        blocks = [block for block in blocks for _ in range(config.num_layers // len(blocks))]
         pooler = None
         if config.use_pooler:
             pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
@@ -144,7 +149,7 @@ class Encoder(keras.Model):
         with replace_directory(directory) as temporary:
             write_model_directory(
                 temporary,
-                huggingface_config(self.config, "BertModel"),
+                huggingface_config(self.config),
                 tensors_of(self, encoder_tensors(self.config)),
             )
 
@@ -174,7 +179,8 @@ class Encoder(keras.Model):
         """Refuses what the embeddings have no row for."""
         limits = {
             "token_ids": self.config.vocabulary_size,
-            "segment_ids": self.config.num_segments,
+            # Without segment embeddings it does not matter what stands there.
+            "segment_ids": self.config.num_segments or None,
             "position_ids": self.config.max_length,
         }
         checked = _with_all_inputs(features)

@@ -12,10 +12,12 @@ from keras_bert_impl.interop import (
     head_tensors,
     huggingface_config,
     read_encoder_config,
+    tensor_prefix,
     write_model_directory,
 )
-from keras_bert_impl.layers import ClassificationHead, GatherPositions, MaskedLMHead
+from keras_bert_impl.layers import ClassificationHead, GatherPositions
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
 from keras_bert_impl.training.trainer import ReplicatedTrainer
@@ -55,14 +57,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
 
         # === Layers ===
         gather = GatherPositions(dtype=dtype, name="gather")
-        masked_lm = MaskedLMHead(
-            encoder.embeddings,
-            activation=config.activation,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            initializer_range=config.initializer_range,
-            dtype=dtype,
-            name="masked_lm",
-        )
+        masked_lm = masked_lm_head(encoder)
 
         # === Functional model ===
         names = ["token_ids", "segment_ids", "position_ids", "example_ids", "masked_positions"]
@@ -163,13 +158,12 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
             directory: str or `Path`; files of the same names are replaced.
             tokenizer: `Tokenizer` to write beside the weights, or None.
         """
-        kind = "BertForPreTraining" if self.next_sentence else "BertForMaskedLM"
-        encoder, heads = encoder_tensors(self.encoder.config), self._head_tensors()
-        tensors = tensors_of(self, encoder, prefix="bert.") | tensors_of(self, heads)
+        config = self.encoder.config
+        head = "pretraining" if self.next_sentence else "masked_lm"
+        tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
+        tensors |= tensors_of(self, self._head_tensors())
         with replace_directory(directory) as temporary:
-            write_model_directory(
-                temporary, huggingface_config(self.encoder.config, kind), tensors
-            )
+            write_model_directory(temporary, huggingface_config(config, head), tensors)
             if tokenizer is not None:
                 tokenizer.save_pretrained(temporary)
 
@@ -178,7 +172,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
 
     def _head_tensors(self):
         heads = ["masked_lm"] + (["next_sentence"] if self.next_sentence else [])
-        return [name for head in heads for name in head_tensors(head)]
+        return [name for head in heads for name in head_tensors(self.encoder.config, head)]
 
 
 def _label_is_highest(labels, logits):

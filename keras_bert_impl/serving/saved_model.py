@@ -13,7 +13,7 @@ def export_classifier(classifier, directory):
     Signatures, with any batch size, none included:
 
     - `serving_default(text: string[batch])`;
-    - `pairs(first: string[batch], second: string[batch])`, where the encoder has two segments;
+    - `pairs(first: string[batch], second: string[batch])`;
     - `ids(token_ids, segment_ids, padding_mask: int32[batch, length])`;
     - `tokenize(text: string[batch])` -> the features that `ids` takes.
 
@@ -58,8 +58,6 @@ class _Signatures:
             "ids": (self._ids, *map(_ints, _FEATURES)),
             "tokenize": (self._tokenize, _strings("text")),
         }
-        if self._classifier.config.num_segments < 2:
-            del functions["pairs"]
         return {
             name: tf.function(function, autograph=False).get_concrete_function(*specs)
             for name, (function, *specs) in functions.items()
@@ -100,7 +98,9 @@ class _Signatures:
     def _checks(self, features):
         """Assertions in the graph: a lookup past the end of a table is silent on some devices."""
         config = self._classifier.config
-        limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
+        limits = {"token_ids": config.vocabulary_size}
+        if config.num_segments:
+            limits["segment_ids"] = config.num_segments
         checks = [
             tf.debugging.Assert(
                 tf.reduce_all((features[name] >= 0) & (features[name] < limit)),

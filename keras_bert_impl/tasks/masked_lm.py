@@ -12,8 +12,9 @@ from keras_bert_impl.interop import (
     head_tensors,
     read_encoder_config,
 )
-from keras_bert_impl.layers import GatherPositions, MaskedLMHead
+from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import load_weights, values_deferred
 from keras_bert_impl.tokenizers import Tokenizer
@@ -54,20 +55,11 @@ class MaskedLM(keras.Model):
     """
 
     def __init__(self, encoder, tokenizer, name="masked_lm_model"):
-        config, dtype = encoder.config, encoder.dtype_policy
-        head = MaskedLMHead(
-            encoder.embeddings,
-            activation=config.activation,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            initializer_range=config.initializer_range,
-            dtype=dtype,
-            name="masked_lm",
-        )
         names = ("token_ids", "segment_ids", "padding_mask", "masked_positions")
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         sequence = encoder({name: inputs[name] for name in names[:3]})["sequence_output"]
-        gather = GatherPositions(dtype=dtype, name="gather")
-        logits = head(gather(sequence, inputs["masked_positions"]))
+        gather = GatherPositions(dtype=encoder.dtype_policy, name="gather")
+        logits = masked_lm_head(encoder)(gather(sequence, inputs["masked_positions"]))
         super().__init__(inputs=inputs, outputs=logits, name=name)
         self.encoder = encoder
         self.tokenizer = tokenizer
@@ -99,7 +91,7 @@ class MaskedLM(keras.Model):
         source = ModelDirectory(directory)
         config = read_encoder_config(source)
         # A head with new weights would fill in noise.
-        head = [dataclasses.replace(name, optional=False) for name in head_tensors("masked_lm")]
+        head = [dataclasses.replace(name, optional=False) for name in head_tensors(config, "masked_lm")]
         tokenizer = Tokenizer.from_pretrained(directory)
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)

@@ -9,8 +9,10 @@ from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     ModelDirectory,
     encoder_tensors,
+    head_tensors,
     huggingface_config,
     read_encoder_config,
+    tensor_prefix,
     write_model_directory,
 )
 from keras_bert_impl.models.encoder import Encoder
@@ -25,8 +27,8 @@ _OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries p
 class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
 
-    A subclass makes the head, says what labels and scores are, and for files which tensors and
-    settings the head has: `architecture`, `head_tensors`, `pretrained_arguments`, `task_config`.
+    A subclass makes the head, says what labels and scores are, and for files which head it is and
+    what settings it has: `head`, `pretrained_arguments`, `task_config`.
 
     Args:
         encoder: `Encoder`.
@@ -40,7 +42,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         InputError: encoder, tokenizer and `max_length` do not fit together.
     """
 
-    architecture = None  # the class of `transformers`
+    head = None  # its name, as of `interop.head_tensors`
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
         limit = encoder.config.max_length
@@ -100,7 +102,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         source = ModelDirectory(directory)
         config = read_encoder_config(source)
-        arguments = cls.pretrained_arguments(source, kwargs)
+        config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
+        arguments = cls.pretrained_arguments(source, config, kwargs)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
             arguments["head_dropout"] = dropout
@@ -112,18 +115,19 @@ class TaskModel(RawTextTrainer, keras.Model):
         load_weights(model, source, encoder_tensors(config) + model.pretrained_head(source))
         return model
 
+    @staticmethod
+    def uses_pooler(config):
+        """Whether the head is on the pooler of an encoder of `config`."""
+        return False
+
     @classmethod
-    def pretrained_arguments(cls, source, arguments):
+    def pretrained_arguments(cls, source, config, arguments):
         """Arguments of the class: those given, and for the rest those in a `ModelDirectory`."""
         return dict(arguments)
 
-    def head_tensors(self):
-        """List of `TensorName` of the head."""
-        raise NotImplementedError
-
     def pretrained_head(self, source):
-        """Those of them to read from a `ModelDirectory`."""
-        return self.head_tensors()
+        """List of `TensorName` of the head, those to read from a `ModelDirectory`."""
+        return head_tensors(self.config, self.head)
 
     def task_config(self):
         """What the task adds to `config.json`."""
@@ -137,12 +141,13 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         config = huggingface_config(
             self.config,
-            self.architecture,
+            self.head,
             **self.task_config(),
             **{_OWN_SETTINGS: {"max_length": self.max_length}},
         )
-        tensors = tensors_of(self, encoder_tensors(self.config), prefix="bert.")
-        tensors |= tensors_of(self, self.head_tensors())
+        prefix = tensor_prefix(self.config)
+        tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)
+        tensors |= tensors_of(self, head_tensors(self.config, self.head))
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, config, tensors)
             self.tokenizer.save_pretrained(temporary)

@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import head_tensors
-from keras_bert_impl.layers import ClassificationHead
+from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
+from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
 from keras_bert_impl.serving import export_classifier
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 
@@ -24,7 +24,9 @@ PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TaskModel):
-    """A linear layer on the encoder's pooled output, fine-tuned on raw strings.
+    """The head that its encoder was published with for texts, fine-tuned on raw strings.
+
+    For BERT and ALBERT it is a linear layer on the pooled output.
 
     What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Labels:
 
@@ -38,7 +40,7 @@ class TextClassifier(TaskModel):
     or for regression the values.
 
     Args:
-        encoder: `Encoder` with a pooler.
+        encoder: `Encoder`; for BERT and ALBERT with a pooler.
         tokenizer: `Tokenizer`.
         num_classes: int. Number of classes, labels or values.
         labels: list of str, the names of the classes, in place of `num_classes`.
@@ -55,7 +57,7 @@ class TextClassifier(TaskModel):
         classifier.export("exported")
     """
 
-    architecture = "BertForSequenceClassification"
+    head = "classifier"
 
     def __init__(
         self,
@@ -75,18 +77,9 @@ class TextClassifier(TaskModel):
                 f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
                 f"Received: problem_type={problem_type!r}"
             )
-        config = encoder.config
-        if not config.use_pooler:
-            raise InputError("TextClassifier needs an encoder with a pooler (use_pooler=True).")
-        head = ClassificationHead(
-            len(labels),
-            dropout=config.dropout if head_dropout is None else head_dropout,
-            initializer_range=config.initializer_range,
-            dtype=encoder.dtype_policy,
-            name="classifier",
-        )
+        head = sequence_head(encoder, len(labels), head_dropout, name="classifier")
         inputs = task_inputs()
-        outputs = head(encoder(inputs)["pooled_output"])  # [batch, num_classes]
+        outputs = head(sequence_vector(encoder, encoder(inputs)))  # [batch, num_classes]
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.head_layer = head
         self.labels = labels
@@ -219,23 +212,28 @@ class TextClassifier(TaskModel):
 
     # === Files ===
 
+    @staticmethod
+    def uses_pooler(config):
+        return needs_pooler(config)
+
     @classmethod
-    def pretrained_arguments(cls, source, arguments):
+    def pretrained_arguments(cls, source, config, arguments):
         arguments = dict(arguments)
-        has_head = source.config.get("architectures") == [cls.architecture]
+        with_head = has_head(source, config, cls.head)
         if arguments.get("num_classes") is None and arguments.get("labels") is None:
-            if not has_head:
+            if not with_head:
                 raise InputError(
                     f"{source.path} is an encoder without a classifier; give num_classes or labels."
                 )
             arguments["labels"] = _labels_of(source)
-        if has_head:
+        if with_head:
             arguments.setdefault("problem_type", source.config.get("problem_type"))
-        arguments.setdefault("head_dropout", source.config.get("classifier_dropout"))
+        arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
         return arguments
 
     def pretrained_head(self, source):
-        shape = source.shape("classifier.weight")
+        names = head_tensors(self.config, self.head)
+        shape = source.shape(names[-1].tensor)  # the bias of the last layer
         if shape is not None and shape[0] != self.num_classes:
             _LOG.warning(
                 "%s has a classifier of %d classes; a new one of %d is made.",
@@ -244,17 +242,14 @@ class TextClassifier(TaskModel):
                 self.num_classes,
             )
             return []
-        return self.head_tensors()
-
-    def head_tensors(self):
-        return head_tensors("classifier")
+        return names
 
     def task_config(self):
         return {
             "id2label": {str(number): label for number, label in enumerate(self.labels)},
             "label2id": {label: number for number, label in enumerate(self.labels)},
             "problem_type": self.problem_type,
-            "classifier_dropout": self.head_layer.dropout.rate,
+            classifier_dropout_key(self.config): self.head_layer.dropout.rate,
         }
 
 

@@ -45,20 +45,29 @@ def batch(vocabulary_size, lengths, num_segments=2, seed=0):
 
 def original_outputs(model, features, dtype=torch.float64):
     """What the original computes, as numpy arrays under our names."""
-    model = model.to(dtype)
+    # A FlauBERT that normalizes before fails there if asked for attention.
+    with_scores = not getattr(model.config, "pre_norm", False)
     with torch.no_grad():
-        outputs = model(
-            input_ids=torch.tensor(features["token_ids"]).long(),
-            token_type_ids=torch.tensor(features["segment_ids"]).long(),
-            attention_mask=torch.tensor(features["padding_mask"]).long(),
+        outputs = model.to(dtype)(
+            **original_features(model, features),
             output_hidden_states=True,
-            output_attentions=True,
+            output_attentions=with_scores,
         )
+    states = [state.double().numpy() for state in outputs.hidden_states]
+    pooled = getattr(outputs, "pooler_output", None)
     return {
-        "hidden_states": [state.double().numpy() for state in outputs.hidden_states],
-        "attention_scores": [scores.double().numpy() for scores in outputs.attentions],
-        "pooled_output": outputs.pooler_output.double().numpy(),
+        "hidden_states": states,
+        "attention_scores": [scores.double().numpy() for scores in outputs.attentions or ()],
+        "pooled_output": states[-1][:, 0] if pooled is None else pooled.double().numpy(),
     }
+
+
+def original_features(model, features):
+    """Arguments of a model of `transformers`; segments only where it has them."""
+    names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    if getattr(model.config, "type_vocab_size", 0):
+        names["token_type_ids"] = "segment_ids"
+    return {theirs: torch.tensor(features[ours]).long() for theirs, ours in names.items()}
 
 
 def packed(features):

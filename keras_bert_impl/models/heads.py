@@ -1,0 +1,105 @@
+"""Which head a kind of encoder has for a task, as it was published."""
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
+
+# What turns the first token's last state, where there is no pooler, into what is classified.
+_SEQUENCE_TRANSFORMS = {
+    "roberta": "tanh",
+    "xlm-roberta": "tanh",
+    "camembert": "tanh",
+    "electra": "gelu",
+    "distilbert": "relu",
+}
+_WITH_POOLER = ("bert", "albert")
+
+
+def masked_lm_head(encoder, name="masked_lm"):
+    """The `MaskedLMHead` of an encoder.
+
+    Args:
+        encoder: `Encoder`; the head shares its token embeddings.
+        name: str.
+    """
+    config = encoder.config
+    # Generators of ELECTRA were trained with gelu whatever the encoder has.
+    activation = "gelu" if config.architecture == "electra" else config.activation
+    return MaskedLMHead(
+        encoder.embeddings,
+        activation=None if config.architecture == "flaubert" else activation,
+        layer_norm_epsilon=config.layer_norm_epsilon,
+        initializer_range=config.initializer_range,
+        dtype=encoder.dtype_policy,
+        name=name,
+    )
+
+
+def sequence_head(encoder, num_classes, dropout=None, name="classifier"):
+    """The head that classifies a sequence by its `sequence_vector`.
+
+    Args:
+        encoder: `Encoder`.
+        num_classes: int.
+        dropout: float; None for the encoder's.
+        name: str.
+
+    Raises:
+        InputError: the encoder lacks the pooler that this head was published with.
+    """
+    if needs_pooler(encoder.config) and not encoder.config.use_pooler:
+        raise InputError("to classify texts takes an encoder with a pooler (use_pooler=True).")
+    transform = _SEQUENCE_TRANSFORMS.get(encoder.config.architecture)
+    return _head(encoder, num_classes, dropout, transform, name)
+
+
+def needs_pooler(config):
+    """bool. Whether `sequence_head` is on the pooler, for an `EncoderConfig`."""
+    return config.architecture in _WITH_POOLER
+
+
+def sequence_vector(encoder, outputs):
+    """What `sequence_head` takes, `[batch, hidden]`, of an encoder's outputs.
+
+    The pooled output; or the first token's last state for encoders whose head has a transform.
+    """
+    if encoder.config.architecture in _SEQUENCE_TRANSFORMS:
+        return outputs["sequence_output"][:, 0]
+    return outputs["pooled_output"]
+
+
+def token_head(encoder, num_classes, dropout=None, name="token_classifier"):
+    """The head that classifies each token by its last hidden state; arguments as above."""
+    return _head(encoder, num_classes, dropout, None, name)
+
+
+def choice_head(encoder, dropout=None, name="multiple_choice"):
+    """The head that scores one of several choices by the pooled output; arguments as above."""
+    if encoder.config.architecture == "flaubert":  # a map to two numbers, and from these to one
+        return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
+    transform = None
+    if encoder.config.architecture in ("electra", "distilbert"):
+        transform = _SEQUENCE_TRANSFORMS[encoder.config.architecture]
+    return _head(encoder, 1, dropout, transform, name)
+
+
+def pooled_head(encoder, name):
+    """The two logits of `"next_sentence"` or `"sentence_order"`, of the pooled output."""
+    return _head(encoder, 2, 0.0, None, name)
+
+
+def replaced_token_head(encoder, name="replaced_token"):
+    """ELECTRA's: for each token one logit of having been replaced."""
+    return _head(encoder, 1, 0.0, encoder.config.activation, name)
+
+
+def _head(encoder, num_classes, dropout, transform, name, transform_dim=None):
+    config = encoder.config
+    return ClassificationHead(
+        num_classes,
+        dropout=config.dropout if dropout is None else dropout,
+        transform=transform,
+        transform_dim=transform_dim,
+        initializer_range=config.initializer_range,
+        dtype=encoder.dtype_policy,
+        name=name,
+    )

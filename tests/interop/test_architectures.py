@@ -1,0 +1,204 @@
+"""Every kind of encoder against `transformers`: ours in float32, theirs in float64, to 1e-5."""
+
+import keras
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.interop import (
+    ModelDirectory,
+    encoder_tensors,
+    head_tensors,
+    read_encoder_config,
+)
+from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.models import heads
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights
+from tests.interop.parity import (
+    batch,
+    original_features,
+    original_outputs,
+    padded_differences,
+)
+
+TOLERANCE = 1e-5  # as in test_parity.py
+VOCABULARY = 53
+BERT = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 22,
+}
+DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48}
+XLM = {"vocab_size": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4}
+CASES = {
+    "bert": ("bert", BERT),
+    "roberta": ("roberta", BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "xlm-roberta": ("xlm-roberta", BERT | {"type_vocab_size": 1}),
+    "camembert": ("camembert", BERT | {"type_vocab_size": 1}),
+    "albert": ("albert", BERT | {"embedding_size": 16}),
+    "albert in groups": ("albert", BERT | {"embedding_size": 16, "num_hidden_groups": 2}),
+    "distilbert": ("distilbert", DISTIL | {"max_position_embeddings": 22}),
+    "electra small": ("electra", BERT | {"embedding_size": 16}),
+    "electra": ("electra", BERT | {"embedding_size": 32}),
+    "flaubert": ("flaubert", XLM | {"max_position_embeddings": 22, "pre_norm": True}),
+    "flaubert base": ("flaubert", XLM | {"max_position_embeddings": 22}),
+}
+HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].classes if head]
+
+
+def original(case, head=None, seed=0):
+    """A model of `transformers` with noise in every weight."""
+    model_type, settings = CASES[case]
+    config = transformers.AutoConfig.for_model(model_type, **settings)
+    config._attn_implementation = "eager"
+    config.num_labels = 3 if head in ("classifier", "token_classifier") else 2
+    model = getattr(transformers, LAYOUTS[model_type].classes[head])(config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+def features_of(model, lengths):
+    """Features without ids of padding among the real tokens."""
+    config = model.config
+    features = batch(VOCABULARY, lengths, getattr(config, "type_vocab_size", 1))
+    real = features["padding_mask"] == 1
+    token_ids = np.maximum(features["token_ids"], 5)
+    features["token_ids"] = np.where(real, token_ids, config.pad_token_id).astype("int32")
+    return features
+
+
+@pytest.fixture(autouse=True)
+def flaubert_can_run(monkeypatch):
+    """transformers 5 looks the cache of a FlauBERT that normalizes before up by layer; it has one."""
+    cache = transformers.cache_utils.EncoderDecoderCache
+    monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
+
+
+@pytest.mark.parametrize("lengths", [[1, 1], [9, 5, 3], [20, 20, 13]], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_encoder(case, lengths, tmp_path):
+    model = original(case)
+    model.save_pretrained(tmp_path)
+    features = features_of(model, lengths)
+    expected = original_outputs(model, features)
+    encoder = Encoder.from_pretrained(tmp_path)
+    received = encoder.with_outputs("hidden_states", "attention_scores")(features)
+    found = padded_differences(received, expected, features)
+    layers = encoder.config.num_layers
+    assert len(found["hidden_states"]) == layers + 1
+    assert len(found["attention_scores"]) == (0 if encoder.config.pre_norm else layers)
+    found = {name: values for name, values in found.items() if values}
+    assert max(max(values) for values in found.values()) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_round_trip_is_exact(case, tmp_path):
+    model = original(case)
+    model.save_pretrained(tmp_path / "theirs")
+    encoder = Encoder.from_pretrained(tmp_path / "theirs")
+    assert encoder.config.num_parameters() == encoder.count_params()
+    encoder.save_pretrained(tmp_path / "ours")
+    again = transformers.AutoModel.from_pretrained(tmp_path / "ours")
+    theirs, ours = model.state_dict(), again.state_dict()
+    assert theirs.keys() == ours.keys()
+    for name in theirs:
+        assert torch.equal(theirs[name], ours[name]), name
+
+
+def with_head(encoder, head):
+    """A model of the encoder with one head, as a function of its features."""
+    features = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "segment_ids", "padding_mask")
+    }
+    outputs = encoder(features)
+    if head == "masked_lm":
+        logits = heads.masked_lm_head(encoder)(outputs["sequence_output"])
+    elif head == "classifier":
+        layer = heads.sequence_head(encoder, 3)
+        logits = layer(heads.sequence_vector(encoder, outputs))
+    elif head == "multiple_choice":
+        logits = heads.choice_head(encoder)(outputs["pooled_output"])
+    elif head == "replaced_token":
+        logits = heads.replaced_token_head(encoder)(outputs["sequence_output"])
+    elif head == "next_sentence":
+        logits = heads.pooled_head(encoder, "next_sentence")(outputs["pooled_output"])
+    else:
+        classes = 2 if head == "question_answerer" else 3
+        logits = heads.token_head(encoder, classes, name=head)(outputs["sequence_output"])
+    return keras.Model(features, logits)
+
+
+def original_logits(model, head, features):
+    arguments = original_features(model, features)
+    if head == "multiple_choice":
+        arguments = {name: value[None] for name, value in arguments.items()}
+    with torch.no_grad():
+        outputs = model.double()(**arguments)
+    if head == "question_answerer":
+        return torch.stack([outputs.start_logits, outputs.end_logits], -1).numpy()
+    if head == "multiple_choice":
+        return outputs.logits[0][:, None].numpy()
+    if head == "replaced_token":
+        return outputs.logits[..., None].numpy()
+    return outputs.logits.numpy()
+
+
+@pytest.mark.parametrize(
+    ("case", "head"), [pair for pair in HEADS if pair[1] != "pretraining"], ids=str
+)
+def test_head(case, head, tmp_path):
+    model = original(case, head)
+    model.save_pretrained(tmp_path)
+    features = features_of(model, [9, 5, 3])
+    expected = original_logits(model, head, features)
+    source = ModelDirectory(tmp_path)
+    config = read_encoder_config(source)
+    encoder = Encoder(config)
+    ours = with_head(encoder, head)
+    fresh = load_weights(ours, source, encoder_tensors(config) + head_tensors(config, head))
+    assert not [path for path in fresh if "pooler" not in path]
+    received = np.asarray(ours(features))
+    assert received.shape == expected.shape
+    if received.ndim == 3 and received.shape[1] == 9:
+        real = features["padding_mask"] == 1
+        received, expected = received[real], expected[real]
+    assert np.abs(received - expected).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("case", ["bert", "albert"])
+def test_pretraining_heads(case, tmp_path):
+    model = original(case, "pretraining")
+    model.save_pretrained(tmp_path)
+    features = features_of(model, [9, 5, 3])
+    with torch.no_grad():
+        outputs = model.double()(**original_features(model, features))
+    second = "next_sentence" if case == "bert" else "sentence_order"
+    theirs = outputs.seq_relationship_logits if case == "bert" else outputs.sop_logits
+    source = ModelDirectory(tmp_path)
+    config = read_encoder_config(source)
+    encoder = Encoder(config)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
+    states = encoder(inputs)
+    ours = keras.Model(
+        inputs,
+        [
+            heads.masked_lm_head(encoder)(states["sequence_output"]),
+            heads.pooled_head(encoder, second)(states["pooled_output"]),
+        ],
+    )
+    names = [name for head in ("masked_lm", second) for name in head_tensors(config, head)]
+    assert not load_weights(ours, source, encoder_tensors(config) + names)
+    words, pairs = ours(features)
+    real = features["padding_mask"] == 1
+    expected = outputs.prediction_logits.numpy()[real]
+    assert np.abs(np.asarray(words)[real] - expected).max() < TOLERANCE
+    assert np.abs(np.asarray(pairs) - theirs.numpy()).max() < TOLERANCE
