@@ -1,4 +1,4 @@
-"""The configuration of an encoder, and the published models by name."""
+"""The configuration of an encoder."""
 
 import dataclasses
 import difflib
@@ -141,6 +141,8 @@ class EncoderConfig:
         Raises:
             InputError: no model has that name.
         """
+        from keras_bert_impl.published import MODELS  # which needs this class
+
         if name not in MODELS:
             near = difflib.get_close_matches(name, MODELS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -164,64 +166,3 @@ class EncoderConfig:
     def to_dict(self):
         """dict of all fields; `EncoderConfig(**d)` makes an equal configuration."""
         return dataclasses.asdict(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class PublishedModel:
-    """A row of the table of published models.
-
-    Args:
-        config: the `EncoderConfig`.
-        lowercase: bool. Whether its tokenizer lowercases and strips accents.
-        licence: str. Licence of the published weights.
-        paper: str. Where it was described.
-    """
-
-    config: EncoderConfig
-    lowercase: bool
-    licence: str = "Apache-2.0"
-    paper: str = "Devlin et al. 2019, arXiv:1810.04805"
-
-
-def _bert(vocabulary_size, num_layers, hidden_dim, num_heads=None):
-    return EncoderConfig(
-        vocabulary_size=vocabulary_size,
-        hidden_dim=hidden_dim,
-        num_layers=num_layers,
-        num_heads=num_heads or hidden_dim // 64,
-        intermediate_dim=4 * hidden_dim,
-    )
-
-
-_UNCASED, _CASED, _MULTILINGUAL_UNCASED, _MULTILINGUAL, _CHINESE = (
-    30522,
-    28996,
-    105879,
-    119547,
-    21128,
-)
-_SMALL_MODELS_PAPER = "Turc et al. 2019, arXiv:1908.08962"
-
-MODELS = {
-    "bert-base-uncased": PublishedModel(_bert(_UNCASED, 12, 768), lowercase=True),
-    "bert-base-cased": PublishedModel(_bert(_CASED, 12, 768), lowercase=False),
-    "bert-large-uncased": PublishedModel(_bert(_UNCASED, 24, 1024), lowercase=True),
-    "bert-large-cased": PublishedModel(_bert(_CASED, 24, 1024), lowercase=False),
-    "bert-large-uncased-whole-word-masking": PublishedModel(
-        _bert(_UNCASED, 24, 1024), lowercase=True
-    ),
-    "bert-large-cased-whole-word-masking": PublishedModel(
-        _bert(_CASED, 24, 1024), lowercase=False
-    ),
-    "bert-base-multilingual-uncased": PublishedModel(
-        _bert(_MULTILINGUAL_UNCASED, 12, 768), lowercase=True
-    ),
-    "bert-base-multilingual-cased": PublishedModel(_bert(_MULTILINGUAL, 12, 768), lowercase=False),
-    "bert-base-chinese": PublishedModel(_bert(_CHINESE, 12, 768), lowercase=True),
-} | {
-    f"bert_uncased_L-{layers}_H-{hidden}_A-{hidden // 64}": PublishedModel(
-        _bert(_UNCASED, layers, hidden), lowercase=True, paper=_SMALL_MODELS_PAPER
-    )
-    for layers in (2, 4, 6, 8, 10, 12)
-    for hidden in (128, 256, 512, 768)
-}

@@ -1,7 +1,7 @@
 """`keras-bert models`: the published models by name."""
 
 from keras_bert_impl.cli.common import print_json, print_table
-from keras_bert_impl.config import MODELS
+from keras_bert_impl.published import MODELS
 
 EXAMPLE = "  keras-bert models --json"
 USES_TENSORFLOW = False
@@ -17,12 +17,15 @@ def run(arguments):
     rows = [
         {
             "name": name,
+            "architecture": model.config.architecture,
             "parameters": model.config.num_parameters(),
             "layers": model.config.num_layers,
             "hidden": model.config.hidden_dim,
             "heads": model.config.num_heads,
             "vocabulary": model.config.vocabulary_size,
+            "tokenizer": model.tokenizer,
             "lowercase": model.lowercase,
+            "hub": model.hub,
             "licence": model.licence,
             "paper": model.paper,
         }

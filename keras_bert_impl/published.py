@@ -1,0 +1,235 @@
+"""The published models by name: shapes, tokenizers, where they are, whose they are."""
+
+import dataclasses
+
+from keras_bert_impl.config import EncoderConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishedModel:
+    """A row of the table of published models.
+
+    Args:
+        config: the `EncoderConfig`.
+        hub: str. `owner/name` on the Hugging Face hub.
+        tokenizer: str, `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
+        lowercase: bool. Whether its tokenizer lowercases.
+        licence: str. Licence of the published weights.
+        paper: str. Where it was described.
+    """
+
+    config: EncoderConfig
+    hub: str
+    tokenizer: str = "WordPiece"
+    lowercase: bool = False
+    licence: str = "Apache-2.0"
+    paper: str = "Devlin et al. 2019, arXiv:1810.04805"
+
+
+_SIZES = {  # layers, width, heads
+    "small": (12, 256, 4),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+
+def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
+    fields = {"intermediate_dim": 4 * hidden_dim} | fields
+    return EncoderConfig(vocabulary_size, hidden_dim, num_layers, num_heads, **fields)
+
+
+def _bert(hub, vocabulary_size, size="base", **about):
+    return PublishedModel(_config(vocabulary_size, *_SIZES[size]), hub, **about)
+
+
+def _berts():
+    uncased, cased = 30522, 28996
+    low = {"lowercase": True}
+    span = {"paper": "Joshi et al. 2020, arXiv:1907.10529", "licence": "CC-BY-NC-4.0"}
+    bio = {"paper": "Lee et al. 2019, arXiv:1901.08746"}
+    science = {"paper": "Beltagy et al. 2019, arXiv:1903.10676"}
+    clinical = {"paper": "Alsentzer et al. 2019, arXiv:1904.03323", "licence": "MIT"}
+    finnish = {"paper": "Virtanen et al. 2019, arXiv:1912.07076", "licence": "CC-BY-4.0"}
+    finance = {"paper": "Araci 2019, arXiv:1908.10063"}
+    dutch = {"paper": "de Vries et al. 2019, arXiv:1912.09582"}
+    return [
+        _bert("google-bert/bert-base-uncased", uncased, **low),
+        _bert("google-bert/bert-base-cased", cased),
+        _bert("google-bert/bert-large-uncased", uncased, "large", **low),
+        _bert("google-bert/bert-large-cased", cased, "large"),
+        _bert("google-bert/bert-large-uncased-whole-word-masking", uncased, "large", **low),
+        _bert("google-bert/bert-large-cased-whole-word-masking", cased, "large"),
+        _bert("google-bert/bert-base-multilingual-uncased", 105879, **low),
+        _bert("google-bert/bert-base-multilingual-cased", 119547),
+        _bert("google-bert/bert-base-chinese", 21128, **low),
+        _bert("SpanBERT/spanbert-base-cased", cased, **span),
+        _bert("SpanBERT/spanbert-large-cased", cased, "large", **span),
+        _bert("dmis-lab/biobert-base-cased-v1.1", cased, **bio),
+        _bert("dmis-lab/biobert-large-cased-v1.1", 58996, "large", **bio),
+        _bert("allenai/scibert_scivocab_uncased", 31090, **low, **science),
+        _bert("allenai/scibert_scivocab_cased", 31116, **science),
+        _bert("emilyalsentzer/Bio_ClinicalBERT", cased, **clinical),
+        _bert("TurkuNLP/bert-base-finnish-cased-v1", 50105, **finnish),
+        _bert("TurkuNLP/bert-base-finnish-uncased-v1", 50101, **low, **finnish),
+        _bert("ProsusAI/finbert", uncased, **low, **finance),
+        _bert("GroNLP/bert-base-dutch-cased", 30073, **dutch),
+    ]
+
+
+def _small_berts():
+    about = {"lowercase": True, "paper": "Turc et al. 2019, arXiv:1908.08962"}
+    return [
+        PublishedModel(
+            _config(30522, layers, width, width // 64),
+            f"google/bert_uncased_L-{layers}_H-{width}_A-{width // 64}",
+            **about,
+        )
+        for layers in (2, 4, 6, 8, 10, 12)
+        for width in (128, 256, 512, 768)
+    ]
+
+
+def _distilled():
+    tiny = {"lowercase": True, "paper": "Jiao et al. 2020, arXiv:1909.10351"}
+    mini = {"lowercase": True, "paper": "Wang et al. 2020, arXiv:2002.10957", "licence": "MIT"}
+    distil = {"paper": "Sanh et al. 2019, arXiv:1910.01108"}
+    fields = {"architecture": "distilbert", "num_segments": 0, "use_pooler": False}
+
+    def distilbert(name, vocabulary_size, **about):
+        config = _config(vocabulary_size, 6, 768, 12, **fields)
+        return PublishedModel(config, f"distilbert/{name}", **distil, **about)
+
+    tiny_config = _config(30522, 4, 312, 12, intermediate_dim=1200)
+    return [
+        distilbert("distilbert-base-uncased", 30522, lowercase=True),
+        distilbert("distilbert-base-cased", 28996),
+        distilbert("distilbert-base-multilingual-cased", 119547),
+        PublishedModel(tiny_config, "huawei-noah/TinyBERT_General_4L_312D", **tiny),
+        PublishedModel(
+            _config(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny
+        ),
+        PublishedModel(
+            _config(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini
+        ),
+        PublishedModel(
+            _config(30522, 6, 384, 12),
+            "sentence-transformers/all-MiniLM-L6-v2",
+            **(mini | {"licence": "Apache-2.0"}),
+        ),
+    ]
+
+
+def _robertas():
+    roberta = {"paper": "Liu et al. 2019, arXiv:1907.11692", "licence": "MIT"}
+    roberta |= {"tokenizer": "byte-level BPE"}
+    xlm = {"paper": "Conneau et al. 2020, arXiv:1911.02116", "licence": "MIT"}
+    camembert = {"paper": "Martin et al. 2020, arXiv:1911.03894", "licence": "MIT"}
+
+    def model(architecture, hub, vocabulary_size, size, about):
+        config = _config(
+            vocabulary_size,
+            *_SIZES[size],
+            architecture=architecture,
+            num_segments=1,
+            layer_norm_epsilon=1e-5,
+            pad_token_id=1,
+            position_offset=2,
+        )
+        return PublishedModel(config, hub, **{"tokenizer": "SentencePiece"} | about)
+
+    return [
+        model("roberta", "FacebookAI/roberta-base", 50265, "base", roberta),
+        model("roberta", "FacebookAI/roberta-large", 50265, "large", roberta),
+        model("xlm-roberta", "FacebookAI/xlm-roberta-base", 250002, "base", xlm),
+        model("xlm-roberta", "FacebookAI/xlm-roberta-large", 250002, "large", xlm),
+        model("camembert", "almanach/camembert-base", 32005, "base", camembert),
+    ]
+
+
+def _alberts():
+    sizes = {
+        "base": (12, 768, 12),
+        "large": (24, 1024, 16),
+        "xlarge": (24, 2048, 16),
+        "xxlarge": (12, 4096, 64),
+    }
+    # The first version was trained with dropout, but for the largest, and with the exact GELU.
+    versions = {"v1": ("gelu", 0.1), "v2": ("gelu_tanh", 0.0)}
+    models = []
+    for version, (activation, dropout) in versions.items():
+        for size, shape in sizes.items():
+            rate = 0.0 if size == "xxlarge" else dropout
+            config = _config(
+                30000,
+                *shape,
+                architecture="albert",
+                embedding_dim=128,
+                num_layer_groups=1,
+                activation=activation,
+                dropout=rate,
+                attention_dropout=rate,
+            )
+            about = {"tokenizer": "SentencePiece", "lowercase": True}
+            about["paper"] = "Lan et al. 2020, arXiv:1909.11942"
+            models.append(PublishedModel(config, f"albert/albert-{size}-{version}", **about))
+    return models
+
+
+def _electras():
+    about = {"lowercase": True, "paper": "Clark et al. 2020, arXiv:2003.10555"}
+    widths = {"small": 128, "base": 768, "large": 1024}
+    models = []
+    for size, (num_layers, hidden_dim, num_heads) in _SIZES.items():
+        fields = {"architecture": "electra", "use_pooler": False}
+        shapes = {
+            "discriminator": (hidden_dim, num_heads),
+            "generator": (256, 4),
+        }
+        for kind, (width, heads) in shapes.items():
+            embedding_dim = None if widths[size] == width else widths[size]
+            config = _config(
+                30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields
+            )
+            models.append(PublishedModel(config, f"google/electra-{size}-{kind}", **about))
+    return models
+
+
+def _flauberts():
+    about = {"tokenizer": "Moses + BPE", "licence": "MIT"}
+    about["paper"] = "Le et al. 2020, arXiv:1912.05372"
+    shapes = {  # vocabulary, layers, width, heads, whether it normalizes before
+        "small_cased": (68729, 6, 512, 8, True),
+        "base_uncased": (67542, 12, 768, 12, False),
+        "base_cased": (68729, 12, 768, 12, False),
+        "large_cased": (68729, 24, 1024, 16, True),
+    }
+    models = []
+    for name, (*shape, pre_norm) in shapes.items():
+        config = _config(
+            *shape,
+            architecture="flaubert",
+            num_segments=0,
+            use_pooler=False,
+            pad_token_id=2,
+            layer_norm_epsilon=1e-6 if pre_norm else 1e-12,
+            pre_norm=pre_norm,
+        )
+        lowercase = "uncased" in name
+        hub = f"flaubert/flaubert_{name}"
+        models.append(PublishedModel(config, hub, lowercase=lowercase, **about))
+    return models
+
+
+MODELS = {
+    model.hub.split("/")[1]: model
+    for models in (
+        _berts(),
+        _small_berts(),
+        _distilled(),
+        _robertas(),
+        _alberts(),
+        _electras(),
+        _flauberts(),
+    )
+    for model in models
+}
