@@ -2,10 +2,11 @@
 
     python tools/make_unicode_table.py [--out FILE]
 
-Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, and what became
-of it is written down, so that our tokenizer needs no Unicode tables of the machine it runs on.
+Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, and to that of
+byte-level BPE, and what became of it is written down, so that our tokenizers need no Unicode tables
+of the machine they run on.
 The layout of the file is described in keras_bert_impl/tokenizers/unicode_table.py, its reader.
-Takes about a minute.
+Takes about two minutes.
 """
 
 import argparse
@@ -99,6 +100,25 @@ def table(lowercase):
     }
 
 
+def byte_level_table():
+    """The arrays of the classes that byte-level BPE splits words by."""
+    pre_tokenize = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    neighbours = {layout.LETTER: "a", layout.NUMBER: "1", layout.OTHER: "!"}
+
+    def class_of(code):
+        if code not in SURROGATES:
+            for name, neighbour in neighbours.items():
+                if len(pre_tokenize(f"{neighbour}{chr(code)}{neighbour}")) == 1:
+                    return name
+        return layout.SPACE
+
+    classes = [class_of(code) for code in range(layout.CODE_POINTS)]
+    blocks, index = np.unique(
+        np.array(classes, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
+    )
+    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(layout.__file__).with_name("unicode_table.npz")
@@ -109,6 +129,9 @@ def main():
         for key, array in table(lowercase).items():
             arrays[f"{name}_{key}"] = array
             print(f"{name} {key}: {array.shape} {array.dtype}")
+    for key, array in byte_level_table().items():
+        arrays[f"byte_level_{key}"] = array
+        print(f"byte level {key}: {array.shape} {array.dtype}")
     with replace_file(out) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, **arrays)
     print(f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB")

@@ -94,6 +94,22 @@ class Tokenizer(abc.ABC):
         return self.vocabulary[token_id]
 
 
+def in_graph(function):
+    """A graph for batches of any size, on the CPU: its operations have no other home.
+
+    Args:
+        function: of a string tensor [batch].
+    """
+
+    def on_cpu(texts):
+        with tf.device("CPU:0"):
+            return function(texts)
+
+    texts = tf.TensorSpec([None], tf.string, name="texts")
+    with tf.init_scope():  # the first use may be inside of another graph
+        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
+
+
 def as_strings(texts):
     """A string tensor [batch] of a list of str or bytes, or of a tensor of strings."""
     if isinstance(texts, (str, bytes)):

@@ -11,6 +11,8 @@ Punctuation and CJK are BREAK_BEFORE | BREAK_AFTER; a space is all of BREAK_BEFO
 DROPPED; an accent is DROPPED; what cleaning removes before marks are put in order is DROPPED with
 rank CLEANED. In the file bits 10-31 are relative to the original code point, so that letters which
 stay as they are share one entry, and equal blocks of BLOCK entries are stored once.
+
+For byte-level BPE there is a second, simpler table: the class of each code point.
 """
 
 from pathlib import Path
@@ -22,8 +24,10 @@ BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE = 1, 2, 4, 8
 CLEANED = 63  # a rank that no mark has
 SLOTS = 3  # most normalized characters that one character becomes (Hangul)
 BLOCK = 128
+LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # classes of code points for byte-level BPE
 CODE_POINTS = 0x110000
 
+_FILE = Path(__file__).with_name("unicode_table.npz")
 _RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
 
 
@@ -47,6 +51,24 @@ def flags_of(entries, flags):
     return tf.bitwise.bitwise_and(entries, flags)
 
 
+class ClassTable:
+    """The class that byte-level BPE sees in each code point.
+
+    Codes after Unicode's are BOUNDARY.
+    """
+
+    def __init__(self):
+        with np.load(_FILE, allow_pickle=False) as stored:
+            index, blocks = stored["byte_level_index"], stored["byte_level_blocks"]
+        self._index = np.append(index.astype(np.int32) * BLOCK, np.int32(len(blocks)))
+        self._blocks = np.append(blocks.astype(np.int32), np.full(BLOCK, BOUNDARY, np.int32))
+
+    def lookup(self, code_points):
+        """Classes of int32 code points [n]."""
+        block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
+        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
+
+
 class UnicodeTable:
     """The table for one setting of `lowercase`, with a few reserved codes after Unicode's.
 
@@ -62,7 +84,7 @@ class UnicodeTable:
 
     def __init__(self, lowercase, reserved):
         name = "uncased" if lowercase else "cased"
-        with np.load(Path(__file__).with_name("unicode_table.npz"), allow_pickle=False) as stored:
+        with np.load(_FILE, allow_pickle=False) as stored:
             index, blocks = stored[f"{name}_index"], stored[f"{name}_blocks"]
             self._sequences = stored[f"{name}_sequences"]
         extra = np.full(BLOCK, DROPPED, np.int32)

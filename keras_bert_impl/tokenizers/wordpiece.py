@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.tokenizers import pretrained_files
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
 from keras_bert_impl.tokenizers.words import (
     EMPTY_WORD,
     MAX_CHARACTERS,
@@ -138,7 +138,7 @@ class WordPieceTokenizer(Tokenizer):
             words = self._split(texts)
             return words.per_text(self._pieces.tokenize(words.strings()))
 
-        return _graph(tokenize)
+        return in_graph(tokenize)
 
     @functools.cached_property
     def _with_offsets(self):
@@ -147,19 +147,7 @@ class WordPieceTokenizer(Tokenizer):
             ids, starts, ends = self._pieces.tokenize_with_offsets(words.strings())
             return words.per_text(ids), *words.offsets(starts, ends)
 
-        return _graph(tokenize_with_offsets)
-
-
-def _graph(function):
-    """A graph for batches of any size, on the CPU: its operations have no other home."""
-
-    def on_cpu(texts):
-        with tf.device("CPU:0"):
-            return function(texts)
-
-    texts = tf.TensorSpec([None], tf.string, name="texts")
-    with tf.init_scope():  # the first use may be inside of another graph
-        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
+        return in_graph(tokenize_with_offsets)
 
 
 def _unreachable(vocabulary):

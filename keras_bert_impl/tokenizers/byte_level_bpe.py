@@ -1,0 +1,141 @@
+"""Byte-level BPE as RoBERTa has it, as one graph of TensorFlow operations."""
+
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers.byte_level_words import ByteLevelSplitter
+from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+
+
+def byte_characters():
+    """list of 256 str: the printable character that stands for each byte in vocabularies."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class ByteLevelBPETokenizer(Tokenizer):
+    """RoBERTa's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+
+    Nothing is unknown and nothing is normalized: every text is bytes. A special token written in
+    the text becomes that token; `<mask>` takes the white space before it along.
+
+    Args:
+        vocabulary: list of str, the token of each id, bytes written as characters (`Ġthe`).
+        merges: list of (left, right) pairs of tokens, best first.
+
+    Raises:
+        InputError: the vocabulary lacks a byte, a special token or what a merge makes.
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
+    2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
+    """
+
+    num_separators = 2  # between the two segments
+    segment_of_second = 0
+
+    def __init__(self, vocabulary, merges):
+        self.vocabulary = list(vocabulary)
+        self.merges = [tuple(pair) for pair in merges]
+        self._ids = {token: number for number, token in enumerate(self.vocabulary)}
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            self._id(token) for token in SPECIAL_TOKENS
+        )
+        self._split = ByteLevelSplitter(SPECIAL_TOKENS, strips_left="<mask>")
+        self._merge = BytePairMerger(
+            [self._id(character) for character in byte_characters()],
+            [(self._id(a), self._id(b), self._id(a + b)) for a, b in self.merges],
+        )
+
+    def _id(self, token):
+        if token not in self._ids:
+            raise InputError(f"the vocabulary lacks {token!r}.")
+        return self._ids[token]
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        return {"vocabulary": self.vocabulary, "merges": self.merges}
+
+    @classmethod
+    def from_config(cls, config):
+        """A tokenizer of what `get_config` returned."""
+        return cls(**config)
+
+    def tokenize(self, texts):
+        """Ids of the pieces of each text, without `<s>` and `</s>`.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            int32 `tf.RaggedTensor` [batch, (tokens)].
+        """
+        return self._tokenize(as_strings(texts))
+
+    def tokenize_with_offsets(self, texts):
+        """Ids of the pieces of each text and where they stand in it.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
+            `text[start:end]`, counted in characters (code points) of the text as it was given,
+            without the space before it. Pieces of one character each have its place.
+        """
+        return self._with_offsets(as_strings(texts))
+
+    def save_pretrained(self, directory):
+        raise NotImplementedError
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return _per_text(self._pieces(words)[0], words)
+
+        return in_graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        # How many of its first and of its last characters are spaces, which no offset counts.
+        space = byte_characters()[ord(" ")]
+        leading = np.array([len(t) - len(t.lstrip(space)) for t in self.vocabulary], np.int32)
+        trailing = np.array([len(t) - len(t.rstrip(space)) for t in self.vocabulary], np.int32)
+
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, in_word = self._pieces(words)
+            starts, ends = words.characters_of(in_word)  # [pieces]
+            starts = tf.minimum(starts + tf.gather(leading, ids.values), ends)
+            ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
+            ids = _per_text(ids, words)
+            before = tf.gather(words.text_starts, ids.value_rowids())
+            return ids, ids.with_values(starts - before), ids.with_values(ends - before)
+
+        return in_graph(tokenize_with_offsets)
+
+    def _pieces(self, words):
+        """Ids of each word's pieces and the bytes of the word they begin at, ragged both."""
+        unique, number = tf.unique(words.strings)
+        ids, starts = self._merge(unique)
+        special = tf.constant([[self._id(token)] for token in SPECIAL_TOKENS])
+        ids = tf.concat([ids, tf.RaggedTensor.from_tensor(special)], axis=0)
+        nothing = tf.RaggedTensor.from_tensor(tf.zeros_like(special))
+        starts = tf.concat([starts, nothing], axis=0)
+        row = tf.where(words.special >= 0, tf.size(unique) + words.special, number)
+        return tf.gather(ids, row), tf.gather(starts, row)
+
+
+def _per_text(pieces, words):
+    """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
+    splits = tf.gather(pieces.row_splits, words.texts)
+    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
