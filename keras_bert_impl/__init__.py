@@ -11,6 +11,7 @@ _HOMES = {
     "Encoder": "models.encoder",
     "Tokenizer": "tokenizers",
     "WordPieceTokenizer": "tokenizers",
+    "ByteLevelBPETokenizer": "tokenizers",
     "learn_wordpiece_vocabulary": "tokenizers",
     "AdamW": "training.optimizer",
     "LinearWarmupDecay": "training.optimizer",

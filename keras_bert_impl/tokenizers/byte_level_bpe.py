@@ -1,17 +1,19 @@
 """Byte-level BPE as RoBERTa has it, as one graph of TensorFlow operations."""
 
 import functools
+import hashlib
+import json
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import bpe_files
+from keras_bert_impl.tokenizers.bpe_files import SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.byte_level_words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
-
-SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 
 
 def byte_characters():
@@ -26,11 +28,13 @@ class ByteLevelBPETokenizer(Tokenizer):
     """RoBERTa's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
 
     Nothing is unknown and nothing is normalized: every text is bytes. A special token written in
-    the text becomes that token; `<mask>` takes the white space before it along.
+    the text becomes that token.
 
     Args:
         vocabulary: list of str, the token of each id, bytes written as characters (`Ġthe`).
         merges: list of (left, right) pairs of tokens, best first.
+        mask_strips_left: bool. Whether a `<mask>` in the text takes the white space before it
+            along. Default True, as RoBERTa's does.
 
     Raises:
         InputError: the vocabulary lacks a byte, a special token or what a merge makes.
@@ -42,14 +46,15 @@ class ByteLevelBPETokenizer(Tokenizer):
     num_separators = 2  # between the two segments
     segment_of_second = 0
 
-    def __init__(self, vocabulary, merges):
+    def __init__(self, vocabulary, merges, mask_strips_left=True):
         self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
+        self.mask_strips_left = bool(mask_strips_left)
         self._ids = {token: number for number, token in enumerate(self.vocabulary)}
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._id(token) for token in SPECIAL_TOKENS
         )
-        self._split = ByteLevelSplitter(SPECIAL_TOKENS, strips_left="<mask>")
+        self._split = ByteLevelSplitter(SPECIAL_TOKENS, "<mask>" if mask_strips_left else None)
         self._merge = BytePairMerger(
             [self._id(character) for character in byte_characters()],
             [(self._id(a), self._id(b), self._id(a + b)) for a, b in self.merges],
@@ -62,7 +67,11 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
-        return {"vocabulary": self.vocabulary, "merges": self.merges}
+        return {
+            "vocabulary": self.vocabulary,
+            "merges": self.merges,
+            "mask_strips_left": self.mask_strips_left,
+        }
 
     @classmethod
     def from_config(cls, config):
@@ -93,8 +102,51 @@ class ByteLevelBPETokenizer(Tokenizer):
         """
         return self._with_offsets(as_strings(texts))
 
+    def detokenize(self, ids):
+        """The text of one sequence of ids.
+
+        Args:
+            ids: list or array of int [tokens]. `<pad>`, `<s>` and `</s>` are left out.
+
+        Returns:
+            str; bytes that are no UTF-8 become U+FFFD.
+        """
+        left_out = {self.pad_id, self.cls_id, self.sep_id}
+        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        special = {character: byte for byte, character in enumerate(byte_characters())}
+        data = b"".join(
+            piece.encode() if piece in SPECIAL_TOKENS else bytes(special[c] for c in piece)
+            for piece in pieces
+        )
+        return data.decode("utf-8", "replace")
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of everything that decides how a text is tokenized."""
+        settings = {"kind": "byte-level BPE", **self.get_config()}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `tokenizer.json`, or `vocab.json` and `merges.txt`, of a directory.
+
+        Args:
+            directory: str or `Path`.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(*bpe_files.read(directory))
+
     def save_pretrained(self, directory):
-        raise NotImplementedError
+        """Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        bpe_files.write(directory, self.vocabulary, self.merges, self.mask_strips_left)
 
     @functools.cached_property
     def _tokenize(self):

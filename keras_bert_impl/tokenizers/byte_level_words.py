@@ -91,7 +91,7 @@ class ByteLevelSplitter:
         classes = self._table.lookup(marked)
         breaks = tf.where(is_special, special >= 0, _breaks(marked, classes))
         starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of text ends
-        ends = tf.concat([starts[1:], [tf.size(marked)]], axis=0)
+        ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
         tokens = tf.gather(special, starts)
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
         if self._strips_left is not None:

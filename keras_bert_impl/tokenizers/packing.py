@@ -6,7 +6,17 @@ from keras_bert_impl.errors import InputError
 
 
 def pack_segments(
-    first, second=None, *, cls_id, sep_id, pad_id, is_pair=None, length=None, multiple_of=1
+    first,
+    second=None,
+    *,
+    cls_id,
+    sep_id,
+    pad_id,
+    is_pair=None,
+    length=None,
+    multiple_of=1,
+    num_separators=1,
+    segment_of_second=1,
 ):
     """Packs one or two segments of token ids into a row each, with core TensorFlow ops only.
 
@@ -21,10 +31,12 @@ def pack_segments(
         is_pair: bool [batch]: which rows have a second segment. Default: all, if `second` is given.
         length: int, tokens in a row. Default None: as many as the longest row needs.
         multiple_of: int: without `length`, rows are padded to a multiple of this. Default 1.
+        num_separators: int, [SEP]s between two segments. Default 1; RoBERTa has 2.
+        segment_of_second: int, the segment id of the second segment. Default 1; RoBERTa has 0.
 
     Returns:
-        A dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, 1 for the second
-        segment and its [SEP]; `padding_mask`, 1 for real tokens.
+        A dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, that of the second
+        segment and its [SEP], else 0; `padding_mask`, 1 for real tokens.
 
     Raises:
         InputError: `length` has no room for the special tokens.
@@ -34,7 +46,7 @@ def pack_segments(
         pack_segments(rows, cls_id=2, sep_id=3, pad_id=0)["token_ids"]
         # [[2, 7, 8, 3], [2, 9, 3, 0]]
     """
-    num_special = 2 if second is None else 3
+    num_special = 2 if second is None else 2 + num_separators
     if length is not None and length < num_special:
         raise InputError(f"length={length} has no room for {num_special} special tokens.")
     if second is None:
@@ -44,26 +56,29 @@ def pack_segments(
         is_pair = tf.zeros_like(second.row_lengths(), tf.bool)
     elif is_pair is None:
         is_pair = tf.ones_like(second.row_lengths(), tf.bool)
-    num_pairs = tf.cast(is_pair, tf.int64)  # [batch]
+    more_separators = num_separators * tf.cast(is_pair, tf.int64)  # [batch], than the one
     if length is not None:
-        room = length - 2 - num_pairs
+        room = length - 2 - more_separators
         first_length, second_length = _longest_first(
             first.row_lengths(), second.row_lengths(), room, is_pair
         )
         first, second = _cut(first, first_length), _cut(second, second_length)
     cls, sep = (tf.fill([first.nrows(), 1], tf.constant(i, tf.int32)) for i in (cls_id, sep_id))
-    last = _cut(tf.RaggedTensor.from_tensor(sep), num_pairs)
-    rows = tf.concat([cls, first, sep, second, last], axis=1)
+    last = _cut(tf.RaggedTensor.from_tensor(sep), tf.cast(is_pair, tf.int64))
+    between = tf.repeat(sep, num_separators - 1, axis=1)
+    between = _cut(tf.RaggedTensor.from_tensor(between), more_separators)
+    rows = tf.concat([cls, first, sep, between, second, last], axis=1)
     shape = [None, length]  # known in graph
     if length is None:
         length = (rows.bounding_shape(axis=1) + multiple_of - 1) // multiple_of * multiple_of
         shape = tf.stack([-1, length])
     place = tf.range(tf.cast(length, tf.int64))[tf.newaxis, :]  # [1, length]
     used = rows.row_lengths()[:, tf.newaxis]
-    second_start = first.row_lengths()[:, tf.newaxis] + 2
+    second_start = first.row_lengths()[:, tf.newaxis] + 1 + num_separators
+    is_second = (place >= second_start) & (place < used)
     return {
         "token_ids": rows.to_tensor(pad_id, shape=shape),
-        "segment_ids": tf.cast((place >= second_start) & (place < used), tf.int32),
+        "segment_ids": segment_of_second * tf.cast(is_second, tf.int32),
         "padding_mask": tf.cast(place < used, tf.int32),
     }
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    no_tokenizer,
+    read_json,
+    read_text,
+    to_json,
+)
 from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL_TOKENS
 
-_MAX_BYTES = 64 << 20  # the largest published files have a few MiB
 # Classes of `transformers` that do what ours does; other classes split words in other ways.
 _CLASSES = (
     "BertTokenizer",
@@ -53,7 +59,7 @@ def read(directory):
             raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
         vocabulary = lines
     if vocabulary is None:
-        raise _unknown_kind(directory)
+        raise no_tokenizer(directory)
     if (directory / "tokenizer_config.json").exists():
         lowercase = _read_config(directory / "tokenizer_config.json", lowercase)
     if lowercase is None:
@@ -76,7 +82,7 @@ def read_vocabulary(path):
     Raises:
         InputError: no text, empty, a token twice or a special token missing; with the line.
     """
-    tokens = [line.removesuffix("\r") for line in _read_text(Path(path)).split("\n")]
+    tokens = [line.removesuffix("\r") for line in read_text(Path(path)).split("\n")]
     if tokens[-1] == "":
         tokens.pop()
     check_vocabulary(tokens, path)
@@ -126,17 +132,13 @@ def write(directory, vocabulary, lowercase):
     }
     files = {
         "vocab.txt": "".join(f"{token}\n" for token in vocabulary),
-        "tokenizer_config.json": _to_json(config),
-        "special_tokens_map.json": _to_json(special),
+        "tokenizer_config.json": to_json(config),
+        "special_tokens_map.json": to_json(special),
         "tokenizer.json": _whole(vocabulary, lowercase),
     }
     for name, text in files.items():
         with replace_file(Path(directory) / name) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _to_json(value):
-    return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 
 def _whole(vocabulary, lowercase):
@@ -160,39 +162,9 @@ def _whole(vocabulary, lowercase):
     return whole.to_str(pretty=True) + "\n"
 
 
-def _read_text(path):
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no tokenizer file.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
-    try:
-        text = data.decode("utf-8")
-        bad = text.find("\0")
-    except UnicodeDecodeError as error:
-        bad, text = error.start, data
-    if bad >= 0:
-        line = text[:bad].count(b"\n" if text is data else "\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text; is it a binary file?")
-    return text
-
-
-def _read_json(path):
-    try:
-        value = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: no valid JSON: {error.msg}.") from error
-    except RecursionError as error:
-        raise InputError(f"{path}: no valid JSON: nested too deeply.") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object, got {type(value).__name__}.")
-    return value
-
-
 def _read_config(path, lowercase):
     """do_lower_case of tokenizer_config.json, or else what was given; checks the other settings."""
-    config = _read_json(path)
+    config = read_json(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
         raise InputError(f"{path}: tokenizer_class {kind} is not supported, only BERT's WordPiece.")
@@ -208,22 +180,13 @@ def _read_config(path, lowercase):
         if isinstance(config.get(name), dict):
             config[name] = config[name].get("content")
         wanted[name] = (token, None)
-    _check_settings(path, config, wanted)
+    check_settings(path, config, wanted)
     return lowercase
-
-
-def _check_settings(path, settings, wanted, inside=""):
-    for name, allowed in wanted.items():
-        if name in settings and settings[name] not in allowed:
-            raise InputError(
-                f"{path}: {inside}{name}={settings[name]!r} is not supported, "
-                f"only {' or '.join(map(repr, allowed))}."
-            )
 
 
 def _read_whole(path):
     """Vocabulary and lowercase of a tokenizer.json; checks that it does what ours does."""
-    whole = _read_json(path)
+    whole = read_json(path)
     parts = {}
     for name, kind in _PARTS.items():
         parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
@@ -233,11 +196,11 @@ def _read_whole(path):
     model, normalizer = parts["model"], parts["normalizer"]
     wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
     wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
-    _check_settings(path, model, wanted, "model.")
+    check_settings(path, model, wanted, "model.")
     lowercase = normalizer.get("lowercase", True)
     wanted = {"lowercase": (True, False), "strip_accents": (None, lowercase)}
     wanted |= {"handle_chinese_chars": (True,), "clean_text": (True,)}
-    _check_settings(path, normalizer, wanted, "normalizer.")
+    check_settings(path, normalizer, wanted, "normalizer.")
     _check_added_tokens(path, whole.get("added_tokens") or [])
     return _in_order(path, model.get("vocab")), lowercase
 
@@ -248,7 +211,7 @@ def _check_added_tokens(path, added_tokens):
         if content not in SPECIAL_TOKENS:
             raise InputError(f"{path}: the added token {content!r} is not supported.")
         wanted = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,))
-        _check_settings(path, token, wanted, f"added token {content}: ")
+        check_settings(path, token, wanted, f"added token {content}: ")
 
 
 def _in_order(path, ids):
@@ -261,17 +224,3 @@ def _in_order(path, ids):
     vocabulary = [tokens[position] for position in range(len(ids))]
     check_vocabulary(vocabulary, path)
     return vocabulary
-
-
-def _unknown_kind(directory):
-    """The error for a directory without a WordPiece tokenizer: names the kind it has."""
-    kinds = {
-        "spiece.model": "SentencePiece",
-        "sentencepiece.bpe.model": "SentencePiece",
-        "tokenizer.model": "SentencePiece",
-        "merges.txt": "byte-level BPE",
-    }
-    for name, kind in kinds.items():
-        if (directory / name).exists():
-            return InputError(f"{directory / name}: {kind} is not supported, only WordPiece.")
-    return InputError(f"{directory} has neither vocab.txt nor tokenizer.json.")

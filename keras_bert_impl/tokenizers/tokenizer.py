@@ -5,6 +5,7 @@ import abc
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers.files import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 
 
@@ -13,26 +14,36 @@ class Tokenizer(abc.ABC):
 
     Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id`, `mask_id` and implement
     `tokenize` and `tokenize_with_offsets`. Use `Tokenizer.from_pretrained` to read one.
+
+    Attributes:
+        num_separators: int, how often `sep_id` stands between two segments.
+        segment_of_second: int, the segment id of the second segment.
     """
+
+    num_separators = 1
+    segment_of_second = 1
 
     @staticmethod
     def from_pretrained(directory):
         """Reads the tokenizer of a model directory, whichever kind it is.
 
         Args:
-            directory: str or `Path` of a folder with `vocab.txt` or `tokenizer.json`, and
+            directory: str or `Path` of a folder with `tokenizer.json`, or with `vocab.txt`
+                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE); and
                 `tokenizer_config.json`.
 
         Returns:
-            A `WordPieceTokenizer`.
+            A `WordPieceTokenizer` or a `ByteLevelBPETokenizer`.
 
         Raises:
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
+        from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
         from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
-        return WordPieceTokenizer.from_pretrained(directory)
+        kinds = {"WordPiece": WordPieceTokenizer, "byte-level BPE": ByteLevelBPETokenizer}
+        return kinds[kind_of(directory)].from_pretrained(directory)
 
     @property
     def vocabulary_size(self):
@@ -83,6 +94,8 @@ class Tokenizer(abc.ABC):
             pad_id=self.pad_id,
             length=length,
             multiple_of=multiple_of,
+            num_separators=self.num_separators,
+            segment_of_second=self.segment_of_second,
         )
 
     def id_to_token(self, token_id):

@@ -128,7 +128,7 @@ def test_settings_not_supported(saved, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model__type": "BPE"}, "model BPE"),
+        ({"model__type": "Unigram"}, "model Unigram"),
         ({"normalizer": None}, "normalizer None"),
         ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer Whitespace"),
         ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),
@@ -167,7 +167,7 @@ def test_two_vocabularies_that_differ(saved):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("spiece.model", "SentencePiece"), ("merges.txt", "byte-level BPE"), ("x", "neither vocab")],
+    [("spiece.model", "SentencePiece"), ("merges.txt", "vocab.json"), ("x", "no tokenizer")],
 )
 def test_other_kinds_are_named(tmp_path, name, message):
     (tmp_path / name).write_text("")
