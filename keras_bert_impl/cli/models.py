@@ -17,8 +17,8 @@ def run(arguments):
     rows = [
         {
             "name": name,
-            "architecture": model.config.architecture,
             "parameters": model.config.num_parameters(),
+            "architecture": model.config.architecture,
             "layers": model.config.num_layers,
             "hidden": model.config.hidden_dim,
             "heads": model.config.num_heads,
