@@ -125,4 +125,4 @@ def test_models_table(capsys):
     header, *rows = capsys.readouterr().out.splitlines()
     assert len(rows) == len(MODELS)
     assert header.split()[:2] == ["name", "parameters"]
-    assert rows[0].split()[:3] == ["bert-base-uncased", "109,482,240", "12"]
+    assert rows[0].split()[:4] == ["bert-base-uncased", "109,482,240", "bert", "12"]
