@@ -1,17 +1,17 @@
-"""A model directory: `config.json` and `model.safetensors`."""
+"""A model directory: `config.json` and the tensors."""
 
 import json
 import shutil
 from pathlib import Path
 
-import ml_dtypes  # noqa: F401 - makes numpy know bfloat16
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.tensor_files import open_tensors
+from keras_bert_impl.reading import file_within, read_json
 
-_WEIGHTS = "model.safetensors"
 _DTYPES = ("F64", "F32", "F16", "BF16")
 # Checkpoints converted from the first BERT code name the parameters of LayerNorm so.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -35,42 +35,16 @@ class ModelDirectory:
         self.path = Path(path)
         if not self.path.is_dir():
             raise InputError(f"{self.path} is not a directory with a model in it.")
-        self.config = self._read_config()
-        self._weights = self.path / _WEIGHTS
-        self._header = self._read_header()
+        config = file_within(self.path, "config.json")
+        if not config.exists():
+            raise InputError(f"{self.path} has no config.json.")
+        self.config = read_json(config)
+        self._tensors = open_tensors(self.path)
         self._read = set()
         self.prefix = "bert"
 
     def __len__(self):
-        return len(self._header)
-
-    def _read_config(self):
-        path = self.path / "config.json"
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise InputError(f"{self.path} has no config.json.") from error
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{path} is not valid JSON: {error}.") from error
-        if not isinstance(config, dict):
-            raise InputError(f"{path} must hold one JSON object.")
-        return config
-
-    def _read_header(self):
-        """Dtypes and shapes of all tensors by name, before anything is allocated for them."""
-        if not self._weights.is_file():
-            raise InputError(f"{self.path} has no {_WEIGHTS}.")
-        try:
-            with safetensors.safe_open(self._weights, framework="np") as file:
-                slices = {name: file.get_slice(name) for name in file.keys()}
-                return {
-                    name: (tensor.get_dtype(), tuple(tensor.get_shape()))
-                    for name, tensor in slices.items()
-                }
-        except (safetensors.SafetensorError, OSError) as error:
-            raise InputError(f"{self._weights} is damaged: {error}.") from error
+        return len(self._tensors.header)
 
     def shape(self, name):
         """The shape of a tensor, or None where the checkpoint does not have it.
@@ -84,10 +58,10 @@ class ModelDirectory:
         spelling = self._spelling(name)
         if spelling is None:
             return None
-        dtype, shape = self._header[spelling]
+        dtype, shape = self._tensors.header[spelling]
         if dtype not in _DTYPES:
             raise InputError(
-                f"{self._weights}: tensor {spelling} has dtype {dtype}; "
+                f"{self._tensors.path}: tensor {spelling} has dtype {dtype}; "
                 f"supported are {', '.join(_DTYPES)}."
             )
         return shape
@@ -102,20 +76,18 @@ class ModelDirectory:
         if spelling is None:
             return None
         self._read.add(spelling)
-        # Opened for each tensor: the pages of a mapped file count as memory until it is closed.
-        with safetensors.safe_open(self._weights, framework="np") as file:
-            return file.get_tensor(spelling)
+        return self._tensors.read(spelling)
 
     def unread(self):
         """Sorted names of the tensors that nobody asked for."""
-        return sorted(set(self._header) - self._read)
+        return sorted(set(self._tensors.header) - self._read)
 
     def _spelling(self, name):
         names = [name, f"{self.prefix}.{name}"]
         for new, old in _OLD_NAMES.items():
             if name.endswith(new):
                 names += [spelling.replace(new, old) for spelling in tuple(names)]
-        return next((known for known in names if known in self._header), None)
+        return next((known for known in names if known in self._tensors.header), None)
 
 
 def write_model_directory(directory, config, tensors):
@@ -132,8 +104,8 @@ def write_model_directory(directory, config, tensors):
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     try:
         # `transformers` refuses a file that does not say whose conventions the names follow.
-        safetensors.numpy.save_file(tensors, directory / _WEIGHTS, metadata={"format": "pt"})
+        safetensors.numpy.save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     except safetensors.SafetensorError as error:  # also for a full disk
-        raise InputError(f"cannot write {_WEIGHTS}: {error}.") from error
+        raise InputError(f"cannot write model.safetensors: {error}.") from error
     # The library makes a file that only its owner can read.
-    shutil.copymode(directory / "config.json", directory / _WEIGHTS)
+    shutil.copymode(directory / "config.json", directory / "model.safetensors")

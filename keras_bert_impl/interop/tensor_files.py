@@ -1,0 +1,111 @@
+"""The files that hold the tensors of a model directory: safetensors, whole or in shards."""
+
+import struct
+
+import ml_dtypes  # noqa: F401 - makes numpy know bfloat16
+import safetensors
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.torch_file import TorchFile
+from keras_bert_impl.reading import file_within, parse_json, read_json
+
+
+class SafetensorsFile:
+    """A safetensors file.
+
+    Args:
+        path: `Path`.
+
+    Attributes:
+        path: `Path`.
+        header: dict of the name of each tensor to (dtype such as `"F32"`, shape), known before
+            anything is allocated for them.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            with safetensors.safe_open(path, framework="np") as file:
+                slices = {name: file.get_slice(name) for name in file.keys()}
+                self.header = {
+                    name: (tensor.get_dtype(), tuple(tensor.get_shape()))
+                    for name, tensor in slices.items()
+                }
+            # The library takes the last of two tensors of one name.
+            with open(path, "rb") as file:
+                (size,) = struct.unpack("<Q", file.read(8))
+                parse_json(file.read(size), path)
+        except (safetensors.SafetensorError, OSError, struct.error) as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
+
+    def read(self, name):
+        """The array of a tensor."""
+        # Opened for each tensor: the pages of a mapped file count as memory until it is closed.
+        with safetensors.safe_open(self.path, framework="np") as file:
+            return file.get_tensor(name)
+
+
+class Shards:
+    """Several files that hold the tensors together, as an index says.
+
+    Args:
+        index: `Path` of the index, such as `model.safetensors.index.json`.
+        kind: `SafetensorsFile` or `TorchFile`.
+
+    Attributes:
+        path, header: as of `SafetensorsFile`.
+
+    Raises:
+        InputError: the index or a shard is damaged, a shard lies elsewhere, or they contradict
+            each other.
+    """
+
+    def __init__(self, index, kind):
+        self.path = index
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(p, str) for p in places.values()):
+            raise InputError(f"{index} has no weight_map of tensors to files.")
+        self._shards = {}
+        for name in sorted(set(places.values())):
+            path = file_within(index.parent, name)
+            if not path.exists():
+                raise InputError(f"{index} names {name}, which is missing.")
+            self._shards[name] = kind(path)
+        self._places = places
+        for tensor, name in places.items():
+            if tensor not in self._shards[name].header:
+                raise InputError(f"{index}: tensor {tensor:.200} is not in {name}.")
+        self.header = {t: self._shards[name].header[t] for t, name in places.items()}
+        for name, shard in self._shards.items():
+            for tensor in shard.header:
+                if places.get(tensor) != name:
+                    raise InputError(f"{index} does not say that {name} has tensor {tensor:.200}.")
+
+    def read(self, name):
+        """The array of a tensor."""
+        return self._shards[self._places[name]].read(name)
+
+
+def open_tensors(directory):
+    """The tensors of a directory in the Hugging Face layout; safetensors before PyTorch's files.
+
+    Args:
+        directory: `Path`.
+
+    Returns:
+        `SafetensorsFile`, `TorchFile` or `Shards`.
+
+    Raises:
+        InputError: there are none, or a file is damaged.
+    """
+    kinds = {"model.safetensors": SafetensorsFile, "pytorch_model.bin": TorchFile}
+    for name, kind in kinds.items():
+        path, index = (file_within(directory, n) for n in (name, f"{name}.index.json"))
+        if path.exists():
+            return kind(path)
+        if index.exists():
+            return Shards(index, kind)
+    raise InputError(f"{directory} has no weights: neither {' nor '.join(kinds)}.")

@@ -1,0 +1,310 @@
+"""`pytorch_model.bin`: the tensors that `torch.save` wrote, read without running the file.
+
+Such a file is a pickle, a program that may call anything. Here its instructions are read by the
+standard library's disassembler and taken as data: nothing that it names is ever looked up.
+"""
+
+import contextlib
+import dataclasses
+import io
+import math
+import pickletools
+import struct
+import zipfile
+
+import ml_dtypes
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+
+_MAX_PROGRAM = 64 << 20  # bytes; that of a model has some hundred kB
+_MAGIC = 0x1950A86A20F9469CFC6C  # begins the files of PyTorch before 1.6
+_TYPES = {
+    "torch.DoubleStorage": ("F64", np.dtype("<f8")),
+    "torch.FloatStorage": ("F32", np.dtype("<f4")),
+    "torch.HalfStorage": ("F16", np.dtype("<f2")),
+    "torch.BFloat16Storage": ("BF16", np.dtype(ml_dtypes.bfloat16)),
+    "torch.LongStorage": ("I64", np.dtype("<i8")),
+    "torch.IntStorage": ("I32", np.dtype("<i4")),
+    "torch.ShortStorage": ("I16", np.dtype("<i2")),
+    "torch.CharStorage": ("I8", np.dtype("i1")),
+    "torch.ByteStorage": ("U8", np.dtype("u1")),
+    "torch.BoolStorage": ("BOOL", np.dtype("?")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+    """What an instruction would import."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Storage:
+    """Numbers of one type, somewhere in the file."""
+
+    kind: str
+    key: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tensor:
+    """A view of a storage; offset and strides count numbers."""
+
+    storage: _Storage
+    offset: int
+    shape: tuple
+    strides: tuple
+
+
+class TorchFile:
+    """The tensors of a file of `torch.save`, as PyTorch 1.6 and newer or older versions write it.
+
+    Args:
+        path: `Path`.
+
+    Attributes:
+        path: `Path`.
+        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
+
+    Raises:
+        InputError: the file is damaged, or holds something else than a dict of tensors.
+
+    Example:
+        >>> file = TorchFile(Path("pytorch_model.bin"))
+        >>> file.read("bert.pooler.dense.bias").shape
+        (768,)
+    """
+
+    def __init__(self, path):
+        self.path = path
+        with self._errors():
+            self._places = None  # of the storages, in old files
+            is_zip = zipfile.is_zipfile(path)
+            value = self._read_zip_program() if is_zip else self._read_old_program()
+            if not isinstance(value, dict):
+                raise ValueError("it holds no dict of tensors")
+            self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
+            for name, tensor in self._tensors.items():
+                _check_extent(name, tensor)
+            self.header = {
+                name: (_TYPES[tensor.storage.kind][0], tensor.shape)
+                for name, tensor in self._tensors.items()
+            }
+
+    def read(self, name):
+        """The array of a tensor."""
+        tensor = self._tensors[name]
+        dtype = _TYPES[tensor.storage.kind][1]
+        with self._errors():
+            end = tensor.offset + _extent(tensor)
+            data = self._read_storage(tensor.storage.key, tensor.offset, end, dtype.itemsize)
+            if len(data) != (end - tensor.offset) * dtype.itemsize:
+                raise ValueError(f"tensor {name} is cut off")
+            strides = [stride * dtype.itemsize for stride in tensor.strides]
+            return np.ndarray(tensor.shape, dtype, data, strides=strides)
+
+    @contextlib.contextmanager
+    def _errors(self):
+        """What reading a damaged file may raise, as one clear error."""
+        try:
+            yield
+        except InputError:
+            raise
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}.") from error
+        except (
+            *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError),
+            *(struct.error, zipfile.BadZipFile, RuntimeError),  # that of `zipfile` for encryption
+        ) as error:
+            what = str(error) or type(error).__name__
+            raise InputError(f"{self.path} is damaged: {what:.300}.") from error
+
+    # === PyTorch 1.6 and newer: an archive of the program and of each storage ===
+
+    def _read_zip_program(self):
+        with zipfile.ZipFile(self.path) as archive:
+            names = [n for n in archive.namelist() if n.split("/")[-1] == "data.pkl"]
+            if len(names) != 1:
+                raise ValueError("the archive has no data.pkl")
+            self._folder = names[0].removesuffix("data.pkl")
+            order = self._folder + "byteorder"
+            if order in archive.namelist() and _entry(archive, order).read(9) != b"little":
+                raise ValueError("it was written on a big-endian machine")
+            if archive.getinfo(names[0]).file_size > _MAX_PROGRAM:
+                raise ValueError(f"data.pkl has more than {_MAX_PROGRAM >> 20} MiB")
+            return _interpret(io.BytesIO(_entry(archive, names[0]).read()), self.path)
+
+    def _read_storage(self, key, begin, end, itemsize):
+        size = (end - begin) * itemsize
+        if self._places is not None:
+            with open(self.path, "rb") as file:
+                file.seek(self._places[key] + begin * itemsize)
+                return file.read(size)
+        with zipfile.ZipFile(self.path) as archive:
+            file = _entry(archive, f"{self._folder}data/{key}")
+            file.seek(begin * itemsize)
+            return file.read(size)
+
+    # === Before: a number, a version, a system, the program; then all storages in a row ===
+
+    def _read_old_program(self):
+        with open(self.path, "rb") as file:
+            start = io.BytesIO(file.read(_MAX_PROGRAM))
+            if _interpret(start, self.path) != _MAGIC:
+                raise ValueError("it is no file of PyTorch")
+            _version, system = _interpret(start, self.path), _interpret(start, self.path)
+            if not isinstance(system, dict) or system.get("little_endian") is not True:
+                raise ValueError("it was written on a big-endian machine")
+            storages = {}
+            value = _interpret(start, self.path, storages)
+            keys = _interpret(start, self.path)
+            if not isinstance(keys, list):
+                raise ValueError("it has no list of storages")
+            self._places = {}
+            file.seek(start.tell())
+            for key in keys:
+                (size,) = struct.unpack("<q", file.read(8))
+                if size != storages[key].size:
+                    raise ValueError(f"storage {key} has {size} numbers")
+                self._places[key] = file.tell()
+                file.seek(size * _TYPES[storages[key].kind][1].itemsize, io.SEEK_CUR)
+            return value
+
+
+def _entry(archive, name):
+    """An entry of an archive, open for reading: stored as it is, which also rules out bombs."""
+    entry = archive.getinfo(name)
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+        raise ValueError(f"{name} is compressed")
+    return archive.open(entry)
+
+
+def _extent(tensor):
+    """How many numbers of its storage a tensor reaches over."""
+    if 0 in tensor.shape:
+        return 0
+    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.strides))
+
+
+def _check_extent(name, tensor):
+    numbers = (tensor.offset, tensor.storage.size, *tensor.shape, *tensor.strides)
+    if not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(f"tensor {name} has no proper shape")
+    if len(tensor.shape) != len(tensor.strides):
+        raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
+    # A tensor that repeats its numbers may claim any size.
+    if math.prod(tensor.shape) > tensor.storage.size:
+        raise ValueError(f"tensor {name} has more numbers than its storage")
+    if tensor.offset + _extent(tensor) > tensor.storage.size:
+        raise ValueError(f"tensor {name} reaches beyond its storage")
+
+
+# === The program ===
+
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE"}
+_VALUES |= {"SHORT_BINUNICODE", "BINUNICODE8", "SHORT_BINSTRING", "BINSTRING", "INT", "LONG"}
+_MARK = object()
+
+
+def _interpret(file, path, storages=None):
+    """The value that the instructions of a pickle describe, up to their STOP.
+
+    Args:
+        file: `io.BytesIO`: a read of terabytes then gives what there is.
+        path: `Path`, for errors.
+        storages: dict that gets each `_Storage` by its key.
+    """
+    stack, memo = [], {}
+    for opcode, argument, _ in pickletools.genops(file):
+        name = opcode.name
+        if name in _VALUES:
+            stack.append(argument)
+        elif name in _CONSTANTS:
+            stack.append(_CONSTANTS[name])
+        elif name in _EMPTY:
+            stack.append(_EMPTY[name]())
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name == "TUPLE":
+            stack.append(tuple(_pop_to_mark(stack)))
+        elif name in _TUPLES:
+            count = _TUPLES[name]
+            stack[-count:] = [tuple(stack[-count:])]
+        elif name in ("BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+        elif name == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif name in ("BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        elif name == "GLOBAL":
+            stack.append(_Name(argument.replace(" ", ".")))
+        elif name == "STACK_GLOBAL":
+            stack[-2:] = [_Name(".".join(stack[-2:]))]
+        elif name == "BINPERSID":
+            stack.append(_storage(stack.pop(), storages))
+        elif name == "REDUCE":
+            arguments = stack.pop()
+            stack.append(_made(stack.pop(), arguments, path))
+        elif name == "BUILD":
+            stack.pop()  # attributes, such as the versions of modules
+        elif name == "SETITEM":
+            key, value = stack.pop(-2), stack.pop()
+            stack[-1][key] = value
+        elif name == "SETITEMS":
+            items = _pop_to_mark(stack)
+            stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        elif name == "APPEND":
+            value = stack.pop()
+            stack[-1].append(value)
+        elif name == "APPENDS":
+            items = _pop_to_mark(stack)
+            stack[-1].extend(items)
+        elif name == "STOP":
+            return stack.pop()
+        elif name not in ("PROTO", "FRAME"):
+            raise _refusal(path, f"the instruction {name}")
+    raise ValueError("it ends too early")
+
+
+def _pop_to_mark(stack):
+    mark = len(stack) - 1 - stack[::-1].index(_MARK)
+    items = stack[mark + 1 :]
+    del stack[mark:]
+    return items
+
+
+def _storage(identity, storages):
+    what, kind, key, _location, size = identity[:5]
+    if what != "storage" or kind.name not in _TYPES or not isinstance(key, str):
+        raise ValueError(f"storage {key} is of an unknown kind")
+    if len(identity) > 5 and identity[5] is not None:
+        raise ValueError(f"storage {key} is a view of another one")
+    storage = _Storage(kind.name, key, size)
+    if storages is not None:
+        storages[key] = storage
+    return storage
+
+
+def _made(function, arguments, path):
+    """What PyTorch would get of a call, for the few that make a dict of tensors."""
+    name = function.name
+    if name == "collections.OrderedDict" and not arguments:
+        return {}
+    if name in ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"):
+        return _Tensor(*arguments[:4])
+    if name == "torch._utils._rebuild_parameter":
+        return arguments[0]
+    raise _refusal(path, f"a call of {name}")
+
+
+def _refusal(path, what):
+    return InputError(
+        f"{path} is more than weights: {what:.200} stands in it. Nothing was run. Save a state "
+        "dict of tensors alone, best with safetensors."
+    )

@@ -1,0 +1,245 @@
+"""`pytorch_model.bin`: equal to what PyTorch reads, and no code in it is ever run."""
+
+import collections
+import io
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.torch_file import TorchFile
+from keras_bert_impl.models.encoder import Encoder
+from tests.interop.parity import random_original
+
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool]
+FORMATS = {"zip": True, "old": False}
+
+
+def state():
+    """A state dict with all that one may hold."""
+    random = torch.Generator().manual_seed(3)
+    values = torch.randn(6, 8, generator=random)
+    tensors = {str(dtype): values.to(dtype) for dtype in DTYPES}
+    tensors |= {"transposed": values.T, "part": values[2:4, 1:7:2], "row": values[5]}
+    tensors |= {"tied": values, "scalar": torch.tensor(2.5), "nothing": torch.zeros(0, 3)}
+    tensors["parameter"] = torch.nn.Parameter(values * 2)
+    return collections.OrderedDict(tensors)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_equals_pytorch(tmp_path, form):
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(state(), path, _use_new_zipfile_serialization=FORMATS[form])
+    theirs = torch.load(path, weights_only=True)
+    file = TorchFile(path)
+    assert list(file.header) == list(theirs)
+    for name, expected in theirs.items():
+        array = file.read(name)
+        assert array.shape == tuple(expected.shape) == file.header[name][1]
+        expected = expected.detach()
+        if expected.dtype == torch.bfloat16:
+            expected, array = expected.float(), array.astype("float32")
+        assert array.dtype == expected.numpy().dtype
+        assert np.ascontiguousarray(array).tobytes() == expected.contiguous().numpy().tobytes()
+    dtypes = [file.header[str(dtype)][0] for dtype in DTYPES]
+    assert dtypes == ["F64", "F32", "F16", "BF16", "I64", "BOOL"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_other_protocols(tmp_path, form, protocol):
+    path = tmp_path / "model.bin"
+    torch.save(
+        state(), path, pickle_protocol=protocol, _use_new_zipfile_serialization=FORMATS[form]
+    )
+    assert (TorchFile(path).read("transposed") == state()["transposed"].numpy()).all()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_encoder_from_pytorch_model_bin(tmp_path, form):
+    original = random_original(transformers.BertForPreTraining)
+    original.save_pretrained(tmp_path / "safe")
+    (tmp_path / "old").mkdir()
+    original.config.save_pretrained(tmp_path / "old")
+    torch.save(
+        original.state_dict(),
+        tmp_path / "old" / "pytorch_model.bin",
+        _use_new_zipfile_serialization=FORMATS[form],
+    )
+    one, other = (Encoder.from_pretrained(tmp_path / name) for name in ("safe", "old"))
+    for a, b in zip(one.get_weights(), other.get_weights()):
+        assert a.tobytes() == b.tobytes()
+
+
+# === Files that want to run something ===
+
+
+class Evil:
+    """Pickled, it is a call that leaves a file behind."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def write_zip(path, program, storages=(("0", bytes(16)),), compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("archive/data.pkl", program)
+        for key, data in storages:
+            archive.writestr(f"archive/data/{key}", data)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("container", ["zip", "plain"])
+def test_code_is_never_run(tmp_path, protocol, container):
+    trace = tmp_path / "was_run"
+    program = pickle.dumps({"a": Evil(os.mkdir, str(trace))}, protocol)
+    path = tmp_path / "pytorch_model.bin"
+    write_zip(path, program) if container == "zip" else path.write_bytes(program)
+    with pytest.raises(InputError, match="is more than weights: .* Nothing was run") as caught:
+        TorchFile(path)
+    assert str(path) in str(caught.value) and not trace.exists()
+    pickle.loads(program)  # it was meant to
+    assert trace.exists()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Evil(eval, "1"),
+        Evil(exec, "1"),
+        Evil(getattr, "", "join"),
+        Evil(__import__, "os"),
+        torch.nn.Linear(2, 2),
+        np.zeros(3),
+        {"a": {1, 2}},
+    ],
+    ids=["eval", "exec", "getattr", "import", "module", "numpy", "set"],
+)
+def test_what_is_no_tensor_is_refused(tmp_path, value):
+    path = tmp_path / "pytorch_model.bin"
+    if isinstance(value, torch.nn.Module):
+        torch.save(value, path)
+    else:
+        write_zip(path, pickle.dumps({"x": value}, 4))
+    with pytest.raises(InputError, match="is more than weights"):
+        TorchFile(path)
+
+
+# === Damaged files ===
+
+
+def program(shape=(2, 2), strides=(2, 1), offset=0, size=4, kind="FloatStorage"):
+    """The instructions for one tensor of a storage of `size` numbers."""
+
+    class Program(pickle.Pickler):
+        def persistent_id(self, value):
+            if value is tensor:
+                return ("storage", getattr(torch, kind), "0", "cpu", size)
+
+    tensor = object()
+
+    class Rebuilt:
+        def __reduce__(self):
+            return torch._utils._rebuild_tensor_v2, (tensor, offset, shape, strides, False, {})
+
+    buffer = io.BytesIO()
+    Program(buffer, 2).dump({"a": Rebuilt()})
+    return buffer.getvalue()
+
+
+def test_a_written_program_is_read(tmp_path):
+    path = tmp_path / "model.bin"
+    write_zip(path, program(), [("0", struct.pack("<4f", 1, 2, 3, 4))])
+    assert TorchFile(path).read("a").tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    {
+        "beyond": (program(size=3), "more numbers than its storage"),
+        "offset": (program(offset=1), "reaches beyond its storage"),
+        "strides": (program(strides=(9, 1)), "reaches beyond its storage"),
+        "negative": (program(strides=(-1, 1)), "no proper shape"),
+        "repeated": (program(shape=(10**6, 10**6), strides=(0, 0)), "more numbers than"),
+        "rank": (program(strides=(1,)), "has 1 strides"),
+        "text": (program(shape=("x", 2)), "no proper shape"),
+        "cut off": (program()[:-20], "is damaged"),
+        "no dict": (pickle.dumps([1], 2), "holds no dict of tensors"),
+        "nothing": (b"", "is damaged"),
+        "no mark": (b"\x80\x02t.", "is damaged"),
+        "memo": (b"\x80\x02h\x07.", "is damaged"),
+        "no hash": (b"\x80\x02}]]s.", "is damaged"),
+        "terabytes": (b"\x80\x04\x8d" + struct.pack("<Q", 1 << 42) + b"x.", "is damaged"),
+    }.values(),
+)
+def test_damaged_programs(tmp_path, data, message):
+    path = tmp_path / "model.bin"
+    write_zip(path, data)
+    with pytest.raises(InputError, match=message) as caught:
+        TorchFile(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_damaged_storages(tmp_path):
+    path = tmp_path / "model.bin"
+    write_zip(path, program(), [("0", bytes(12))])
+    with pytest.raises(InputError, match="tensor a is cut off"):
+        TorchFile(path).read("a")
+    write_zip(path, program(), [])
+    with pytest.raises(InputError, match="archive/data/0"):
+        TorchFile(path).read("a")
+    write_zip(path, program(), compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(InputError, match="data.pkl is compressed"):
+        TorchFile(path)
+    write_zip(path, program())
+    damaged = bytearray(path.read_bytes())
+    place = damaged.index(b"archive/data/0") + len("archive/data/0")
+    damaged[place] = 1  # a bit of the numbers: the archive has a checksum
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match="CRC"):
+        TorchFile(path).read("a")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_cut_is_an_error(tmp_path, form):
+    path = tmp_path / "whole.bin"
+    torch.save(
+        {"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form]
+    )
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError):
+            TorchFile(path).read("a")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_any_changed_byte_is_an_error_or_the_same_kind_of_thing(tmp_path, form):
+    path = tmp_path / "whole.bin"
+    torch.save(
+        {"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form]
+    )
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    outcomes = collections.Counter()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= random.integers(1, 256)
+        path.write_bytes(damaged)
+        try:
+            file = TorchFile(path)
+            for name in file.header:
+                assert file.read(name).shape == file.header[name][1]
+            outcomes["read"] += 1
+        except InputError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 0 and sum(outcomes.values()) == len(whole)
