@@ -10,4 +10,5 @@ from keras_bert_impl.interop.huggingface import (
     huggingface_config,
     read_encoder_config,
     tensor_prefix,
+    tied_tensors,
 )

@@ -143,6 +143,12 @@ def head_tensors(config, head):
     return optional(heads[head])
 
 
+def tied_tensors(config):
+    """dict of tensors of the masked language model's head that are copies of others, which they
+    are in old files, to the names of those others."""
+    return LAYOUTS[config.architecture].tied_tensors()
+
+
 def tensor_prefix(config):
     """str. What the encoder's tensors begin with in the files of a model with a head."""
     return LAYOUTS[config.architecture].prefix + "."

@@ -68,6 +68,26 @@ def load_weights(model, directory, names):
     return fresh
 
 
+def check_tied(directory, copies):
+    """Refuses weights of a head that were trained apart from the ones they should be copies of.
+
+    Args:
+        directory: `interop.ModelDirectory`.
+        copies: dict of str to str, as of `interop.tied_tensors`.
+
+    Raises:
+        InputError: names the tensors.
+    """
+    for copy, name in copies.items():
+        if directory.shape(copy) is None or directory.shape(name) is None:
+            continue
+        if not np.array_equal(directory.read(copy), directory.read(name)):
+            raise InputError(
+                f"{directory.path}: tensor {copy} differs from {name}; an output matrix of its own "
+                "is not supported."
+            )
+
+
 def _check_shape(directory, name, shape):
     received = directory.shape(name.tensor)
     if received is None and not name.optional:

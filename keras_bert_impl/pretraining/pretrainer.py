@@ -13,13 +13,14 @@ from keras_bert_impl.interop import (
     huggingface_config,
     read_encoder_config,
     tensor_prefix,
+    tied_tensors,
     write_model_directory,
 )
 from keras_bert_impl.layers import ClassificationHead, GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 
@@ -33,6 +34,9 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
     Args:
         encoder: `Encoder`.
         next_sentence: bool. Whether there is a next sentence objective.
+
+    Raises:
+        ValueError: `next_sentence` for a kind of encoder whose files have no place for its head.
 
     Call arguments:
         features: dict of int32 tensors as `pretraining_dataset` makes them: `token_ids`,
@@ -80,6 +84,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         # === Config ===
         self.encoder = encoder
         self.next_sentence = next_sentence
+        self._head_tensors()  # what could not be saved is found before it is trained
 
     def compile(self, optimizer, weighted_metrics=None, **kwargs):
         """As Keras's, with the two losses built in, and accuracies and losses as metrics."""
@@ -148,6 +153,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
             pretrainer = cls(encoder, next_sentence)
+        check_tied(source, tied_tensors(config))
         load_weights(pretrainer, source, pretrainer._tensors())
         return pretrainer
 

@@ -13,7 +13,8 @@ def export_classifier(classifier, directory):
     Signatures, with any batch size, none included:
 
     - `serving_default(text: string[batch])`;
-    - `pairs(first: string[batch], second: string[batch])`;
+    - `pairs(first: string[batch], second: string[batch])`, unless the encoder has embeddings for
+      one segment alone and the tokenizer numbers two;
     - `ids(token_ids, segment_ids, padding_mask: int32[batch, length])`;
     - `tokenize(text: string[batch])` -> the features that `ids` takes.
 
@@ -58,10 +59,17 @@ class _Signatures:
             "ids": (self._ids, *map(_ints, _FEATURES)),
             "tokenize": (self._tokenize, _strings("text")),
         }
+        if not self._takes_pairs():
+            del functions["pairs"]
         return {
             name: tf.function(function, autograph=False).get_concrete_function(*specs)
             for name, (function, *specs) in functions.items()
         }
+
+    def _takes_pairs(self):
+        """Not where the tokenizer marks the second text and the encoder has no row for that."""
+        segments = self._classifier.config.num_segments
+        return not segments or self._classifier.tokenizer.segment_of_second < segments
 
     def _text(self, text):
         return self._answers(self._features(text))
@@ -124,7 +132,6 @@ class _Signatures:
         checks.append(tf.debugging.assert_less_equal(shape[1], config.max_length, too_long))
         checks.append(tf.debugging.assert_positive(shape[1], "token_ids must have a length."))
         return checks
-
 
 
 def _strings(name):

@@ -11,12 +11,13 @@ from keras_bert_impl.interop import (
     encoder_tensors,
     head_tensors,
     read_encoder_config,
+    tied_tensors,
 )
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import load_weights, values_deferred
+from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
 from keras_bert_impl.tokenizers import Tokenizer
 
 
@@ -91,19 +92,22 @@ class MaskedLM(keras.Model):
         source = ModelDirectory(directory)
         config = read_encoder_config(source)
         # A head with new weights would fill in noise.
-        head = [dataclasses.replace(name, optional=False) for name in head_tensors(config, "masked_lm")]
+        head = head_tensors(config, "masked_lm")
+        head = [dataclasses.replace(name, optional=False) for name in head]
         tokenizer = Tokenizer.from_pretrained(directory)
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)
             model = cls(encoder, tokenizer)
+        check_tied(source, tied_tensors(config))
         load_weights(model, source, encoder_tensors(encoder.config) + head)
         return model
 
     def fill(self, texts, top_k=5):
-        """The likeliest pieces for every `[MASK]`.
+        """The likeliest pieces for every mask.
 
         Args:
-            texts: list of str, each with one or more `[MASK]`.
+            texts: list of str, each with one or more of the tokenizer's mask tokens (`[MASK]`,
+                or `<mask>`).
             top_k: int. Pieces for a mask.
 
         Returns:
@@ -118,10 +122,11 @@ class MaskedLM(keras.Model):
         features = {name: np.asarray(value) for name, value in self._features(texts, limit).items()}
         rows, columns = np.nonzero(features["token_ids"] == self.tokenizer.mask_id)
         per_text = [columns[rows == row] for row in range(len(texts))]
+        mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
         for row, positions in enumerate(per_text):
             if not len(positions):
                 raise InputError(
-                    f"text {row} has no [MASK] within its first {limit} tokens: {texts[row]!r:.60}"
+                    f"text {row} has no {mask} within its first {limit} tokens: {texts[row]!r:.60}"
                 )
         slots = max(map(len, per_text))
         features["masked_positions"] = np.stack(

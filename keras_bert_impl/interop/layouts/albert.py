@@ -9,6 +9,7 @@ class AlbertLayout(BertLayout):
 
     model_type = "albert"
     prefix = "albert"
+    decoder = "predictions.decoder"
     keys = BertLayout.keys | {
         "embedding_dim": "embedding_size",
         "num_layer_groups": "num_hidden_groups",

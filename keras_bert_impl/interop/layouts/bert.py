@@ -47,6 +47,8 @@ class BertLayout:
     fixed = {"position_embedding_type": "absolute", "is_decoder": False}
     fixed |= {"add_cross_attention": False}
     dropout_key = "classifier_dropout"
+    decoder = "cls.predictions.decoder"  # the output matrix of the masked language model
+    token_embeddings = "embeddings.word_embeddings.weight"
     classes = {
         None: "BertModel",
         "pretraining": "BertForPreTraining",
@@ -77,9 +79,18 @@ class BertLayout:
             names += self._block(f"layer_{index}", f"encoder.layer.{index}")
         return names + self._pooler(config)
 
+    def tied_tensors(self):
+        """dict of second copies in a head, which some files have, to what they are copies of."""
+        names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
+        copies = {
+            f"{self.decoder}.weight": self.token_embeddings,
+            f"{self.decoder}.bias": names["masked_lm/output_bias"],
+        }
+        return {copy: name for copy, name in copies.items() if copy != name}
+
     def _embeddings(self, config):
         names = [
-            TensorName("embeddings/token_embeddings", "embeddings.word_embeddings.weight"),
+            TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/position_embeddings", "embeddings.position_embeddings.weight"),
         ]
         if config.num_segments:
@@ -124,6 +135,7 @@ class RobertaLayout(BertLayout):
     """RoBERTa, and with other names of the classes XLM-RoBERTa and CamemBERT."""
 
     prefix = "roberta"
+    decoder = "lm_head.decoder"
     silent = {"pad_token_id": 1}
 
     def __init__(self, model_type, class_prefix):
@@ -163,6 +175,7 @@ class ElectraLayout(BertLayout):
 
     model_type = "electra"
     prefix = "electra"
+    decoder = "generator_lm_head"
     keys = BertLayout.keys | {"embedding_dim": "embedding_size"}
     silent = {"embedding_dim": 128, "use_pooler": False}
     classes = {

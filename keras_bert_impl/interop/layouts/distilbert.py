@@ -9,6 +9,7 @@ class DistilBertLayout(BertLayout):
 
     model_type = "distilbert"
     prefix = "distilbert"
+    decoder = "vocab_projector"
     keys = {
         "vocabulary_size": "vocab_size",
         "hidden_dim": "dim",

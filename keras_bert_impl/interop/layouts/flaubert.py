@@ -9,6 +9,8 @@ class FlaubertLayout(BertLayout):
 
     model_type = "flaubert"
     prefix = "transformer"
+    decoder = "pred_layer.proj"
+    token_embeddings = "embeddings.weight"
     keys = {
         "vocabulary_size": "vocab_size",
         "hidden_dim": "emb_dim",
@@ -48,7 +50,7 @@ class FlaubertLayout(BertLayout):
 
     def encoder_tensors(self, config):
         names = [
-            TensorName("embeddings/token_embeddings", "embeddings.weight"),
+            TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/position_embeddings", "position_embeddings.weight"),
             *layer_norm("embeddings/layer_norm", "layer_norm_emb"),
         ]

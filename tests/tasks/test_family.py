@@ -1,0 +1,165 @@
+"""Every kind of encoder in the task models, with its tokenizer: there and back, and exported."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+import torch
+import transformers
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining import BertPretrainer
+from keras_bert_impl.tasks import MaskedLM, TextClassifier
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from tests.helpers import randomize
+from tests.tasks import helpers
+
+ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
+NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
+KINDS = {
+    "bert": {},
+    "roberta": ROBERTA,
+    "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
+    "distilbert": NO_SEGMENTS,
+    "electra": {"embedding_dim": 8, "use_pooler": False},
+}
+TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
+PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
+# Ours computes in float32, theirs in float64; logits are of the order of 1.
+TOLERANCE = 1e-5
+
+
+def byte_level_bpe():
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    words = ["Ġ" + word for word in helpers.WORDS]
+    merges = [(word[:i], word[i]) for word in words for i in range(1, len(word))]
+    merges = list(dict.fromkeys(merges))
+    made = dict.fromkeys(a + b for a, b in merges)
+    return ByteLevelBPETokenizer([*special, *byte_characters(), *made], merges)
+
+
+def tokenizer_of(architecture):
+    return byte_level_bpe() if architecture == "roberta" else helpers.tokenizer()
+
+
+@pytest.fixture(params=KINDS)
+def architecture(request):
+    return request.param
+
+
+@pytest.fixture
+def tokenizer(architecture):
+    return tokenizer_of(architecture)
+
+
+@pytest.fixture
+def encoder(architecture, tokenizer):
+    config = EncoderConfig(
+        **{
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "hidden_dim": 16,
+            "num_layers": 2,
+            "num_heads": 2,
+            "intermediate_dim": 32,
+            "max_length": 64,
+            "architecture": architecture,
+        }
+        | KINDS[architecture]
+    )
+    return Encoder(config)
+
+
+def their_scores(directory, texts):
+    """What `transformers` makes of the raw texts, in float64."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(directory)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    texts = list(zip(*texts)) if isinstance(texts[0], tuple) else [texts]
+    features = tokenizer(*map(list, texts), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        return torch.softmax(model.double().eval()(**features).logits, -1).numpy()
+
+
+def test_classifier(encoder, tokenizer, tmp_path):
+    model = TextClassifier(encoder, tokenizer, labels=["negative", "positive"], max_length=64)
+    texts, labels = helpers.examples(count=16)
+    before = helpers.weights(model)
+    model.fit(texts, labels, batch_size=8, verbose=0)
+    assert (before != helpers.weights(model)).any()
+    randomize(model)
+    model.save_pretrained(tmp_path / "model")
+    model.export(tmp_path / "exported")
+    again = TextClassifier.from_pretrained(tmp_path / "model")
+    signatures = tf.saved_model.load(str(tmp_path / "exported")).signatures
+    for asked in (TEXTS, PAIRS):
+        expected = model.predict(asked, verbose=0)
+        assert np.abs(expected - their_scores(tmp_path / "model", asked)).max() < TOLERANCE
+        assert (again.predict(asked, verbose=0) == expected).all()
+    served = signatures["serving_default"](text=tf.constant(TEXTS))["scores"]
+    assert np.abs(served - model.predict(TEXTS, verbose=0)).max() < TOLERANCE
+    first, second = map(tf.constant, zip(*PAIRS))
+    served = signatures["pairs"](first=first, second=second)["scores"]
+    assert np.abs(served - model.predict(PAIRS, verbose=0)).max() < TOLERANCE
+
+
+def test_masked_words(encoder, tokenizer, architecture, tmp_path):
+    pretrainer = BertPretrainer(encoder, next_sentence=False)
+    randomize(pretrainer)
+    pretrainer.save_pretrained(tmp_path, tokenizer)
+    model = MaskedLM.from_pretrained(tmp_path)
+    mask = tokenizer.id_to_token(tokenizer.mask_id)
+    text = f"what a {mask} film, it is {mask}"
+    ours = model.fill([text], top_k=3)[0]
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).double().eval()
+    features = transformers.AutoTokenizer.from_pretrained(tmp_path)(text, return_tensors="pt")
+    with torch.no_grad():
+        scores = torch.softmax(theirs(**features).logits[0], -1).numpy()
+    places = np.flatnonzero(features["input_ids"][0] == tokenizer.mask_id)
+    assert len(places) == len(ours) == 2
+    for place, fillings in zip(places, ours):
+        best = np.argsort(-scores[place])[:3]
+        assert [filling.token for filling in fillings] == [tokenizer.vocabulary[i] for i in best]
+        received = [filling.score for filling in fillings]
+        assert np.abs(received - scores[place][best]).max() < TOLERANCE
+
+
+def test_an_objective_without_a_place_in_the_files(encoder, architecture):
+    if architecture == "bert":
+        BertPretrainer(encoder)
+        return
+    with pytest.raises(ValueError, match=f"head must be one of .* for {architecture}"):
+        BertPretrainer(encoder)
+
+
+def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
+    config = dataclasses.replace(helpers.encoder().config, num_segments=1)
+    model = TextClassifier(Encoder(config), helpers.tokenizer(), num_classes=2)
+    model.export(tmp_path)
+    assert set(tf.saved_model.load(str(tmp_path)).signatures) == {
+        "serving_default",
+        "ids",
+        "tokenize",
+    }
+
+
+@pytest.mark.parametrize("loader", [MaskedLM.from_pretrained, BertPretrainer.from_pretrained])
+def test_copies_of_the_embeddings_in_old_files(tmp_path, loader, caplog):
+    """Files had the output matrix twice; a matrix of its own would give other words."""
+    pretrainer = BertPretrainer(helpers.encoder())
+    pretrainer.save_pretrained(tmp_path, helpers.tokenizer())
+    path = tmp_path / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    words = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.weight"] = words.copy()
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].copy()
+    safetensors.numpy.save_file(tensors, path)
+    loader(tmp_path)
+    assert not [message for message in caplog.messages if "decoder" in message]
+    tensors["cls.predictions.decoder.weight"][3, 2] += 1e-6
+    safetensors.numpy.save_file(tensors, path)
+    with pytest.raises(InputError, match="decoder.weight differs from embeddings.word_embeddings"):
+        loader(tmp_path)
