@@ -98,6 +98,12 @@ class EncoderConfig:
         for name in ("embedding_dim", "num_layer_groups"):
             if getattr(self, name) is not None:
                 self._check_integer(name, 1)
+        self._check_integer("pad_token_id", 0)
+        if self.pad_token_id >= self.vocabulary_size:
+            raise InputError(
+                "pad_token_id must be less than vocabulary_size. Received: "
+                f"pad_token_id={self.pad_token_id}, vocabulary_size={self.vocabulary_size}"
+            )
         if self.num_layers % (self.num_layer_groups or 1):
             raise InputError(
                 "num_layers must be a multiple of num_layer_groups. Received: "

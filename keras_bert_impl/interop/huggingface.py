@@ -1,10 +1,33 @@
 """Encoders as the Hugging Face library describes and names them, whatever their kind."""
 
+import logging
+
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
 from keras_bert_impl.interop.layouts.names import optional
+
+_log = logging.getLogger(__name__)
+
+# Keys of published files that do not change what an encoder computes, or that the heads read.
+_OTHER_KEYS = frozenset(
+    """
+    _name_or_path _num_labels architectures auto_map bos_token_id chunk_size_feed_forward
+    classifier_dropout classifier_dropout_prob directionality do_sample down_scale_factor dtype
+    embed_init_std end_n_top eos_token_id finetuning_task gap_size gradient_checkpointing id2label
+    id2lang is_encoder_decoder keras_bert_impl keep_multihead_output label2id lang2id lang_id
+    language layerdrop mask_index mask_token_id max_length max_vocab min_count model_type
+    net_structure_type num_labels num_memory_blocks num_beams output_attentions
+    output_hidden_states output_past pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+    pooler_size_per_head pooler_type problem_type pruned_heads qa_dropout return_dict
+    seq_classif_dropout share_embeddings sinusoidal_pos_embds start_n_top summary_activation
+    summary_first_dropout summary_last_dropout summary_proj_to_labels summary_type
+    summary_use_proj task_specific_params tie_weights_ tie_word_embeddings torch_dtype torchscript
+    transformers_version unk_index use_bfloat16 use_cache use_lang_emb xla_device
+    bos_index eos_index pad_index emb_dim n_layer n_heads
+    """.split()
+)
 
 
 def encoder_config(config, source="config.json"):
@@ -27,6 +50,7 @@ def encoder_config(config, source="config.json"):
             f"{source}: model_type is {model_type!r}; supported are {', '.join(LAYOUTS)}."
         )
     layout = LAYOUTS[model_type]
+    _check_classes(config, model_type, source)
     missing = [layout.keys[name] for name in layout.required if layout.keys[name] not in config]
     if missing:
         raise InputError(f"{source}: {', '.join(missing)} is missing.")
@@ -42,6 +66,15 @@ def encoder_config(config, source="config.json"):
         return EncoderConfig(architecture=model_type, **fields)
     except (InputError, TypeError) as error:
         raise InputError(f"{source}: {error}") from error
+
+
+def _check_classes(config, model_type, source):
+    """Refuses `architectures` that are another kind's."""
+    own = set(LAYOUTS[model_type].classes.values())
+    others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
+    for name in config.get("architectures") or []:
+        if name in others:
+            raise InputError(f"{source}: model_type is {model_type!r}, but architectures has {name}.")
 
 
 def _activation(name, layout):
@@ -66,7 +99,13 @@ def read_encoder_config(directory):
             tensors: a damaged number is found before so many layers are made.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
-    directory.prefix = LAYOUTS[config.architecture].prefix
+    layout = LAYOUTS[config.architecture]
+    directory.prefix = layout.prefix
+    unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
+    if unknown:
+        _log.warning(
+            "%s: keys without a meaning here: %s", directory.path, ", ".join(sorted(unknown))
+        )
     if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
             f"{directory.path}: by config.json there are {config.num_layers} layers, but in the "

@@ -225,7 +225,7 @@ class TextClassifier(TaskModel):
                 raise InputError(
                     f"{source.path} is an encoder without a classifier; give num_classes or labels."
                 )
-            arguments["labels"] = _labels_of(source)
+            arguments["labels"] = _labels_of(source, head_tensors(config, cls.head)[-1].tensor)
         if with_head:
             arguments.setdefault("problem_type", source.config.get("problem_type"))
         arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
@@ -272,17 +272,25 @@ def _label_names(num_classes, labels):
     return labels
 
 
-def _labels_of(source):
+def _labels_of(source, bias):
     """Label names in `config.json`; where it is silent, there are two, as in `transformers`."""
-    names = source.config.get("id2label")
+    path, names = source.path / "config.json", source.config.get("id2label")
     if names is None:
-        return _label_names(source.config.get("num_labels", 2), None)
-    try:
-        return [names[str(number)] for number in range(len(names))]
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{source.path}/config.json: id2label must map 0, 1, 2, ... to names."
-        ) from error
+        labels = _label_names(source.config.get("num_labels", 2), None)
+    else:
+        try:
+            labels = [names[str(number)] for number in range(len(names))]
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path}: id2label must map 0, 1, 2, ... to names.") from error
+        # Who renames labels often leaves the other direction with the names made for them.
+        stated = source.config.get("label2id") or {}
+        stated = {name: str(i) for name, i in stated.items() if not name.startswith("LABEL_")}
+        if stated and stated != {name: str(i) for i, name in enumerate(labels)}:
+            raise InputError(f"{path}: id2label and label2id contradict each other.")
+    shape = source.shape(bias)
+    if shape not in (None, (len(labels),)):
+        raise InputError(f"{path} has {len(labels)} labels, but tensor {bias} the shape {shape}.")
+    return labels
 
 
 def _is_list_of_names(row):

@@ -188,6 +188,13 @@ def test_loading_leaves_no_variables_to_be_filled(directory):
         pass
 
 
+def test_keys_without_a_meaning_are_named(directory, caplog):
+    edit_config(rope_theta=1e4, pooler_type="first_token_transform", note="x")(directory)
+    Encoder.from_pretrained(directory)
+    (message,) = caplog.messages
+    assert message == f"{directory}: keys without a meaning here: note, rope_theta"
+
+
 # === Damaged directories ===
 
 
@@ -265,6 +272,12 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
             "there are 1000000000 layers, but in the weights only 39 tensors",
         ),
         "huge": (edit_config(hidden_size=10**9), r"must have shape \(40, 1000000000\).*\(40, 16\)"),
+        "architectures": (
+            edit_config(architectures=["RobertaForMaskedLM"]),
+            "model_type is 'bert', but architectures has RobertaForMaskedLM",
+        ),
+        "padding": (edit_config(pad_token_id=40), "pad_token_id must be less than.*=40.*=40"),
+        "vocabulary": (edit_config(vocab_size=41), rf"{WORDS} must have shape \(41, 16\)"),
         "no weights": (remove("model.safetensors"), "model has no weights: neither model.safetensors nor pytorch_model.bin"),
         "truncated": (edit_file("model.safetensors", lambda b: b[:-4]), "safetensors is damaged"),
         "header only": (edit_file("model.safetensors", lambda b: b[:20]), "is damaged"),

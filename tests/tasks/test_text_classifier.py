@@ -208,10 +208,28 @@ def test_real_weights_go_there_and_back(tmp_path):
     ]
 
 
-def test_a_damaged_id2label_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id2label": {"0": "a", "7": "b"}}, "config.json: id2label must map 0, 1, 2"),
+        ({"label2id": {"negative": 1, "positive": 0}}, "id2label and label2id contradict"),
+        (
+            {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": None},
+            r"config.json has 3 labels, but tensor classifier.bias the shape \(2,\)",
+        ),
+    ],
+)
+def test_labels_that_contradict_are_refused(tmp_path, changes, message):
     classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    config["id2label"] = {"0": "a", "7": "b"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="id2label must map 0, 1, 2"):
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(InputError, match=message):
         TextClassifier.from_pretrained(tmp_path)
+
+
+def test_names_made_for_labels_do_not_contradict_new_ones(tmp_path):
+    classifier().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["label2id"] = {"LABEL_0": 0, "LABEL_1": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert TextClassifier.from_pretrained(tmp_path).labels == ["negative", "positive"]
