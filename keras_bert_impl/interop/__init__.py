@@ -1,6 +1,6 @@
 """Weights and configurations of other libraries, as plain dicts and numpy arrays."""
 
-from keras_bert_impl.interop.directory import ModelDirectory, write_model_directory
+from keras_bert_impl.interop.directory import write_model_directory
 from keras_bert_impl.interop.huggingface import (
     classifier_dropout_key,
     encoder_config,
@@ -12,3 +12,4 @@ from keras_bert_impl.interop.huggingface import (
     tensor_prefix,
     tied_tensors,
 )
+from keras_bert_impl.interop.opening import open_model

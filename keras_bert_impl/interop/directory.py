@@ -1,4 +1,4 @@
-"""A model directory: `config.json` and the tensors."""
+"""A model directory: its configuration, its tensors by name, and writing one."""
 
 import json
 import shutil
@@ -9,8 +9,6 @@ import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop.tensor_files import open_tensors
-from keras_bert_impl.reading import file_within, read_json
 
 _DTYPES = ("F64", "F32", "F16", "BF16")
 # Checkpoints converted from the first BERT code name the parameters of LayerNorm so.
@@ -18,28 +16,22 @@ _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNor
 
 
 class ModelDirectory:
-    """A directory in the Hugging Face layout, open for reading; no code in it is run.
+    """A model in Hugging Face's terms, open for reading: `open_model` makes them.
 
     Args:
-        path: str or `Path`.
+        path: `Path`, for messages, and where the tokenizer's files are.
+        config: dict, as the content of a `config.json`.
+        tensors: object with `path`, for messages; `header`, a dict of the name of each tensor to
+            (dtype such as `"F32"`, shape); and `read(name)`, its array.
 
     Attributes:
-        config: dict, the content of `config.json`.
         prefix: str. What names of the encoder's tensors may begin with, in models with a head.
-
-    Raises:
-        InputError: no such directory, a missing or damaged file.
     """
 
-    def __init__(self, path):
-        self.path = Path(path)
-        if not self.path.is_dir():
-            raise InputError(f"{self.path} is not a directory with a model in it.")
-        config = file_within(self.path, "config.json")
-        if not config.exists():
-            raise InputError(f"{self.path} has no config.json.")
-        self.config = read_json(config)
-        self._tensors = open_tensors(self.path)
+    def __init__(self, path, config, tensors):
+        self.path = path
+        self.config = config
+        self._tensors = tensors
         self._read = set()
         self.prefix = "bert"
 

@@ -8,9 +8,9 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     huggingface_config,
+    open_model,
     read_encoder_config,
     write_model_directory,
 )
@@ -133,7 +133,7 @@ class Encoder(keras.Model):
         Example:
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
         """
-        source = ModelDirectory(directory)
+        source = open_model(directory)
         config = read_encoder_config(source)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)

@@ -7,10 +7,10 @@ from keras import ops
 
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     head_tensors,
     huggingface_config,
+    open_model,
     read_encoder_config,
     tensor_prefix,
     tied_tensors,
@@ -148,7 +148,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
-        source = ModelDirectory(directory)
+        source = open_model(directory)
         config = read_encoder_config(source)
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)

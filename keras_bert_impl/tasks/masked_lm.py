@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     head_tensors,
+    open_model,
     read_encoder_config,
     tied_tensors,
 )
@@ -89,7 +89,7 @@ class MaskedLM(keras.Model):
         Raises:
             InputError: a file or tensor is missing or damaged; names it.
         """
-        source = ModelDirectory(directory)
+        source = open_model(directory)
         config = read_encoder_config(source)
         # A head with new weights would fill in noise.
         head = head_tensors(config, "masked_lm")

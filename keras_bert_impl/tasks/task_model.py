@@ -7,10 +7,10 @@ import keras
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     head_tensors,
     huggingface_config,
+    open_model,
     read_encoder_config,
     tensor_prefix,
     write_model_directory,
@@ -100,7 +100,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
-        source = ModelDirectory(directory)
+        source = open_model(directory)
         config = read_encoder_config(source)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
         arguments = cls.pretrained_arguments(source, config, kwargs)

@@ -121,3 +121,51 @@ def packed_differences(received, expected, features):
             )
         )
     return {"hidden_states": states, "attention_scores": scores}
+
+
+def published_original(name, seed=0):
+    """A model of `transformers` of a published shape, with noise in every weight."""
+    from keras_bert_impl.config import EncoderConfig
+    from keras_bert_impl.interop import huggingface_config
+
+    settings = huggingface_config(EncoderConfig.named(name))
+    config = transformers.AutoConfig.for_model(**settings)
+    config._attn_implementation = "eager"
+    torch.manual_seed(seed)
+    model = getattr(transformers, settings["architectures"][0])(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.02 * torch.randn(weight.shape)
+    return model
+
+
+def published_differences(name, directory, lengths):
+    """How far our encoder of a published shape, in float32, is from theirs in float64.
+
+    Args:
+        name: str, of a published model.
+        directory: `Path` for the weights on their way.
+        lengths: list of int, of the rows.
+
+    Returns:
+        dict, as of `padded_differences`.
+    """
+    from keras_bert_impl.models.encoder import Encoder
+
+    model = published_original(name)
+    model.save_pretrained(directory)
+    encoder = Encoder.from_pretrained(directory)
+    config = encoder.config
+    features = batch(config.vocabulary_size, lengths, config.num_segments or 1)
+    real = features["padding_mask"] == 1
+    # Positions of some count the tokens that are not padding.
+    tokens = np.where(features["token_ids"] == config.pad_token_id, 5, features["token_ids"])
+    features["token_ids"] = np.where(real, tokens, config.pad_token_id).astype("int32")
+    received = encoder.with_outputs("hidden_states", "attention_scores")(features)
+    received = {
+        key: [np.asarray(x) for x in value] if isinstance(value, tuple) else np.asarray(value)
+        for key, value in received.items()
+    }
+    del encoder
+    found = padded_differences(received, original_outputs(model, features), features)
+    return {key: values for key, values in found.items() if values}

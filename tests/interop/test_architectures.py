@@ -7,9 +7,9 @@ import torch
 import transformers
 
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     head_tensors,
+    open_model,
     read_encoder_config,
 )
 from keras_bert_impl.interop.layouts import LAYOUTS
@@ -160,7 +160,7 @@ def test_head(case, head, tmp_path):
     model.save_pretrained(tmp_path)
     features = features_of(model, [9, 5, 3])
     expected = original_logits(model, head, features)
-    source = ModelDirectory(tmp_path)
+    source = open_model(tmp_path)
     config = read_encoder_config(source)
     encoder = Encoder(config)
     ours = with_head(encoder, head)
@@ -183,7 +183,7 @@ def test_pretraining_heads(case, tmp_path):
         outputs = model.double()(**original_features(model, features))
     second = "next_sentence" if case == "bert" else "sentence_order"
     theirs = outputs.seq_relationship_logits if case == "bert" else outputs.sop_logits
-    source = ModelDirectory(tmp_path)
+    source = open_model(tmp_path)
     config = read_encoder_config(source)
     encoder = Encoder(config)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}

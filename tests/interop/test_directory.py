@@ -13,7 +13,7 @@ import safetensors.numpy
 import transformers
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import ModelDirectory, encoder_tensors, head_tensors
+from keras_bert_impl.interop import encoder_tensors, head_tensors, open_model
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import TINY, difference, random_features, randomize, small_disk, to_numpy
 from tests.interop.parity import CONFIG, random_original
@@ -326,10 +326,10 @@ def test_damaged(directory, damage, message):
 
 def test_no_directory(tmp_path):
     with pytest.raises(InputError, match="absent is not a directory with a model in it"):
-        ModelDirectory(tmp_path / "absent")
+        open_model(tmp_path / "absent")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file is not a directory with a model in it"):
-        ModelDirectory(tmp_path / "file")
+        open_model(tmp_path / "file")
 
 
 def test_full_disk(tmp_path):

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-from keras_bert_impl.interop import ModelDirectory, encoder_tensors
+from keras_bert_impl.interop import encoder_tensors, open_model
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights, values_deferred
 from tests.helpers import TINY, to_numpy
@@ -29,7 +29,7 @@ def test_deferred_variables_draw_nothing(monkeypatch):
 def test_loading_into_a_model_that_has_values(tmp_path):
     source, target = Encoder(TINY), Encoder(TINY)
     source.save_pretrained(tmp_path)
-    assert load_weights(target, ModelDirectory(tmp_path), encoder_tensors(TINY)) == []
+    assert load_weights(target, open_model(tmp_path), encoder_tensors(TINY)) == []
     for one, other in zip(source.weights, target.weights):
         assert (to_numpy(one.value) == to_numpy(other.value)).all()
         assert to_numpy(one.value).dtype == np.float32
