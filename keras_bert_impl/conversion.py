@@ -1,0 +1,92 @@
+"""Models from one form of files to another, without a change of any number."""
+
+import logging
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_directory
+from keras_bert_impl.interop import (
+    all_tensors,
+    huggingface_config,
+    open_model,
+    read_encoder_config,
+    tied_tensors,
+    write_google_checkpoint,
+    write_keras_hub_preset,
+    write_model_directory,
+)
+from keras_bert_impl.tokenizers import Tokenizer
+
+FORMS = ("huggingface", "google", "keras_hub")
+_log = logging.getLogger(__name__)
+
+
+def convert(source, target, form="huggingface"):
+    """Writes a model, with its heads and its tokenizer, in another form.
+
+    What was written is read again, and compared number by number with the source, before it
+    appears under its name.
+
+    Args:
+        source: str or `Path`: whatever `Encoder.from_pretrained` takes.
+        target: str or `Path` of a directory; files of the same names are replaced.
+        form: str, one of `FORMS`: `"huggingface"` for a model directory, `"google"` for
+            `bert_model.ckpt`, `"keras_hub"` for a preset, which has no heads.
+
+    Returns:
+        dict of the names of all tensors written, in Hugging Face's spelling, to their shapes.
+
+    Raises:
+        InputError: the source is missing or damaged, or the form has no place for such a model.
+
+    Example:
+        convert("uncased_L-12_H-768_A-12", "bert-base-uncased")
+    """
+    if form not in FORMS:
+        raise InputError(f"form must be one of {', '.join(FORMS)}. Received: form={form!r}")
+    model = open_model(source)
+    config = read_encoder_config(model)
+    tensors = _read_all(model, config, with_heads=form != "keras_hub")
+    tokenizer = Tokenizer.from_pretrained(model.path)
+    with replace_directory(target) as temporary:
+        if form == "keras_hub":
+            write_keras_hub_preset(temporary, config, tensors, tokenizer)
+        elif form == "google":
+            write_google_checkpoint(temporary, model.config, tensors)
+            tokenizer.save_pretrained(temporary)
+        else:
+            described = huggingface_config(config) | model.config
+            write_model_directory(temporary, described, tensors)
+            tokenizer.save_pretrained(temporary)
+        _compare(tensors, open_model(temporary))
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def _read_all(model, config, with_heads):
+    """dict of every tensor that has a meaning, under the name that new files have for it."""
+    encoder, heads = all_tensors(config)
+    heads = [name for name in heads if with_heads and model.shape(name.tensor) is not None]
+    prefix = f"{model.prefix}." if heads else ""
+    tensors = {}
+    for name in encoder:
+        array = model.read(name.tensor)
+        if array is not None:
+            tensors[prefix + name.tensor] = array
+        elif not name.optional:
+            raise InputError(f"{model.path}: tensor {name.tensor} is missing.")
+    tensors |= {name.tensor: model.read(name.tensor) for name in heads}
+    copies = set(tied_tensors(config))
+    left = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
+    if left:
+        _log.warning("%s: not converted: %s", model.path, ", ".join(left))
+    return tensors
+
+
+def _compare(tensors, written):
+    """Raises where something does not come back as it was."""
+    read_encoder_config(written)
+    for name, array in tensors.items():
+        again = written.read(name)
+        if again is None or not np.array_equal(array, again, equal_nan=True):
+            raise InputError(f"tensor {name} cannot be said in this form; nothing was written.")
