@@ -11,3 +11,8 @@ from keras_bert_impl.interop.huggingface import (
     read_encoder_config,
     tensor_prefix,
 )
+from keras_bert_impl.interop.keras_hub import (
+    open_keras_hub,
+    to_keras_hub,
+    write_keras_hub_preset,
+)

@@ -10,6 +10,7 @@ import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
 
 _WEIGHTS = "model.safetensors"
 _DTYPES = ("F64", "F32", "F16", "BF16")
@@ -36,10 +37,30 @@ class ModelDirectory:
         if not self.path.is_dir():
             raise InputError(f"{self.path} is not a directory with a model in it.")
         self.config = self._read_config()
-        self._weights = self.path / _WEIGHTS
-        self._header = self._read_header()
+        if is_preset(self.config):
+            self.config, self._tensors = open_preset(self.path)
+            self._weights, self._header = self.path, self._tensors.header
+        else:
+            self._tensors = None
+            self._weights = self.path / _WEIGHTS
+            self._header = self._read_header()
         self._read = set()
         self.prefix = "bert"
+
+    @classmethod
+    def from_parts(cls, config, tensors):
+        """What another library has in memory, as if it were in such a directory.
+
+        Args:
+            config: dict, as in a `config.json`.
+            tensors: object with `path`, `header` and `read`, such as `KerasHubTensors`.
+        """
+        directory = cls.__new__(cls)
+        directory.path = directory._weights = tensors.path
+        directory.config, directory._tensors = config, tensors
+        directory._header = tensors.header
+        directory._read, directory.prefix = set(), "bert"
+        return directory
 
     def __len__(self):
         return len(self._header)
@@ -102,6 +123,8 @@ class ModelDirectory:
         if spelling is None:
             return None
         self._read.add(spelling)
+        if self._tensors is not None:
+            return self._tensors.read(spelling)
         # Opened for each tensor: the pages of a mapped file count as memory until it is closed.
         with safetensors.safe_open(self._weights, framework="np") as file:
             return file.get_tensor(spelling)
