@@ -192,10 +192,14 @@ def arguments_of(config):
         lost.append("num_segments")
     if lost:
         raise InputError(
-            f"KerasHub's {kind.backbone} cannot have "
-            f"{', '.join(f'{name}={fields[name]!r}' for name in lost)}."
+            f"KerasHub's {kind.backbone} cannot have {_listed(lost, fields)}; it would be "
+            f"{_listed(lost, there)}, which Encoder.from_pretrained takes to read an encoder so."
         )
     return kind, arguments
+
+
+def _listed(names, fields):
+    return ", ".join(f"{name}={fields[name]!r}" for name in names)
 
 
 @dataclasses.dataclass(frozen=True)
