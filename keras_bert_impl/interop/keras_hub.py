@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
+from keras_bert_impl.interop.huggingface import tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import Head
 from keras_bert_impl.interop.keras_hub_names import (
     KINDS,
@@ -24,7 +25,7 @@ class KerasHubTensors:
 
     Args:
         model: the backbone or task.
-        places: list of `Place`.
+        places: dict of the name of each tensor to its `Place`.
 
     Attributes:
         path: `Path`, for messages: the name of the class.
@@ -37,17 +38,16 @@ class KerasHubTensors:
     def __init__(self, model, places):
         self.path = Path(type(model).__name__)
         variables = {variable.path: variable for variable in model.weights}
-        others = sorted(set(variables) ^ {place.path for place in places if place.path})
+        others = sorted(set(variables) ^ {p.path for p in places.values() if p.path})
         if others:
             raise InputError(
                 f"{self.path}: its variables are not those of its class: {', '.join(others):.200}."
             )
-        self._places = {place.name.tensor: place for place in places}
-        self._variables = variables
+        self._places, self._variables = places, variables
         self.header = {}
-        for tensor, place in self._places.items():
+        for name, place in places.items():
             if not place.path:
-                self.header[tensor] = "F32", place.original_shape
+                self.header[name] = "F32", place.original_shape
                 continue
             variable = variables[place.path]
             if tuple(variable.shape) != place.shape:
@@ -56,7 +56,7 @@ class KerasHubTensors:
                     f"Received: {tuple(variable.shape)}"
                 )
             dtype = _DTYPES.get(variable.dtype, variable.dtype)
-            self.header[tensor] = dtype, place.original_shape
+            self.header[name] = dtype, place.original_shape
 
     def read(self, name):
         """The array of a tensor."""
@@ -98,7 +98,10 @@ def open_keras_hub(model):
     head = Head(kind, config, task, model.get_config())
     if task and head.name is None:
         raise InputError(f"{head.reason}; give its backbone for the encoder alone.")
-    return head.config, KerasHubTensors(model, encoder_places(kind, config) + head.places)
+    prefix = tensor_prefix(config) if task else ""
+    places = {prefix + place.name.tensor: place for place in encoder_places(kind, config)}
+    places |= {place.name.tensor: place for place in head.places}
+    return head.config, KerasHubTensors(model, places)
 
 
 def _kind_of(backbone):
