@@ -1,11 +1,11 @@
-"""The heads of KerasHub's tasks."""
+"""The heads of KerasHub's tasks: which of them are computed as ours."""
 
 from keras_bert_impl.interop.huggingface import (
     classifier_dropout_key,
     head_tensors,
     huggingface_config,
 )
-from keras_bert_impl.interop.keras_hub_names import head_places
+from keras_bert_impl.interop.keras_hub_places import head_places
 
 # Ends of the names of classes; the second one is that of old presets.
 _TASKS = {"TextClassifier": "classifier", "Classifier": "classifier", "MaskedLM": "masked_lm"}

@@ -15,7 +15,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.hdf5 import find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import Head
-from keras_bert_impl.interop.keras_hub_names import KINDS, config_of, encoder_places
+from keras_bert_impl.interop.keras_hub_names import KINDS, config_of
+from keras_bert_impl.interop.keras_hub_places import encoder_places
 from keras_bert_impl.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,9 @@ def open_preset(directory):
     path = file_within(directory, "config.json")
     name, arguments = _serialized(path)
     if name not in KINDS:
-        raise InputError(f"{path}: registered_name {name} is not supported: {', '.join(KINDS)} are.")
+        raise InputError(
+            f"{path}: registered_name {name!r:.80} is not supported: {', '.join(KINDS)} are."
+        )
     kind = KINDS[name]
     config = config_of(kind, arguments, path)
     files = _weights_files(directory)

@@ -1,8 +1,11 @@
 """Presets: round trips through KerasHub's own reader and writer, and damaged ones."""
 
+import dataclasses
 import json
 import logging
 import os
+import subprocess
+import sys
 
 import h5py
 import keras
@@ -18,8 +21,16 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import tensors_of
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from tests.helpers import TINY, difference, small_disk, to_numpy
-from tests.interop.keras_hub_models import CASES, SIZES, features_for, random_backbone, random_task
+from tests.helpers import TINY, difference, randomize, small_disk, to_numpy
+from tests.interop.keras_hub_models import (
+    CASES,
+    SIZES,
+    features_for,
+    in_float64,
+    original_outputs,
+    random_backbone,
+    random_task,
+)
 from tests.interop.test_keras_hub import assert_same_weights
 
 QUERY = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
@@ -109,7 +120,9 @@ def test_a_head_that_is_not_ours_stays_behind(tmp_path, caplog):
 
 
 def test_written_with_a_tokenizer(tmp_path):
-    encoder = Encoder(TINY.__class__(**{**TINY.to_dict(), "activation": "gelu_tanh", "vocabulary_size": len(TOKENS)}))
+    encoder = Encoder(
+        dataclasses.replace(TINY, activation="gelu_tanh", vocabulary_size=len(TOKENS))
+    )
     tokenizer = WordPieceTokenizer(TOKENS)
     write_preset(encoder, tmp_path, tokenizer)
     theirs = keras_hub.models.BertTokenizer.from_preset(str(tmp_path))
@@ -236,7 +249,8 @@ def index(content):
 
 def task(**changes):
     def damage(preset):
-        content = {"registered_name": "keras_hub>BertTextClassifier", "config": {"num_classes": 2, "dropout": 0.1}}
+        content = {"registered_name": "keras_hub>BertTextClassifier"}
+        content["config"] = {"num_classes": 2, "dropout": 0.1}
         (preset / "task.json").write_text(json.dumps(content | changes))
 
     return damage
@@ -250,10 +264,10 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
 @pytest.mark.parametrize(
     ("damage", "message"),
     {
-        "no JSON": (edit_file("config.json", lambda b: b[:-3]), r"config.json.* is not valid JSON"),
+        "no JSON": (edit_file("config.json", lambda b: b[:-3]), "config.json.* is not valid JSON"),
         "unknown class": (
             edit_config(registered_name="keras_hub>GemmaBackbone"),
-            "config.json: registered_name GemmaBackbone is not supported: BertBackbone, Rob",
+            "config.json: registered_name 'GemmaBackbone' is not supported: BertBackbone, Rob",
         ),
         "a lambda": (edit_config(**LAMBDA), "registered_name 'Lambda' is not of KerasHub"),
         "another package": (edit_config(registered_name="evil>BertBackbone"), "is not of KerasHub"),
@@ -262,12 +276,13 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             edit_file("config.json", lambda b: b'{"registered_name": "keras_hub>BertBackbone"}'),
             "there is no config",
         ),
-        "argument missing": (edit_config({"hidden_dim": ...}), "config.json: hidden_dim is missing"),
-        "argument unknown": (edit_config({"new_trick": 1}), "config.json: new_trick is not supported"),
-        "text for a number": (edit_config({"num_layers": "2"}), "num_layers must be a positive int"),
+        "argument missing": (edit_config({"hidden_dim": ...}), "json: hidden_dim is missing"),
+        "argument unknown": (edit_config({"new_trick": 1}), "json: new_trick is not supported"),
+        "text for a number": (edit_config({"num_layers": "2"}), "num_layers must be a positive"),
         "text for a rate": (edit_config({"dropout": "x"}), "config.json: "),
         "a billion layers": (
-            edit_config({"num_layers": 10**9}), "there are 1000000000 blocks, but in the weights 12",
+            edit_config({"num_layers": 10**9}),
+            "there are 1000000000 blocks, but in the weights 12 layers",
         ),
         "huge": (
             edit_config({"vocabulary_size": 10**12}),
@@ -277,11 +292,11 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             edit_config({"num_heads": 8}),
             rf"{WEIGHTS}: /?{QUERY} must have shape \(32, 8, 4\) .*Received: \(32, 4, 8\)",
         ),
-        "no weights": (remove(WEIGHTS), f"has no weights: neither {WEIGHTS} nor model.weights.json"),
+        "no weights": (remove(WEIGHTS), f"has no weights: neither {WEIGHTS} nor model.weights.js"),
         "empty": (edit_file(WEIGHTS, lambda b: b""), f"{WEIGHTS} is damaged"),
         "cut": (edit_file(WEIGHTS, lambda b: b[: len(b) // 2]), f"{WEIGHTS} is damaged"),
         "no HDF5": (edit_file(WEIGHTS, lambda b: b"\x80\x04]\x94." * 999), f"{WEIGHTS} is damaged"),
-        "variable missing": (edit_weights(lambda f: f.pop(QUERY)), f"{WEIGHTS}: {QUERY} is missing"),
+        "variable missing": (edit_weights(lambda f: f.pop(QUERY)), f"5: {QUERY} is missing"),
         "layers missing": (edit_weights(lambda f: f.pop("layers")), "but in the weights 0 layers"),
         "layers are an array": (
             edit_weights(lambda f: (f.pop("layers"), f.create_dataset("layers", data=[1.0]))),
@@ -302,7 +317,7 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             link(h5py.SoftLink("/layers/dense"), "layers/dense/vars"), "dense/vars is a link",
         ),
         "external link": (link(h5py.ExternalLink("other.h5", "/x")), f"{QUERY} is a link"),
-        "external layers": (link(h5py.ExternalLink("other.h5", "/x"), "layers"), "/layers is a link"),
+        "external layers": (link(h5py.ExternalLink("o.h5", "/x"), "layers"), "/layers is a link"),
         "external data": (edit_weights(external), f"{QUERY} lies in another file"),
         "virtual": (edit_weights(virtual), f"{QUERY} lies in another file"),
         "terabytes": (edit_weights(terabytes), "is not stored in one piece"),
@@ -318,7 +333,7 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             "names model_00000.weights.h5, which is missing",
         ),
         "head missing": (task(), "has no task.weights.h5, but a task.json"),
-        "strange task": (task(registered_name=3), "task.json: registered_name 3 is not of KerasHub"),
+        "strange task": (task(registered_name=3), "task.json: registered_name 3 is not of Keras"),
         "task without config": (task(config=[]), "there is no config"),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
@@ -333,7 +348,8 @@ def test_damaged(preset, damage, message):
 
 def test_no_class_is_made(preset, monkeypatch):
     """Whatever the files say of layers, policies and initializers, nothing of it is made."""
-    edit_config({"dtype": {"module": "os", "class_name": "system", "config": {"x": "true"}}})(preset)
+    hostile = {"module": "os", "class_name": "system", "config": {"command": "true"}}
+    edit_config({"dtype": hostile})(preset)
 
     def made(*args, **kwargs):
         raise AssertionError(f"made {args}")
@@ -360,3 +376,45 @@ def test_flipped_bytes(preset):
         except InputError as error:
             outcomes.add(type(error))
     assert outcomes == {True, InputError}
+
+
+READ = """
+import sys
+
+def memory(name):
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.models.encoder import Encoder
+
+Encoder(EncoderConfig.named("bert_uncased_L-2_H-128_A-2"))  # what TensorFlow takes to start
+before = memory("VmRSS")
+encoder = Encoder.from_pretrained(sys.argv[1])
+print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+def test_published_shape(tmp_path):
+    """BERT base: the outputs, and a memory of at most 1.3 times the file."""
+    backbone = keras_hub.models.BertBackbone(30522, 12, 12, 768, 3072)
+    randomize(backbone, scale=0.02)
+    backbone.save_to_preset(str(tmp_path))
+    random = np.random.default_rng(0)
+    mask = (np.arange(128)[None] < np.array([[128], [57]])).astype("int32")
+    features = {
+        "token_ids": random.integers(0, 30522, (2, 128)).astype("int32"),
+        "segment_ids": random.integers(0, 2, (2, 128)).astype("int32"),
+        "padding_mask": mask,
+    }
+    expected = original_outputs(in_float64(backbone), features)
+    received = Encoder.from_pretrained(tmp_path)(features)
+    real = mask == 1
+    sequence = np.asarray(received["sequence_output"])[real]
+    assert difference(sequence, expected["sequence_output"][real]) < 1e-5
+    assert difference(received["pooled_output"], expected["pooled_output"]) < 1e-5
+    command = [sys.executable, "-c", READ, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    size = (tmp_path / WEIGHTS).stat().st_size
+    assert 0.9 * size < int(result.stdout.split()[-1]) < 1.3 * size
