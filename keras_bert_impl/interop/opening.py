@@ -4,6 +4,8 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.directory import ModelDirectory
+from keras_bert_impl.interop.keras_hub import open_keras_hub
+from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.reading import file_within, read_json
 
@@ -26,4 +28,13 @@ def open_model(name_or_path):
     config = file_within(path, "config.json")
     if not config.exists():
         raise InputError(f"{path} has no config.json.")
-    return ModelDirectory(path, read_json(config), open_tensors(path))
+    config = read_json(config)
+    if is_preset(config):
+        return ModelDirectory(path, *open_preset(path))
+    return ModelDirectory(path, config, open_tensors(path))
+
+
+def open_keras_hub_model(model):
+    """The same for a backbone or task of KerasHub; see `interop.keras_hub.open_keras_hub`."""
+    config, tensors = open_keras_hub(model)
+    return ModelDirectory(tensors.path, config, tensors)

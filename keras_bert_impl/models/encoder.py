@@ -10,8 +10,10 @@ from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
     huggingface_config,
+    open_keras_hub_model,
     open_model,
     read_encoder_config,
+    to_keras_hub,
     write_model_directory,
 )
 from keras_bert_impl.layers import AttentionBias, Embeddings, Pooler, TransformerBlock
@@ -134,11 +136,44 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
         """
         source = open_model(directory)
+        return cls._from_source(open_model(directory), dtype, overrides)
+
+    @classmethod
+    def _from_source(cls, source, dtype, overrides):
         config = read_encoder_config(source)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
         load_weights(encoder, source, encoder_tensors(encoder.config))
         return encoder
+
+    @classmethod
+    def from_keras_hub(cls, backbone, dtype=None, **overrides):
+        """An encoder with the weights of a backbone of KerasHub.
+
+        Args:
+            backbone: one of `keras_hub.models`, such as a `BertBackbone`.
+            dtype: Keras dtype policy.
+            **overrides: `EncoderConfig` fields to change, such as `use_pooler=False`.
+
+        Raises:
+            InputError: another model, or one that our encoder does not compute.
+
+        Example:
+            >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
+            >>> encoder = Encoder.from_keras_hub(backbone)
+        """
+        return cls._from_source(open_keras_hub_model(backbone), dtype, overrides)
+
+    def to_keras_hub(self, dtype=None):
+        """A backbone of KerasHub with this encoder's weights.
+
+        Args:
+            dtype: Keras dtype policy.
+
+        Raises:
+            InputError: KerasHub has no backbone of this configuration.
+        """
+        return to_keras_hub(self.config, tensors_of(self, encoder_tensors(self.config)), dtype)
 
     def save_pretrained(self, directory):
         """Writes a model directory that `transformers` and `from_pretrained` load.

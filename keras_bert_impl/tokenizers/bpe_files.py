@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     no_tokenizer,
@@ -36,16 +37,12 @@ def read(directory):
     if (directory / "tokenizer_config.json").exists():
         _check_config(directory / "tokenizer_config.json")
     if (directory / "tokenizer.json").exists():
+        if keras_hub_files.is_preset(read_json(directory / "tokenizer.json")):
+            return _read_two(*keras_hub_files.read_byte_pairs(directory))
         return _read_whole(directory / "tokenizer.json")
     if not (directory / "merges.txt").exists():
         raise no_tokenizer(directory)
-    vocabulary = _in_order(directory / "vocab.json", read_json(directory / "vocab.json"))
-    lines = read_text(directory / "merges.txt").split("\n")
-    merges = []
-    for number, line in enumerate(lines, 1):
-        if line and not (number == 1 and line.startswith("#version")):
-            merges.append(_pair(line.removesuffix("\r"), directory / "merges.txt", number))
-    return vocabulary, merges, True  # as the first tokenizer of RoBERTa, from these files
+    return _read_two(directory / "vocab.json", directory / "merges.txt")
 
 
 def write(directory, vocabulary, merges, mask_strips_left):
@@ -92,6 +89,15 @@ def _whole(ids, merges, mask_strips_left):
         ]
     )
     return whole.to_str(pretty=True) + "\n"
+
+
+def _read_two(vocabulary, merges):
+    """What `read` returns, of the two files of RoBERTa's first tokenizer."""
+    pairs = []
+    for number, line in enumerate(read_text(merges).split("\n"), 1):
+        if line and not (number == 1 and line.startswith("#version")):
+            pairs.append(_pair(line.removesuffix("\r"), merges, number))
+    return _in_order(vocabulary, read_json(vocabulary)), pairs, True
 
 
 def _check_config(path):

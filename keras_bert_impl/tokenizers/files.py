@@ -25,24 +25,31 @@ def kind_of(directory):
     Raises:
         InputError: there is none, or one that is not supported; says which.
     """
+    from keras_bert_impl.tokenizers import keras_hub_files  # which needs this module
+
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
     whole = directory / "tokenizer.json"
     if whole.exists():
-        model = read_json(whole).get("model")
+        settings = read_json(whole)
+        if keras_hub_files.is_preset(settings):
+            return _supported(whole, keras_hub_files.kind_of(whole))
+        model = settings.get("model")
         found = model.get("type") if isinstance(model, dict) else None
         if found not in list(_MODELS):
             raise InputError(f"{whole}: model {found} is not supported, only {_listed()}.")
         return _MODELS[found]
     for name, kind in _FILES.items():
         if (directory / name).exists():
-            if kind not in _MODELS.values():
-                raise InputError(
-                    f"{directory / name}: {kind} is not supported, only {_listed()}."
-                )
-            return kind
+            return _supported(directory / name, kind)
     raise no_tokenizer(directory)
+
+
+def _supported(path, kind):
+    if kind not in _MODELS.values():
+        raise InputError(f"{path}: {kind} is not supported, only {_listed()}.")
+    return kind
 
 
 def no_tokenizer(directory):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     no_tokenizer,
@@ -52,6 +53,9 @@ def read(directory):
         raise InputError(f"{directory} is no directory; give a model directory with a vocab.txt.")
     vocabulary, lowercase = None, None
     if (directory / "tokenizer.json").exists():
+        if keras_hub_files.is_preset(read_json(directory / "tokenizer.json")):
+            path, lowercase = keras_hub_files.read_wordpiece(directory)
+            return read_vocabulary(path), lowercase
         vocabulary, lowercase = _read_whole(directory / "tokenizer.json")
     if (directory / "vocab.txt").exists():
         lines = read_vocabulary(directory / "vocab.txt")

@@ -1,0 +1,131 @@
+"""Arrays in HDF5 files of others, such as Keras's weights files.
+
+The library for HDF5 follows links into other files, and makes room for what a file declares.
+Here it is only asked where an array lies; what lies elsewhere, is compressed or longer than the
+file is refused, and the numbers are read from that place of the file.
+"""
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+import h5py
+import ml_dtypes
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredArray:
+    """An array that lies in one piece in a file.
+
+    Attributes:
+        file: `Path`.
+        name: str, its name in the file.
+        dtype: `numpy.dtype`.
+        shape: tuple of int.
+        offset: int. Byte of the file that it begins at.
+    """
+
+    file: Path
+    name: str
+    dtype: np.dtype
+    shape: tuple
+    offset: int
+
+    def read(self):
+        """The array."""
+        count = int(np.prod(self.shape, dtype="int64"))
+        try:
+            array = np.fromfile(self.file, self.dtype, count, offset=self.offset)
+            return array.reshape(self.shape)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.file}: {self.name} cannot be read: {error}.") from error
+
+
+@contextlib.contextmanager
+def opened(path):
+    """Yields the `h5py.File` of a path, for reading; damage found inside becomes an InputError."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except InputError:
+        raise
+    # All that h5py makes of what its library says of a damaged file.
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+        raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
+
+
+def member(group, name, path):
+    """What stands in a group under one name, or None; links are not followed.
+
+    Args:
+        group: `h5py.Group`.
+        name: str without `/`.
+        path: the file, for the message.
+
+    Raises:
+        InputError: it is a link to another place or file.
+    """
+    link = group.get(name, getlink=True)
+    if link is None:
+        return None
+    if not isinstance(link, h5py.HardLink):
+        raise InputError(
+            f"{path}: {group.name.rstrip('/')}/{name} is a link to another place; write the file "
+            "again without links."
+        )
+    return group[name]
+
+
+def find_array(file, name, path):
+    """Where an array lies, or None where there is none of that name.
+
+    Args:
+        file: `h5py.File`.
+        name: str with `/` between groups.
+        path: `Path` of the file.
+
+    Returns:
+        `StoredArray`.
+
+    Raises:
+        InputError: it is a link, no array, not of float numbers, not in one piece in this file.
+    """
+    *groups, last = name.split("/")
+    group = file
+    for part in groups:
+        group = member(group, part, path)
+        if group is None:
+            return None
+        if not isinstance(group, h5py.Group):
+            raise InputError(f"{path}: {group.name} is no group.")
+    dataset = member(group, last, path)
+    if dataset is None:
+        return None
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
+        raise InputError(f"{path}: {name} is no array.")
+    dtype = _dtype(dataset, path)
+    if dataset.is_virtual or dataset.external:
+        raise InputError(f"{path}: {name} lies in another file.")
+    offset = dataset.id.get_offset()
+    if dataset.chunks is not None or offset is None or file.userblock_size:
+        raise InputError(f"{path}: {name} is not stored in one piece, as Keras stores it.")
+    if offset + dataset.size * dtype.itemsize > path.stat().st_size:
+        raise InputError(f"{path}: {name} is longer than the file.")
+    return StoredArray(path, name, dtype, dataset.shape, offset)
+
+
+def _dtype(dataset, path):
+    """The dtype of an array, as its bytes are in the file."""
+    dtype = dataset.dtype
+    # Keras marks arrays of bfloat16, which HDF5 has no type for.
+    if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
+        return np.dtype(ml_dtypes.bfloat16)
+    if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):
+        raise InputError(
+            f"{path}: {dataset.name} has numbers of type {dtype}; supported are float64, float32, "
+            "float16 and bfloat16."
+        )
+    return dtype

@@ -1,0 +1,149 @@
+"""Where the variables of KerasHub's models stand, and Hugging Face's tensors of them."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from keras_bert_impl.interop.huggingface import encoder_tensors
+from keras_bert_impl.interop.layouts.names import TensorName
+
+_BLOCK = {  # part of our block -> layer of KerasHub's
+    "attention/query": "self_attention_layer/query",
+    "attention/key": "self_attention_layer/key",
+    "attention/value": "self_attention_layer/value",
+    "attention/output": "self_attention_layer/attention_output",
+    "attention_layer_norm": "self_attention_layer_norm",
+    "intermediate": "feedforward_intermediate_dense",
+    "output": "feedforward_output_dense",
+    "output_layer_norm": "feedforward_layer_norm",
+}
+_HEADS = {
+    "masked_lm/dense": "mlm_head/intermediate_dense",
+    "masked_lm/layer_norm": "mlm_head/intermediate_layer_norm",
+    "masked_lm": "mlm_head",
+    "classifier/transform": "pooled_dense",
+    "classifier/dense": "logits",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a tensor stands in a model of KerasHub.
+
+    Args:
+        name: `TensorName`, of ours and of Hugging Face's.
+        path: str, of KerasHub's variable: names of layers and of the variable; "" where KerasHub
+            has none, and Hugging Face's tensor is rows of zeros.
+        shape: tuple of int, of that variable.
+        offset: int. Rows that Hugging Face's tensor has before KerasHub's.
+    """
+
+    name: TensorName
+    path: str
+    shape: tuple
+    offset: int = 0
+
+    @property
+    def original_shape(self):
+        """tuple of int. The shape of Hugging Face's tensor."""
+        shape = self._flat
+        return shape[::-1] if self.name.transpose else (shape[0] + self.offset, *shape[1:])
+
+    @property
+    def _flat(self):
+        """The shape with all heads in one dimension."""
+        if len(self.shape) == 3:
+            hidden = math.isqrt(math.prod(self.shape))
+            return hidden, hidden
+        return (math.prod(self.shape),) if self.path.endswith("/bias") else self.shape
+
+    def to_original(self, array):
+        """Hugging Face's tensor of KerasHub's array."""
+        array = array.reshape(self._flat)
+        if self.offset:
+            array = np.concatenate([np.zeros((self.offset, array.shape[1]), array.dtype), array])
+        return array.T if self.name.transpose else array
+
+    def from_original(self, array):
+        """KerasHub's array of Hugging Face's tensor."""
+        return (array.T if self.name.transpose else array[self.offset :]).reshape(self.shape)
+
+
+def encoder_places(kind, config):
+    """list of `Place` of all variables of a backbone."""
+    places = []
+    for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
+        shape = _shape(name.variable, config)
+        if "segment_embeddings" in name.variable and not kind.has_segments:
+            places.append(Place(name, "", (0, shape[1]), offset=shape[0]))
+        else:
+            offset = config.position_offset if "position_embeddings" in name.variable else 0
+            places.append(Place(name, _path(kind, name.variable), shape, offset))
+    return places
+
+
+def head_places(kind, config, names, num_classes):
+    """list of `Place` of the variables of a head.
+
+    Args:
+        kind: `Kind`.
+        config: `EncoderConfig`.
+        names: list of `TensorName`.
+        num_classes: int, of a classifier.
+    """
+    return [
+        Place(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
+        for name in names
+    ]
+
+
+def _path(kind, variable):
+    """KerasHub's path of one of our variables."""
+    if variable.startswith("layer_"):
+        layer, part = variable.split("/", 1)
+        part, last = part.rsplit("/", 1)
+        block = kind.block.format(layer.removeprefix("layer_"))
+        return f"{block}/{_BLOCK[part]}/{last}"
+    layer, last = variable.rsplit("/", 1)
+    if last.endswith("_embeddings"):
+        tables = "" if last == "segment_embeddings" else kind.tables
+        return f"{tables}{last.removesuffix('s')}/embeddings"
+    layers = {
+        "embeddings/layer_norm": "embeddings_layer_norm",
+        "embeddings/projection": kind.projection,
+        "pooler/dense": "pooled_dense",
+    }
+    return f"{(layers | _HEADS)[layer]}/{last}"
+
+
+def _shape(variable, config, num_classes=0):
+    """The shape that KerasHub has for one of our variables."""
+    hidden, heads = config.hidden_dim, config.num_heads
+    width = config.embedding_dim or hidden
+    layer, last = variable.rsplit("/", 1)
+    part = layer.split("/", 1)[1] if layer.startswith("layer_") else layer
+    tables = {
+        "token_embeddings": (config.vocabulary_size, width),
+        "position_embeddings": (config.max_length, width),
+        "segment_embeddings": (config.num_segments, width),
+        "output_bias": (config.vocabulary_size,),
+    }
+    kernels = {
+        "attention/output": (heads, hidden // heads, hidden),
+        "intermediate": (hidden, config.intermediate_dim),
+        "output": (config.intermediate_dim, hidden),
+        "embeddings/projection": (width, hidden),
+        "pooler/dense": (hidden, hidden),
+        "masked_lm/dense": (hidden, width),
+        "classifier/transform": (hidden, hidden),
+        "classifier/dense": (hidden, num_classes),
+    }
+    by_head = {f"attention/{name}": (heads, hidden // heads) for name in ("query", "key", "value")}
+    if last in tables:
+        return tables[last]
+    if last in ("gamma", "beta"):
+        return (width if part in ("embeddings/layer_norm", "masked_lm/layer_norm") else hidden,)
+    if part in by_head:
+        return (hidden, *by_head[part]) if last == "kernel" else by_head[part]
+    return kernels[part] if last == "kernel" else kernels[part][-1:]
