@@ -6,3 +6,4 @@ from keras_bert_impl.interop.google.opening import (
     open_google_checkpoint,
     vocabulary_file,
 )
+from keras_bert_impl.interop.google.writing import write_google_checkpoint
