@@ -269,8 +269,9 @@ def test_adam_goes_on(bert, tmp_path):
     assert load_adam_slots(encoder, optimizer, tensors, encoder_tensors(encoder.config)) == []
     assert int(optimizer.iterations) == 20
 
-    gradients = [random.normal(0, 1, v.shape).astype("float32") for v in encoder.trainable_variables]
-    before = [np.asarray(v, "float64") for v in encoder.trainable_variables]
+    weights = encoder.trainable_variables
+    gradients = [random.normal(0, 1, weight.shape).astype("float32") for weight in weights]
+    before = [np.asarray(weight, "float64") for weight in weights]
     optimizer.apply(gradients)
     google = {
         "layer_2/attention/query/kernel": "bert/encoder/layer_2/attention/self/query/kernel",
@@ -278,7 +279,7 @@ def test_adam_goes_on(bert, tmp_path):
         "embeddings/token_embeddings": "bert/embeddings/word_embeddings",
         "pooler/dense/kernel": "bert/pooler/dense/kernel",
     }
-    for index, variable in enumerate(encoder.trainable_variables):
+    for index, variable in enumerate(weights):
         if variable.path not in google:
             continue
         name, gradient = google.pop(variable.path), gradients[index].astype("float64")

@@ -91,8 +91,8 @@ def test_settings_without_a_file_come_from_shapes_and_program(tmp_path):
 
 def test_settings_of_a_training_run(tmp_path):
     path, _ = unpacked("pretrainer", tmp_path)
-    text = (path / "params.yaml").read_text().replace("\n        dropout_rate: 0.1", "\n        dropout_rate: 0.3")
-    (path / "params.yaml").write_text(text)
+    file = path / "params.yaml"
+    file.write_text(file.read_text().replace(" dropout_rate: 0.1", " dropout_rate: 0.3"))
     config, _ = open_google_checkpoint(path)
     assert (config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]) == (0.3, 0.1)
     assert config["architectures"] == ["BertForPreTraining"]

@@ -28,7 +28,7 @@ def named_places(checkpoint, generator):
     Raises:
         InputError: no such model in it, or its tensors are in parts.
     """
-    variables = set(checkpoint.header)
+    variables = set(checkpoint.variables)
     parts = sorted(name for name in variables if re.search(r"/part_\d+$", name))
     if parts:
         raise InputError(

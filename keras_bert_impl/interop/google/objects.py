@@ -11,11 +11,13 @@ import dataclasses
 import math
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google.index import Variable
 from keras_bert_impl.interop.google.names import Name, dense, layer_norm
 from keras_bert_impl.interop.google.tensors import Place
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_NO_WEIGHTS = ("int32", "int64", "bool")
 _ATTENTION = ("query", "key", "value")
 
 
@@ -121,7 +123,7 @@ def object_places(checkpoint):
                 f"{checkpoint.path}: {key} and {places[renamed].variable} are both called "
                 f"{full_name:.200}; a checkpoint of two encoders cannot be read."
             )
-        places[renamed] = _place(key, checkpoint.header[key][1], name)
+        places[renamed] = _place(key, checkpoint.variables[key].shape, name)
     return model_type, places, _num_heads(checkpoint, places)
 
 
@@ -139,9 +141,10 @@ def _variables(checkpoint):
     for node in graph.nodes:
         for attribute in node.attributes:
             key = attribute.checkpoint_key
-            floating = checkpoint.header.get(key, ("", ()))[0] not in ("", "int32", "int64", "bool")
-            if key.endswith(_VALUE) and floating and not _of_the_run(key):
-                found[key] = attribute.full_name
+            variable = checkpoint.variables.get(key)
+            if variable is None or variable.dtype in _NO_WEIGHTS or _of_the_run(key):
+                continue
+            found[key] = attribute.full_name
     return found
 
 
@@ -191,13 +194,13 @@ def _place(key, shape, name):
 def _num_heads(checkpoint, places):
     """Of the first query matrix, `[hidden, heads, width]`."""
     query = next(place for name, place in sorted(places.items()) if ".query.weight" in name)
-    shape = checkpoint.header[query.variable][1]
+    shape = checkpoint.variables[query.variable].shape
     return shape[1] if len(shape) == 3 else None
 
 
 def lowercase_variable(checkpoint):
     """What the variable `do_lower_case` of a SavedModel of TF Hub says, or None."""
     key = f"do_lower_case{_VALUE}"
-    if checkpoint.header.get(key) != ("bool", ()):
+    if checkpoint.variables.get(key) != Variable("bool", ()):
         return None
     return bool(checkpoint.read(key))

@@ -55,7 +55,7 @@ def open_google_checkpoint(path, generator=False):
         raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
     directory = _directory(prefix)
     checkpoint = Checkpoint(prefix)
-    by_objects = OBJECT_GRAPH in checkpoint.header
+    by_objects = OBJECT_GRAPH in checkpoint.variables
     file, stated = read_settings(directory)
     known, num_heads = {}, None
     if not by_objects:

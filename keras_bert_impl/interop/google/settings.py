@@ -70,7 +70,8 @@ def _read_yaml(path):
         settings = encoder[encoder["type"]]
         settings = {_YAML_KEYS.get(key, key): value for key, value in settings.items()}
     except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is not valid YAML: {error}.") from error
+        problem = " ".join(str(error).split())  # it comes on several lines
+        raise InputError(f"{path} is not valid YAML: {problem}.") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} has no task.model.encoder with its settings.") from error
     if settings.pop("norm_first", False):

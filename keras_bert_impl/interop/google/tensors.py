@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google.index import Variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +44,13 @@ class GoogleTensors:
         self.header = {name: self._entry(place) for name, place in places.items()}
 
     def _entry(self, place):
-        dtype, stored = self._checkpoint.header[place.variable]
-        shape = place.shape or stored
+        variable = self._checkpoint.variables[place.variable]
+        stored, shape = variable.shape, place.shape or variable.shape
         if math.prod(shape) != math.prod(stored) or (place.transpose and len(shape) != 2):
             raise InputError(
                 f"{self.path}: tensor {place.variable} cannot have shape {stored}; it is a matrix."
             )
-        return dtype, shape[::-1] if place.transpose else shape
+        return variable.dtype, shape[::-1] if place.transpose else shape
 
     def read(self, name):
         """The array of a tensor."""
@@ -63,19 +64,21 @@ class GoogleTensors:
             slot: `"adam_m"` or `"adam_v"`, the mean of the gradients and of their squares.
         """
         variable = f"{self._places[name].variable}/{slot}"
-        if variable not in self._checkpoint.header:
+        variables = self._checkpoint.variables
+        if variable not in variables:
             return None
-        shapes = [self._checkpoint.header[v][1] for v in (variable, self._places[name].variable)]
-        if shapes[0] != shapes[1]:
+        expected = variables[self._places[name].variable].shape
+        if variables[variable].shape != expected:
             raise InputError(
-                f"{self.path}: tensor {variable} must have shape {shapes[1]}. Received: {shapes[0]}"
+                f"{self.path}: tensor {variable} must have shape {expected}. "
+                f"Received: {variables[variable].shape}"
             )
         return self._turned(name, self._checkpoint.read(variable))
 
     @property
     def global_step(self):
         """int. Steps of training, or None where the checkpoint does not say."""
-        if self._checkpoint.header.get("global_step") != ("int64", ()):
+        if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
 
