@@ -18,31 +18,48 @@ from keras_bert_impl.interop.google.tensors import Place
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _NO_WEIGHTS = ("int32", "int64", "bool")
-_ATTENTION = ("query", "key", "value")
+_EMBEDDINGS = {
+    "word_embeddings": "word_embeddings",
+    "position_embedding": "position_embeddings",
+    "type_embeddings": "token_type_embeddings",
+}
+_BERT_LAYER = {
+    "self_attention/query": "attention.self.query",
+    "self_attention/key": "attention.self.key",
+    "self_attention/value": "attention.self.value",
+    "self_attention/attention_output": "attention.output.dense",
+    "self_attention_layer_norm": "attention.output.LayerNorm",
+    "intermediate": "intermediate.dense",
+    "output": "output.dense",
+    "output_layer_norm": "output.LayerNorm",
+}
+_ALBERT_LAYER = {
+    "self_attention/query": "attention.query",
+    "self_attention/key": "attention.key",
+    "self_attention/value": "attention.value",
+    "self_attention/attention_output": "attention.dense",
+    "self_attention_layer_norm": "attention.LayerNorm",
+    "intermediate": "ffn",
+    "output": "ffn_output",
+    "output_layer_norm": "full_layer_layer_norm",
+}
 
 
-def _encoder(prefix, layer, ours, projection, pooler):
-    """Names of an encoder; `ours` are the ends of the names of the parts of a layer."""
-    query, output, output_norm, inner, outer, outer_norm = ours
-    tables = (
-        ("word_embeddings", "word_embeddings"),
-        ("position_embedding", "position_embeddings"),
-        ("type_embeddings", "token_type_embeddings"),
-    )
-    embeddings = f"{prefix}.embeddings"
-    names = [Name(f"{one}/embeddings", f"{embeddings}.{other}.weight") for one, other in tables]
+def _encoder(embeddings, projection, pooler):
+    names = [
+        Name(f"{google}/embeddings", f"{embeddings}.{huggingface}.weight")
+        for google, huggingface in _EMBEDDINGS.items()
+    ]
     names += layer_norm("embeddings/layer_norm", f"{embeddings}.LayerNorm")
-    names += dense("embedding_projection", f"{prefix}.{projection}")
-    google, huggingface = layer
-    huggingface = f"{prefix}.{huggingface}"
-    for part in _ATTENTION:
-        names += dense(f"{google}/self_attention/{part}", f"{huggingface}.{query}.{part}")
-    names += dense(f"{google}/self_attention/attention_output", f"{huggingface}.{output}")
-    names += layer_norm(f"{google}/self_attention_layer_norm", f"{huggingface}.{output_norm}")
-    names += dense(f"{google}/intermediate", f"{huggingface}.{inner}")
-    names += dense(f"{google}/output", f"{huggingface}.{outer}")
-    names += layer_norm(f"{google}/output_layer_norm", f"{huggingface}.{outer_norm}")
-    return names + dense("pooler_transform", f"{prefix}.{pooler}")
+    return names + dense("embedding_projection", projection) + dense("pooler_transform", pooler)
+
+
+def _layer(google, huggingface, parts):
+    names = []
+    for ours, theirs in parts.items():
+        kind = layer_norm if ours.endswith("layer_norm") else dense
+        names += kind(f"{google}/{ours}", f"{huggingface}.{theirs}")
+    return names
 
 
 def _masked_lm(transform, bias):
@@ -53,37 +70,24 @@ def _masked_lm(transform, bias):
     ]
 
 
-_BERT_LAYER = (
-    "attention.self",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.dense",
-    "output.dense",
-    "output.LayerNorm",
-)
-_LAYER = ("transformer/layer_#", "encoder.layer.#")
-_ALBERT_LAYER = (
-    "attention",
-    "attention.dense",
-    "attention.LayerNorm",
-    "ffn",
-    "ffn_output",
-    "full_layer_layer_norm",
-)
-_SHARED_LAYER = ("transformer", "encoder.albert_layer_groups.0.albert_layers.0")
 _NAMES = {
     "bert": [
-        *_encoder("bert", _LAYER, _BERT_LAYER, "embeddings_project", "pooler.dense"),
+        *_encoder("bert.embeddings", "bert.embeddings_project", "bert.pooler.dense"),
+        *_layer("transformer/layer_#", "bert.encoder.layer.#", _BERT_LAYER),
         *_masked_lm("cls.predictions.transform", "cls.predictions.bias"),
         *dense("next_sentence/logits", "cls.seq_relationship"),
     ],
     "electra": [
-        *_encoder("electra", _LAYER, _BERT_LAYER, "embeddings_project", "pooler.dense"),
+        *_encoder("electra.embeddings", "electra.embeddings_project", "electra.pooler.dense"),
+        *_layer("transformer/layer_#", "electra.encoder.layer.#", _BERT_LAYER),
         *_masked_lm("generator_predictions", "generator_lm_head.bias"),
     ],
     "albert": [
         *_encoder(
-            "albert", _SHARED_LAYER, _ALBERT_LAYER, "encoder.embedding_hidden_mapping_in", "pooler"
+            "albert.embeddings", "albert.encoder.embedding_hidden_mapping_in", "albert.pooler"
+        ),
+        *_layer(
+            "transformer", "albert.encoder.albert_layer_groups.0.albert_layers.0", _ALBERT_LAYER
         ),
         *_masked_lm("predictions", "predictions.bias"),
         *dense("next_sentence/logits", "sop_classifier.classifier"),

@@ -50,10 +50,7 @@ def open_google_checkpoint(path, generator=False):
         >>> tensors.header["bert.pooler.dense.weight"]
         ('F32', (768, 768))
     """
-    prefix = find_checkpoint(path)
-    if prefix is None:
-        raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
-    directory = _directory(prefix)
+    prefix, directory = _found(path)
     checkpoint = Checkpoint(prefix)
     by_objects = OBJECT_GRAPH in checkpoint.variables
     file, stated = read_settings(directory)
@@ -78,7 +75,7 @@ def vocabulary_file(path):
     Args:
         path: as of `open_google_checkpoint`.
     """
-    directory = _directory(find_checkpoint(path))
+    _, directory = _found(path)
     paths = [file_within(directory, name) for name in _VOCABULARIES]
     return next((file for file in paths if file.exists()), None)
 
@@ -105,8 +102,7 @@ def lowercases(path, config=None):
     stated = (config or {}).get("do_lower_case")
     if isinstance(stated, bool):
         return stated
-    prefix = find_checkpoint(path)
-    directory = _directory(prefix)
+    prefix, directory = _found(path)
     if directory != prefix.parent:
         stated = lowercase_variable(Checkpoint(prefix))
         if stated is not None:
@@ -124,7 +120,10 @@ def lowercases(path, config=None):
     return not any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
 
 
-def _directory(prefix):
-    """Where the configuration is: beside a checkpoint, above that of a SavedModel."""
-    above = prefix.parent.parent
-    return above if (above / "saved_model.pb").is_file() else prefix.parent
+def _found(path):
+    """The prefix of a checkpoint, and the directory with the other files of the model."""
+    prefix = find_checkpoint(path)
+    if prefix is None:
+        raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
+    above = prefix.parent.parent  # of the folder `variables` of a SavedModel
+    return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent
