@@ -14,6 +14,7 @@ from keras_bert_impl.interop.google import (
     lowercases,
     open_google_checkpoint,
 )
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
 from tests.interop.google import model_directory, unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
 
@@ -118,8 +119,6 @@ def test_index_that_lies(entry, message, tmp_path):
     rows = [(b"", header.SerializeToString()), (b"bert/x", row.SerializeToString())]
     (tmp_path / "bert_model.ckpt.index").write_bytes(_table(rows))
     (tmp_path / "bert_model.ckpt.data-00000-of-00001").write_bytes(bytes(16))
-    from keras_bert_impl.interop.google.checkpoint import Checkpoint
-
     with pytest.raises(InputError) as caught:
         Checkpoint(tmp_path / "bert_model.ckpt").read("bert/x")
     assert message in str(caught.value)
