@@ -1,0 +1,9 @@
+"""BERT, ALBERT and ELECTRA as Google published them: TensorFlow's checkpoints and SavedModels."""
+
+from keras_bert_impl.interop.google.opening import (
+    is_google_checkpoint,
+    lowercases,
+    open_google_checkpoint,
+    vocabulary_file,
+)
+from keras_bert_impl.interop.google.writing import write_google_checkpoint

@@ -1,0 +1,164 @@
+"""The index of a checkpoint of TensorFlow, read with care.
+
+TensorFlow ends the process where an index claims a shape that cannot be, so it only gets to see
+indices that were read here before. The file is a sorted table in blocks, with one
+`BundleEntryProto` for each tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
+`tensorflow/core/protobuf/tensor_bundle.proto`).
+"""
+
+import dataclasses
+import math
+import struct
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.reading import file_within
+
+_FOOTER = 48
+_MAGIC = 0xDB4775248B80FB57
+_MAX_BYTES = 64 << 20  # that of a BERT has some KiB
+_MAX_NAME = 10_000
+_MAX_RANK = 8
+_SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
+_ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
+_ITEMSIZE |= {"DT_INT32": 4, "DT_INT64": 8, "DT_BOOL": 1}
+
+
+class _Damaged(Exception):
+    """Bytes that are no table."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """What an index says of a variable: a dtype such as `"F32"` or `"int64"`, and the shape."""
+
+    dtype: str
+    shape: tuple
+
+
+def read_index(prefix):
+    """The variables of a checkpoint, none of which goes beyond the files of data.
+
+    Args:
+        prefix: `Path`, what the names of the files of the checkpoint begin with.
+
+    Returns:
+        dict of the name of each variable to `Variable`.
+
+    Raises:
+        InputError: a file is missing, the index is damaged, or a tensor is not in the data.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+
+    path = file_within(prefix.parent, f"{prefix.name}.index")
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no index of a model.")
+        rows = _table(path.read_bytes())
+        header = BundleHeaderProto.FromString(rows.pop(b"", b""))
+        entries = {
+            name.decode("utf-8", "backslashreplace"): BundleEntryProto.FromString(row)
+            for name, row in rows.items()
+        }
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (_Damaged, DecodeError, struct.error) as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    sizes = {
+        shard: _data_size(prefix, shard, header.num_shards)
+        for shard in sorted({0} | {entry.shard_id for entry in entries.values()})
+    }
+    return {name: _variable(path, name, entry, sizes) for name, entry in entries.items()}
+
+
+def _data_size(prefix, shard, num_shards):
+    name = f"{prefix.name}.data-{shard:05d}-of-{num_shards:05d}"
+    path = file_within(prefix.parent, name)
+    if not path.exists():
+        raise InputError(f"{path} is missing; {prefix.name}.index needs it.")
+    return path.stat().st_size
+
+
+def _variable(path, name, entry, sizes):
+    from tensorflow.core.framework.types_pb2 import DataType
+
+    where = f"{path}: tensor {name:.200}"
+    shape = tuple(dimension.size for dimension in entry.shape.dim)
+    if entry.shape.unknown_rank or len(shape) > _MAX_RANK or any(size < 0 for size in shape):
+        raise InputError(f"{where} has a shape that no tensor has: {shape!s:.100}.")
+    if entry.slices:
+        raise InputError(f"{where} was saved in parts (a partitioned variable); save it whole.")
+    dtype = DataType.Name(entry.dtype) if entry.dtype in DataType.values() else str(entry.dtype)
+    expected = math.prod(shape) * _ITEMSIZE.get(dtype, 0)
+    if dtype in _ITEMSIZE and entry.size != expected:
+        raise InputError(
+            f"{where} of shape {shape} must have {expected} bytes, but has {entry.size}."
+        )
+    if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > sizes[entry.shard_id]:
+        raise InputError(
+            f"{where} ends at byte {entry.offset + entry.size} of the data, but its file has "
+            f"{sizes[entry.shard_id]}; it is incomplete."
+        )
+    return Variable(_SHORT.get(dtype, dtype.removeprefix("DT_").lower()), shape)
+
+
+def _table(data):
+    """dict of all keys and values of a sorted table."""
+    if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
+        raise _Damaged("its end is not that of an index")
+    footer = _Bytes(data[-_FOOTER:])
+    footer.handle()  # of what nothing needs
+    rows = {}
+    for _, handle in _rows(data, *footer.handle()):
+        rows.update(_rows(data, *_Bytes(handle).handle()))
+    return rows
+
+
+def _rows(data, offset, size):
+    """Pairs of keys and values of one block."""
+    if offset + size + 1 > len(data) or size < 4:
+        raise _Damaged("a block lies outside of it")
+    if data[offset + size]:
+        raise _Damaged("a block is compressed")
+    (num_restarts,) = struct.unpack_from("<I", data, offset + size - 4)
+    end = size - 4 * (num_restarts + 1)
+    if end < 0:
+        raise _Damaged("a block is too short")
+    block, key, rows = _Bytes(data[offset : offset + end]), b"", []
+    while block.left():
+        shared, rest, length = block.number(), block.number(), block.number()
+        if shared > len(key) or shared + rest > _MAX_NAME:
+            raise _Damaged("a name is too long")
+        key = key[:shared] + block.take(rest)
+        rows.append((key, block.take(length)))
+    return rows
+
+
+class _Bytes:
+    """Bytes that are read from the front."""
+
+    def __init__(self, data):
+        self._data, self._place = data, 0
+
+    def left(self):
+        return len(self._data) - self._place
+
+    def take(self, count):
+        if count > self.left():
+            raise _Damaged("it ends early")
+        self._place += count
+        return self._data[self._place - count : self._place]
+
+    def number(self):
+        """An unsigned number in groups of seven bits, the lowest first."""
+        number = 0
+        for shift in range(0, 64, 7):
+            (byte,) = self.take(1)
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+        raise _Damaged("a number is too long")
+
+    def handle(self):
+        """Where a block is: its first byte and its size."""
+        return self.number(), self.number()

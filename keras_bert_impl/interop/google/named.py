@@ -1,0 +1,62 @@
+"""Checkpoints of TensorFlow 1, whose variables have names: BERT, ALBERT and ELECTRA."""
+
+import re
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google.names import ALBERT, BERT, ELECTRA, electra_generator
+from keras_bert_impl.interop.google.tensors import Place
+
+# What is in a checkpoint of a training run besides the model.
+_OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")
+_ELECTRA_SCOPES = {
+    False: ("generator/", "generator_predictions/"),
+    True: ("electra/encoder/", "electra/embeddings_project/", "discriminator_predictions/"),
+}
+
+
+def named_places(checkpoint, generator):
+    """What model is in a checkpoint, and where its tensors stand.
+
+    Args:
+        checkpoint: `Checkpoint`.
+        generator: bool. Whether to take ELECTRA's generator, not the discriminator.
+
+    Returns:
+        `model_type` as in a Hugging Face configuration; dict of the names of tensors to `Place`.
+        Variables of no known name keep it.
+
+    Raises:
+        InputError: no such model in it, or its tensors are in parts.
+    """
+    variables = set(checkpoint.variables)
+    parts = sorted(name for name in variables if re.search(r"/part_\d+$", name))
+    if parts:
+        raise InputError(
+            f"{checkpoint.path}: tensor {parts[0]} is a part of a variable that was saved in "
+            "parts; save it whole, by the scope that it was partitioned in."
+        )
+    model_type, names = _names(checkpoint, variables, generator)
+    hidden = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
+    places = {}
+    for variable in sorted(variables):
+        if _OF_THE_RUN.fullmatch(variable) or variable.startswith(hidden):
+            continue
+        known = ((name, name.to_huggingface(variable)) for name in names)
+        name, renamed = next(((n, r) for n, r in known if r), (None, variable))
+        places[renamed] = Place(variable, transpose=name is not None and name.transpose)
+    return model_type, places
+
+
+def _names(checkpoint, variables, generator):
+    scopes = {"/".join(name.split("/")[:3]) for name in variables}
+    electra = any(scope.startswith("electra/") for scope in scopes)
+    if generator and not any(scope.startswith("generator/") for scope in scopes):
+        raise InputError(f"{checkpoint.path} has no generator of an ELECTRA in it.")
+    if electra:
+        return "electra", electra_generator(variables) if generator else ELECTRA
+    if "bert/encoder/transformer" in scopes:
+        return "albert", ALBERT
+    if any(scope.startswith("bert/") for scope in scopes):
+        return "bert", BERT
+    some = ", ".join(f"{name:.80}" for name in sorted(variables)[:3]) or "nothing"
+    raise InputError(f"{checkpoint.path} has no BERT, ALBERT or ELECTRA in it, but {some}.")

@@ -1,0 +1,154 @@
+"""Names of the variables in checkpoints of google-research's bert, albert and electra.
+
+Sources: `modeling.py`, `run_pretraining.py`, `run_classifier.py` and `run_squad.py` of these
+repositories.
+"""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """Two names of one tensor.
+
+    Args:
+        google: str. Name of the variable; `#` stands for a number.
+        huggingface: str. Name in a model directory, with as many `#`.
+        transpose: bool. Whether there it is the other way around.
+    """
+
+    google: str
+    huggingface: str
+    transpose: bool = False
+
+    def to_huggingface(self, name):
+        """The other name of a variable, or None where this is not its."""
+        return _renamed(name, self.google, self.huggingface)
+
+    def to_google(self, name):
+        """The opposite."""
+        return _renamed(name, self.huggingface, self.google)
+
+
+def _renamed(name, source, target):
+    found = re.fullmatch(re.escape(source).replace(r"\#", r"(\d{1,9})"), name)
+    if found is None:
+        return None
+    for number in found.groups():
+        target = target.replace("#", number, 1)
+    return target
+
+
+def dense(google, huggingface):
+    """The two names of a dense layer."""
+    return [
+        Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
+        Name(f"{google}/bias", f"{huggingface}.bias"),
+    ]
+
+
+def layer_norm(google, huggingface):
+    """The two names of a layer normalization."""
+    return [
+        Name(f"{google}/gamma", f"{huggingface}.weight"),
+        Name(f"{google}/beta", f"{huggingface}.bias"),
+    ]
+
+
+def _head(google, huggingface):
+    return [
+        Name(f"{google}output_weights", f"{huggingface}.weight"),
+        Name(f"{google}output_bias", f"{huggingface}.bias"),
+    ]
+
+
+def _embeddings(google, huggingface):
+    tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+    return [
+        *(Name(f"{google}/{table}", f"{huggingface}.{table}.weight") for table in tables),
+        *layer_norm(f"{google}/LayerNorm", f"{huggingface}.LayerNorm"),
+    ]
+
+
+def _layers(google, huggingface):
+    names = []
+    for part in (
+        "attention/self/query",
+        "attention/self/key",
+        "attention/self/value",
+        "attention/output/dense",
+        "intermediate/dense",
+        "output/dense",
+    ):
+        names += dense(f"{google}/layer_#/{part}", f"{huggingface}.{part.replace('/', '.')}")
+    for part in ("attention/output/LayerNorm", "output/LayerNorm"):
+        names += layer_norm(f"{google}/layer_#/{part}", f"{huggingface}.{part.replace('/', '.')}")
+    return names
+
+
+def _transform(google, huggingface):
+    return [
+        *dense(f"{google}/dense", f"{huggingface}.dense"),
+        *layer_norm(f"{google}/LayerNorm", f"{huggingface}.LayerNorm"),
+    ]
+
+
+_TASKS = [*_head("", "classifier"), *_head("cls/squad/", "qa_outputs")]
+
+BERT = [
+    *_embeddings("bert/embeddings", "bert.embeddings"),
+    *_layers("bert/encoder", "bert.encoder.layer.#"),
+    *dense("bert/pooler/dense", "bert.pooler.dense"),
+    *_transform("cls/predictions/transform", "cls.predictions.transform"),
+    Name("cls/predictions/output_bias", "cls.predictions.bias"),
+    *_head("cls/seq_relationship/", "cls.seq_relationship"),
+    *_TASKS,
+]
+
+_BLOCK = "bert/encoder/transformer/group_#/inner_group_#"
+_ALBERT_LAYER = "albert.encoder.albert_layer_groups.#.albert_layers.#"
+
+ALBERT = [
+    *_embeddings("bert/embeddings", "albert.embeddings"),
+    *dense(
+        "bert/encoder/embedding_hidden_mapping_in", "albert.encoder.embedding_hidden_mapping_in"
+    ),
+    *dense(f"{_BLOCK}/attention_1/self/query", f"{_ALBERT_LAYER}.attention.query"),
+    *dense(f"{_BLOCK}/attention_1/self/key", f"{_ALBERT_LAYER}.attention.key"),
+    *dense(f"{_BLOCK}/attention_1/self/value", f"{_ALBERT_LAYER}.attention.value"),
+    *dense(f"{_BLOCK}/attention_1/output/dense", f"{_ALBERT_LAYER}.attention.dense"),
+    *layer_norm(f"{_BLOCK}/LayerNorm", f"{_ALBERT_LAYER}.attention.LayerNorm"),
+    *dense(f"{_BLOCK}/ffn_1/intermediate/dense", f"{_ALBERT_LAYER}.ffn"),
+    *dense(f"{_BLOCK}/ffn_1/intermediate/output/dense", f"{_ALBERT_LAYER}.ffn_output"),
+    *layer_norm(f"{_BLOCK}/LayerNorm_1", f"{_ALBERT_LAYER}.full_layer_layer_norm"),
+    *dense("bert/pooler/dense", "albert.pooler"),
+    *_transform("cls/predictions/transform", "predictions"),
+    Name("cls/predictions/output_bias", "predictions.bias"),
+    *_head("cls/seq_relationship/", "sop_classifier.classifier"),
+    *_TASKS,
+]
+
+ELECTRA = [
+    *_embeddings("electra/embeddings", "electra.embeddings"),
+    *dense("electra/embeddings_project", "electra.embeddings_project"),
+    *_layers("electra/encoder", "electra.encoder.layer.#"),
+    *dense("discriminator_predictions/dense", "discriminator_predictions.dense"),
+    *dense("discriminator_predictions/dense_1", "discriminator_predictions.dense_prediction"),
+]
+
+
+def electra_generator(names):
+    """The list of `Name` of the generator, which may share its embeddings.
+
+    Args:
+        names: names of all variables of the checkpoint.
+    """
+    own = "generator/embeddings/word_embeddings" in names
+    return [
+        *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
+        *dense("generator/embeddings_project", "electra.embeddings_project"),
+        *_layers("generator/encoder", "electra.encoder.layer.#"),
+        *_transform("generator_predictions", "generator_predictions"),
+        Name("generator_predictions/output_bias", "generator_lm_head.bias"),
+    ]

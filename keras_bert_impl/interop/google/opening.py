@@ -1,0 +1,129 @@
+"""Google's checkpoints and SavedModels, presented as a model directory is."""
+
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
+from keras_bert_impl.interop.google.named import named_places
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, lowercase_variable, object_places
+from keras_bert_impl.interop.google.saved_model import program_settings
+from keras_bert_impl.interop.google.settings import gelu, huggingface_settings, read_settings
+from keras_bert_impl.interop.google.tensors import GoogleTensors
+from keras_bert_impl.reading import file_within, read_text
+
+_VOCABULARIES = ("vocab.txt", "assets/vocab.txt")
+
+
+def is_google_checkpoint(path):
+    """bool. Whether a path is a checkpoint of TensorFlow, a directory with one, or a SavedModel.
+
+    Args:
+        path: str or `Path`, as of `open_google_checkpoint`.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return (path / "saved_model.pb").is_file() or any(path.glob("*.index"))
+    return find_checkpoint(path) is not None
+
+
+def open_google_checkpoint(path, generator=False):
+    """Opens a BERT, ALBERT or ELECTRA in one of the forms that Google published them in.
+
+    These are a checkpoint of TensorFlow 1 (`bert_model.ckpt`), a checkpoint of the Model Garden's
+    encoders and pre-trainers, and a SavedModel of TF Hub. Nothing in them is run.
+
+    Args:
+        path: str or `Path`: a directory, the prefix of the checkpoint in it
+            (`.../bert_model.ckpt`), or its `.index` file.
+        generator: bool, default False. Of an ELECTRA, whether to take the generator and not the
+            discriminator.
+
+    Returns:
+        dict as in a Hugging Face `config.json`; `GoogleTensors` with Hugging Face's names.
+
+    Raises:
+        InputError: a file is missing or damaged; there is no such model in it; the configuration
+            and the tensors contradict each other.
+
+    Example:
+        >>> config, tensors = open_google_checkpoint("uncased_L-12_H-768_A-12")
+        >>> tensors.header["bert.pooler.dense.weight"]
+        ('F32', (768, 768))
+    """
+    prefix, directory = _found(path)
+    checkpoint = Checkpoint(prefix)
+    by_objects = OBJECT_GRAPH in checkpoint.variables
+    file, stated = read_settings(directory)
+    known, num_heads = {}, None
+    if not by_objects:
+        model_type, places = named_places(checkpoint, generator)
+    elif generator:
+        raise InputError(f"{checkpoint.path} has no generator of an ELECTRA in it.")
+    else:
+        model_type, places, num_heads = object_places(checkpoint)
+    if stated.get("hidden_act", "gelu") == "gelu":
+        known["hidden_act"] = gelu(model_type, by_objects)
+    if directory != prefix.parent:
+        known |= program_settings(file_within(directory, "saved_model.pb"))
+    tensors = GoogleTensors(checkpoint, places)
+    return huggingface_settings(model_type, tensors, file, stated, known, num_heads), tensors
+
+
+def vocabulary_file(path):
+    """`Path` of the `vocab.txt` that belongs to a checkpoint, or None.
+
+    Args:
+        path: as of `open_google_checkpoint`.
+    """
+    _, directory = _found(path)
+    paths = [file_within(directory, name) for name in _VOCABULARIES]
+    return next((file for file in paths if file.exists()), None)
+
+
+def lowercases(path, config=None):
+    """Whether the tokenizer of a checkpoint makes its text lower case.
+
+    Checkpoints of TensorFlow 1 do not record it. What decides is, in this order: `do_lower_case`
+    in the configuration; the variable of that name in a SavedModel of TF Hub; the name of the
+    directory, of which `uncased`, `multilingual` and `chinese` say yes and `cased` no, as they do
+    in Google's code for the models that it published; else whether the vocabulary is without
+    capital letters, which such a tokenizer could never find.
+
+    Args:
+        path: as of `open_google_checkpoint`.
+        config: dict, the configuration that it returned; None for none.
+
+    Returns:
+        bool.
+
+    Raises:
+        InputError: nothing of that is there.
+    """
+    stated = (config or {}).get("do_lower_case")
+    if isinstance(stated, bool):
+        return stated
+    prefix, directory = _found(path)
+    if directory != prefix.parent:
+        stated = lowercase_variable(Checkpoint(prefix))
+        if stated is not None:
+            return stated
+    name = directory.resolve().name.lower()
+    for word, answer in (("uncased", True), ("cased", False), ("multilingual", True)):
+        if word in name:
+            return answer
+    if name.startswith("chinese_l-12"):
+        return True
+    vocabulary = vocabulary_file(path)
+    if vocabulary is None:
+        raise InputError(f"{directory} has no vocab.txt, and nothing says whether it is uncased.")
+    pieces = read_text(vocabulary).split("\n")
+    return not any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
+
+
+def _found(path):
+    """The prefix of a checkpoint, and the directory with the other files of the model."""
+    prefix = find_checkpoint(path)
+    if prefix is None:
+        raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
+    above = prefix.parent.parent  # of the folder `variables` of a SavedModel
+    return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent

@@ -1,0 +1,189 @@
+"""The configuration of Google's models: their JSON or YAML files, and what the shapes say."""
+
+import yaml
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.reading import file_within, read_json, read_text
+
+_JSON_FILES = ("bert_config.json", "albert_config.json", "electra_config.json")
+_YAML_KEYS = {  # of the Model Garden's encoders -> of `bert_config.json`
+    "num_layers": "num_hidden_layers",
+    "hidden_activation": "hidden_act",
+    "dropout_rate": "hidden_dropout_prob",
+    "attention_dropout_rate": "attention_probs_dropout_prob",
+    "embedding_width": "embedding_size",
+}
+# What "gelu" computes. BERT was published with erf, and transformers computes that; its code has
+# had the tanh approximation since commit bee6030, after the first models. ELECTRA's has erf,
+# ALBERT's tanh (`modeling.py` of each), the Model Garden tanh (`official/modeling/activations`).
+_GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
+_MODEL_GARDEN_GELU = "gelu_new"
+_BLOCKS = {  # what comes before the number of a block, and two of its matrices
+    "bert": ("bert.encoder.layer.", "attention.self.query.weight", "intermediate.dense.weight"),
+    "electra": (
+        "electra.encoder.layer.",
+        "attention.self.query.weight",
+        "intermediate.dense.weight",
+    ),
+    "albert": (
+        "albert.encoder.albert_layer_groups.",
+        "albert_layers.0.attention.query.weight",
+        "albert_layers.0.ffn.weight",
+    ),
+}
+_MASKED_LM = {
+    "bert": "cls.predictions.bias",
+    "albert": "predictions.bias",
+    "electra": "generator_lm_head.bias",
+}
+_SECOND_HEAD = {
+    "bert": "cls.seq_relationship.weight",
+    "albert": "sop_classifier.classifier.weight",
+    "electra": "discriminator_predictions.dense.weight",
+}
+
+
+def read_settings(directory):
+    """The settings in the configuration file of a directory.
+
+    Args:
+        directory: `Path`.
+
+    Returns:
+        (`Path` of the file, dict with the keys of `bert_config.json`), or (None, {}).
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    for name in _JSON_FILES:
+        path = file_within(directory, name)
+        if path.exists():
+            return path, _without_null(read_json(path))
+    path = file_within(directory, "params.yaml")
+    return (path, _without_null(_read_yaml(path))) if path.exists() else (None, {})
+
+
+def _read_yaml(path):
+    try:
+        encoder = yaml.safe_load(read_text(path))["task"]["model"]["encoder"]
+        settings = encoder[encoder["type"]]
+        settings = {_YAML_KEYS.get(key, key): value for key, value in settings.items()}
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = " ".join(str(error).split())  # it comes on several lines
+        raise InputError(f"{path} is not valid YAML: {problem}.") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} has no task.model.encoder with its settings.") from error
+    if settings.pop("norm_first", False):
+        raise InputError(f"{path}: norm_first is true; only false is supported.")
+    return settings
+
+
+def _without_null(settings):
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def huggingface_settings(model_type, tensors, file, stated, known, num_heads=None):
+    """The configuration of a model as Hugging Face has it.
+
+    Args:
+        model_type: `"bert"`, `"albert"` or `"electra"`.
+        tensors: `GoogleTensors`.
+        file: `Path` of the configuration file, or None.
+        stated: dict, what is in it.
+        known: dict of settings that are known from elsewhere, and better.
+        num_heads: int, or None where no shape of a tensor shows it.
+
+    Returns:
+        dict for `encoder_config`.
+
+    Raises:
+        InputError: the file and the shapes of the tensors contradict each other, or something is
+            in neither.
+    """
+    sizes = _sizes(model_type, tensors, num_heads)
+    for key, (value, tensor) in sizes.items():
+        if stated.get(key, value) != value:
+            raise InputError(
+                f"{file}: {key} is {stated[key]!r}, but tensor {tensor} in {tensors.path} is for "
+                f"{value}."
+            )
+    settings = {"layer_norm_eps": 1e-12, **stated, **known}
+    settings |= {key: value for key, (value, _) in sizes.items()}
+    if model_type == "electra":  # its checkpoints come without a file; all have heads of 64
+        settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
+    for key in ("num_hidden_layers", "num_attention_heads"):
+        if key not in settings:
+            raise InputError(
+                f"{tensors.path}: nothing says the {key} of this {model_type}; put its "
+                f"{model_type}_config.json beside it."
+            )
+    head = _head(model_type, tensors.header)
+    if head == "classifier":
+        settings["num_labels"] = _size(tensors, "classifier.weight", 0)[0]
+    settings["architectures"] = [LAYOUTS[model_type].classes[head]]
+    return settings | {"model_type": model_type}
+
+
+def gelu(model_type, by_objects):
+    """str. What the activation `"gelu"` of a configuration file is called by Hugging Face.
+
+    Args:
+        model_type: `"bert"`, `"albert"` or `"electra"`.
+        by_objects: bool. Whether the file is the Model Garden's.
+    """
+    return _MODEL_GARDEN_GELU if by_objects else _GELU[model_type]
+
+
+def _sizes(model_type, tensors, num_heads):
+    """dict of the keys that the shapes decide to (value, name of a tensor that shows it)."""
+    embeddings = f"{model_type}.embeddings"
+    words = f"{embeddings}.word_embeddings.weight"
+    segments = f"{embeddings}.token_type_embeddings.weight"
+    blocks, query, inner = _BLOCKS[model_type]
+    query, inner = f"{blocks}0.{query}", f"{blocks}0.{inner}"
+    sizes = {
+        "vocab_size": _size(tensors, words, 0),
+        "max_position_embeddings": _size(tensors, f"{embeddings}.position_embeddings.weight", 0),
+        "type_vocab_size": _size(tensors, segments, 0),
+        "hidden_size": _size(tensors, query, 1),
+        "intermediate_size": _size(tensors, inner, 0),
+    }
+    numbers = {
+        name: int(name[len(blocks) :].split(".")[0])
+        for name in tensors.header
+        if name.startswith(blocks)
+    }
+    last = max(numbers, key=numbers.get)
+    key = "num_hidden_groups" if model_type == "albert" else "num_hidden_layers"
+    sizes[key] = numbers[last] + 1, last
+    if model_type != "bert":
+        sizes["embedding_size"] = _size(tensors, words, 1)
+    if num_heads is not None:
+        sizes["num_attention_heads"] = num_heads, query
+    return sizes
+
+
+def _size(tensors, name, axis):
+    _, shape = tensors.header.get(name, (None, None))
+    if shape is None:
+        raise InputError(f"{tensors.path}: tensor {name} is missing.")
+    if len(shape) != 2:
+        raise InputError(f"{tensors.path}: tensor {name} must be a matrix, not {shape}.")
+    return shape[axis], name
+
+
+def _head(model_type, header):
+    """The head of a model by the tensors that it has, a key of `LAYOUTS[...].classes`."""
+    masked_lm, second = _MASKED_LM[model_type] in header, _SECOND_HEAD[model_type] in header
+    if "qa_outputs.weight" in header:
+        return "question_answerer"
+    if "classifier.weight" in header:
+        return "classifier"
+    if model_type == "electra" and second:
+        return "replaced_token"
+    if masked_lm and second:
+        return "pretraining"
+    if second and model_type == "bert":
+        return "next_sentence"
+    return "masked_lm" if masked_lm else None

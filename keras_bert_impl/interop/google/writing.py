@@ -1,0 +1,102 @@
+"""Writing a checkpoint that the first BERT and ALBERT code of Google loads."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google.names import ALBERT, BERT
+
+_KINDS = {"bert": BERT, "albert": ALBERT}
+_KEYS = (
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+)
+_ALBERT_KEYS = ("embedding_size", "inner_group_num", "num_hidden_groups")
+_PREFIX = "bert_model.ckpt"
+
+
+def write_google_checkpoint(directory, config, tensors, vocabulary=None):
+    """Writes `bert_model.ckpt` with its configuration file, and `vocab.txt`.
+
+    Args:
+        directory: `Path` of an existing directory.
+        config: dict of a BERT or an ALBERT, as in a Hugging Face `config.json`.
+        tensors: dict of name, as in a model directory, to numpy array.
+        vocabulary: `Path` of a `vocab.txt` to put beside it; None for none.
+
+    Raises:
+        InputError: the model is of another kind, has a tensor that such checkpoints do not, or is
+            an ALBERT with the exact GELU, for which Google's code has no name.
+
+    Example:
+        source = ModelDirectory("path/to/model")
+        tensors = {name: source.read(name) for name in names}
+        write_google_checkpoint(directory, source.config, tensors)
+    """
+    import tensorflow as tf
+
+    directory = Path(directory)
+    model_type = config.get("model_type", "bert")
+    if model_type not in list(_KINDS):
+        raise InputError(
+            f"a model of type {model_type!r} cannot be written as a checkpoint of Google's; only "
+            f"{' and '.join(_KINDS)} can."
+        )
+    settings = _settings(config, model_type)
+    named = {}
+    for name, tensor in tensors.items():
+        known = _google_name(name, model_type)
+        if known is None:
+            raise InputError(f"tensor {name} has no name in Google's checkpoints of {model_type}.")
+        google, transpose = known
+        named[google] = np.ascontiguousarray(tensor.T if transpose else tensor)
+    text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+    (directory / f"{model_type}_config.json").write_text(text, encoding="utf-8")
+    if vocabulary is not None:
+        shutil.copyfile(vocabulary, directory / "vocab.txt")
+    names = sorted(named)
+    try:
+        tf.raw_ops.SaveV2(
+            prefix=str(directory / _PREFIX),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),  # whole tensors
+            tensors=[named[name] for name in names],
+        )
+    except tf.errors.OpError as error:  # such as a full disk
+        raise InputError(f"cannot write {directory / _PREFIX}: {error.message}") from error
+
+
+def _google_name(name, model_type):
+    """Name of a variable and whether it is transposed, or None."""
+    for spelling in (name, f"{model_type}.{name}"):  # a base model's names have no prefix
+        for known in _KINDS[model_type]:
+            google = known.to_google(spelling)
+            if google:
+                return google, known.transpose
+    return None
+
+
+def _settings(config, model_type):
+    if model_type == "bert":
+        return {key: config[key] for key in _KEYS if key in config}
+    settings = {key: config[key] for key in _KEYS + _ALBERT_KEYS if key in config}
+    if config.get("hidden_act", "gelu_new") == "gelu":
+        raise InputError(
+            'albert_config.json cannot say the exact GELU: its "gelu" is the tanh approximation '
+            '("gelu_new").'
+        )
+    if settings.get("hidden_act") == "gelu_new":
+        settings["hidden_act"] = "gelu"
+    return settings

@@ -1,0 +1,118 @@
+"""Checkpoints of Google's for the tests: those that its code made, and TensorFlow 1's."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.interop import (
+    ModelDirectory,
+    encoder_tensors,
+    head_tensors,
+    read_encoder_config,
+)
+from keras_bert_impl.interop.google import open_google_checkpoint
+from keras_bert_impl.models import heads
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights
+
+MADE = Path(__file__).parents[1] / "data" / "google"
+
+
+def unpacked(name, directory):
+    """A model of tests/data/google, and what Google's code computed with it."""
+    with tarfile.open(MADE / f"{name}.tar.xz") as archive:
+        archive.extractall(directory, filter="data")
+    return directory / name, dict(np.load(directory / name / "expected.npz"))
+
+
+def model_directory(path, generator=False):
+    """A `ModelDirectory` on a checkpoint of Google's."""
+    config, tensors = open_google_checkpoint(path, generator=generator)
+    directory = ModelDirectory.__new__(ModelDirectory)
+    directory.path, directory.config, directory._tensors = Path(path), config, tensors
+    directory._read, directory.prefix = set(), "bert"
+    return directory
+
+
+def loaded(path, *names, generator=False, **overrides):
+    """A model that returns what the encoder and the heads of a checkpoint compute."""
+    source = model_directory(path, generator)
+    config = read_encoder_config(source)
+    encoder = Encoder(type(config)(**config.to_dict() | overrides))
+    features = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "segment_ids", "padding_mask")
+    }
+    states = encoder(features)
+    outputs = dict(states)
+    for name in names:
+        outputs[name] = _head(encoder, name, source, states)
+    model = keras.Model(features, outputs)
+    tensors = encoder_tensors(encoder.config)
+    for name in names:
+        tensors += head_tensors(config, name)
+    fresh = load_weights(model, source, tensors)
+    assert not [path for path in fresh if "pooler" not in path]
+    return model, source
+
+
+def _head(encoder, name, source, states):
+    if name == "masked_lm":
+        return heads.masked_lm_head(encoder)(states["sequence_output"])
+    if name in ("next_sentence", "sentence_order"):
+        return heads.pooled_head(encoder, name)(states["pooled_output"])
+    if name == "replaced_token":
+        return heads.replaced_token_head(encoder)(states["sequence_output"])
+    if name == "classifier":
+        labels = source.config["num_labels"]
+        return heads.sequence_head(encoder, labels)(heads.sequence_vector(encoder, states))
+    return heads.token_head(encoder, 2, name=name)(states["sequence_output"])
+
+
+def write_variables(directory, variables, settings=None, config="bert_config.json"):
+    """Writes a checkpoint of TensorFlow 1 as its `Saver` does, and a configuration file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    names = sorted(variables)
+    tf.raw_ops.SaveV2(
+        prefix=str(directory / "bert_model.ckpt"),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[variables[name] for name in names],
+    )
+    if settings is not None:
+        (directory / config).write_text(json.dumps(settings))
+    return directory
+
+
+def variables_of(model, renames):
+    """What TensorFlow 1 calls the weights of a model of `transformers`.
+
+    Args:
+        model: a model of `transformers`.
+        renames: list of pairs, what to replace by what in a name, in this order.
+
+    Returns:
+        dict of the name of a variable to float32 array.
+    """
+    variables = {}
+    for name, weight in model.state_dict().items():
+        array = weight.float().numpy()
+        path = name
+        for old, new in renames:
+            path = path.replace(old, new)
+        module, _, leaf = path.replace(".", "/").rpartition("/")
+        last = module.split("/")[-1]
+        if last.startswith("LayerNorm"):
+            leaf = {"weight": "gamma", "bias": "beta"}[leaf]
+        elif last.endswith("_embeddings"):
+            module, _, leaf = module.rpartition("/")
+        elif last in ("seq_relationship", "squad", "predictions", "generator_predictions"):
+            leaf = f"output_{'weights' if leaf == 'weight' else 'bias'}"
+        elif leaf == "weight":
+            leaf, array = "kernel", array.T
+        variables[f"{module}/{leaf}" if module else leaf] = np.ascontiguousarray(array)
+    return variables

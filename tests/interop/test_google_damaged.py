@@ -1,0 +1,292 @@
+"""Checkpoints that cannot be what they say: one error each, which names the file and the tensor."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.google import (
+    is_google_checkpoint,
+    lowercases,
+    open_google_checkpoint,
+)
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
+from tests.interop.google import model_directory, unpacked, write_variables
+from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
+
+WORDS = "bert/embeddings/word_embeddings"
+KEY = "bert/encoder/layer_1/attention/self/key/kernel"
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    return variables(original("BertForPreTraining"), BERT)
+
+
+@pytest.fixture
+def path(tensors, tmp_path):
+    return write_variables(tmp_path / "bert", tensors, SIZES | SETTINGS)
+
+
+def refused(path, *words, **arguments):
+    with pytest.raises(InputError) as caught:
+        _, tensors = open_google_checkpoint(path, **arguments)
+        for name in tensors.header:
+            tensors.read(name)
+    assert "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_nothing_there(tmp_path):
+    refused(tmp_path, str(tmp_path), "no checkpoint")
+    refused(tmp_path / "absent", "absent", "no checkpoint")
+
+
+def test_missing_data(path):
+    (path / "bert_model.ckpt.data-00000-of-00001").unlink()
+    refused(path, "bert_model.ckpt.data-00000-of-00001 is missing")
+
+
+def test_data_that_lead_out_of_the_directory(path, tmp_path):
+    data = path / "bert_model.ckpt.data-00000-of-00001"
+    data.rename(tmp_path / "elsewhere")
+    data.symlink_to(tmp_path / "elsewhere")
+    refused(path, str(data), "leads out")
+
+
+def test_truncated_data(path):
+    data = path / "bert_model.ckpt.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    refused(path, "bert_model.ckpt.index: tensor ", "its file has 1000")
+
+
+def test_changed_data(path):
+    data = path / "bert_model.ckpt.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[5] ^= 1
+    data.write_bytes(content)
+    refused(path, "bert_model.ckpt.index: tensor bert/embeddings/LayerNorm/beta", "Checksum")
+
+
+@pytest.mark.parametrize("length", [0, 47, 500, -1])
+def test_truncated_index(path, length):
+    index = path / "bert_model.ckpt.index"
+    index.write_bytes(index.read_bytes()[:length])
+    refused(path, "bert_model.ckpt.index is damaged")
+
+
+def test_changed_index(path):
+    index = path / "bert_model.ckpt.index"
+    content = index.read_bytes()
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        changed = bytearray(content)
+        for place in random.integers(0, len(changed), 3):
+            changed[place] = random.integers(0, 256)
+        index.write_bytes(changed)
+        refused(path, "bert_model.ckpt.index")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"shape": [-5, 2]}, "has a shape that no tensor has"),
+        ({"shape": [1] * 300}, "has a shape that no tensor has"),
+        ({"shape": [1 << 40, 1 << 40]}, "must have 4835703278458516698824704 bytes, but has 16"),
+        ({"shape": [1 << 20, 1 << 20], "size": 1 << 42}, "its file has 16"),
+        ({"size": -16}, "must have 16 bytes, but has -16"),
+        ({"offset": 1 << 60}, "its file has 16"),
+        ({"offset": -5}, "it is incomplete"),
+        ({"dtype": 77}, "has dtype 77"),
+        ({"dtype": 20}, "has dtype resource"),
+        ({"shard_id": 5}, "bert_model.ckpt.data-00005-of-00001 is missing"),
+    ],
+    ids=str,
+)
+def test_index_that_lies(entry, message, tmp_path):
+    """With right checksums; TensorFlow itself ends the process at some of these."""
+    fields = {"dtype": 1, "shape": [2, 2], "offset": 0, "size": 16, "shard_id": 0} | entry
+    row = BundleEntryProto(**{name: fields[name] for name in fields if name != "shape"})
+    for size in fields["shape"]:
+        row.shape.dim.add().size = size
+    header = BundleHeaderProto(num_shards=1)
+    header.version.producer = 1
+    rows = [(b"", header.SerializeToString()), (b"bert/x", row.SerializeToString())]
+    (tmp_path / "bert_model.ckpt.index").write_bytes(_table(rows))
+    (tmp_path / "bert_model.ckpt.data-00000-of-00001").write_bytes(bytes(16))
+    with pytest.raises(InputError) as caught:
+        Checkpoint(tmp_path / "bert_model.ckpt").read("bert/x")
+    assert message in str(caught.value)
+
+
+def test_tensor_of_strings(path, tensors):
+    write_variables(path, tensors | {KEY: np.array([[b"a"] * 32] * 32)})
+    name = "bert.encoder.layer.1.attention.self.key.weight"
+    with pytest.raises(InputError, match=f"{name} has dtype string"):
+        model_directory(path).shape(name)
+
+
+def test_partitioned_variables(path, tensors):
+    parts = {f"{WORDS}/part_{i}": part for i, part in enumerate(np.split(tensors[WORDS][:52], 2))}
+    rest = {name: array for name, array in tensors.items() if name != WORDS}
+    write_variables(path, rest | parts)
+    refused(path, f"bert_model.ckpt.index: tensor {WORDS}/part_0", "in parts")
+
+    tf.raw_ops.SaveV2(
+        prefix=str(path / "bert_model.ckpt"),
+        tensor_names=[WORDS],
+        shape_and_slices=["106 32 0,53:0,32"],  # how the Saver of TensorFlow 1 does it
+        tensors=[tensors[WORDS]],
+    )
+    refused(path, f"bert_model.ckpt.index: tensor {WORDS} was saved in parts")
+
+
+def test_no_bert_in_it(tmp_path):
+    write_variables(tmp_path, {"resnet/conv/kernel": np.zeros((2, 2), "float32")}, SIZES)
+    refused(tmp_path, "bert_model.ckpt.index has no BERT", "resnet/conv/kernel")
+
+
+def test_no_bert_among_objects(tmp_path):
+    model = tf.train.Checkpoint(variable=tf.Variable([1.0], name="resnet/kernel"))
+    model.write(str(tmp_path / "ckpt-1"))
+    refused(tmp_path, "ckpt-1.index has no BERT", "resnet/kernel")
+
+
+def test_no_generator(path):
+    refused(path, "bert_model.ckpt.index has no generator", generator=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("hidden_size", 64, ["is 64", "layer.0.attention.self.query.weight", "is for 32"]),
+        ("num_hidden_layers", 12, ["is 12", "bert.encoder.layer.2.", "is for 3"]),
+        ("vocab_size", "53", ["is '53'", "word_embeddings.weight", "is for 53"]),
+        ("type_vocab_size", 16, ["is 16", "token_type_embeddings.weight", "is for 2"]),
+    ],
+)
+def test_config_that_contradicts_the_shapes(path, key, value, words):
+    (path / "bert_config.json").write_text(json.dumps(SIZES | SETTINGS | {key: value}))
+    refused(path, f"bert_config.json: {key} ", "bert_model.ckpt.index", *words)
+
+
+def test_heads_that_contradict_the_shapes(tmp_path):
+    path, _ = unpacked("encoder", tmp_path)
+    config = json.loads((path / "bert_config.json").read_text())
+    (path / "bert_config.json").write_text(json.dumps(config | {"num_attention_heads": 4}))
+    refused(path, "num_attention_heads is 4", "is for 3")
+
+
+def test_no_config(path):
+    (path / "bert_config.json").unlink()
+    refused(path, "bert_model.ckpt.index: nothing says the num_attention_heads", "bert_config.json")
+
+
+def test_a_tensor_is_missing(path, tensors):
+    write_variables(path, {name: a for name, a in tensors.items() if name != WORDS})
+    refused(path, "bert_model.ckpt.index: tensor bert.embeddings.word_embeddings.weight is missing")
+
+
+def test_a_kernel_that_is_no_matrix(path, tensors):
+    write_variables(path, tensors | {KEY: np.zeros(7, "float32")})
+    refused(path, f"bert_model.ckpt.index: tensor {KEY} cannot have shape (7,)")
+
+
+def test_several_checkpoints(path, tensors):
+    for name in ("bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"):
+        for step in (9, 10):
+            (path / name.replace("bert_model.ckpt", f"model.ckpt-{step}")).write_bytes(
+                (path / name).read_bytes()
+            )
+    refused(path, "several checkpoints", "model.ckpt-10", "model.ckpt-9")
+    for file in path.glob("bert_model.ckpt*"):
+        file.unlink()
+    assert open_google_checkpoint(path)[1].path.name == "model.ckpt-10.index"
+    (path / "checkpoint").write_text('model_checkpoint_path: "/their/disk/model.ckpt-9"\n')
+    assert open_google_checkpoint(path)[1].path.name == "model.ckpt-9.index"
+    assert open_google_checkpoint(path / "model.ckpt-10")[1].path.name == "model.ckpt-10.index"
+
+
+def test_two_encoders(tmp_path):
+    names = ("one", "other")
+    pair = {
+        name: tf.Variable(
+            np.zeros((2, 2, 1), "float32"),
+            name=f"{name}/transformer/layer_0/self_attention/query/kernel",
+        )
+        for name in names
+    }
+    tf.train.Checkpoint(**pair).write(str(tmp_path / "ckpt-1"))
+    refused(tmp_path, "ckpt-1.index: other/", "a checkpoint of two encoders")
+
+
+@pytest.mark.parametrize("change", ["empty", "cut", "noise"])
+def test_damaged_program(change, tmp_path):
+    path, _ = unpacked("hub_albert", tmp_path)
+    file = path / "saved_model.pb"
+    content = file.read_bytes()
+    file.write_bytes({"empty": b"", "cut": content[:5000], "noise": bytes(range(256))}[change])
+    assert is_google_checkpoint(path)
+    refused(path, "saved_model.pb")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "task: 3", "task: {model: {encoder: {type: bert}}}", "!!python/object:os.x {}"]
+)
+def test_damaged_settings_of_a_run(text, tmp_path):
+    path, _ = unpacked("pretrainer", tmp_path)
+    (path / "params.yaml").write_text(text)
+    refused(path, "params.yaml")
+
+
+def test_case_that_nothing_tells(tmp_path):
+    path, _ = unpacked("pretrainer", tmp_path)
+    with pytest.raises(InputError, match=r"has no vocab\.txt"):
+        lowercases(path)
+
+
+def _table(rows):
+    """A sorted table as TensorFlow writes it, of one block."""
+    content = b""
+
+    def put(block):
+        nonlocal content
+        handle = _number(len(content)) + _number(len(block))
+        sum_ = _crc32c(block + b"\0")
+        masked = (((sum_ >> 15) | (sum_ << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+        content += block + b"\0" + struct.pack("<I", masked)
+        return handle
+
+    data, nothing = put(_block(rows)), put(_block([]))
+    index = put(_block([(rows[-1][0] + b"\xff", data)]))
+    footer = (nothing + index).ljust(40, b"\0")
+    return content + footer + struct.pack("<Q", 0xDB4775248B80FB57)
+
+
+def _block(rows):
+    content, places = b"", []
+    for key, value in rows:
+        places.append(len(content))
+        content += _number(0) + _number(len(key)) + _number(len(value)) + key + value
+    return content + struct.pack(f"<{len(places) + 1}I", *places, len(places))
+
+
+def _number(number):
+    content = b""
+    while number > 127:
+        content, number = content + bytes([number & 127 | 128]), number >> 7
+    return content + bytes([number])
+
+
+def _crc32c(data):
+    remainder = 0xFFFFFFFF
+    for byte in data:
+        remainder ^= byte
+        for _ in range(8):
+            remainder = (remainder >> 1) ^ (0x82F63B78 if remainder & 1 else 0)
+    return remainder ^ 0xFFFFFFFF
