@@ -54,7 +54,8 @@ def local_directory(name_or_path, revision=None):
             raise InputError(f"{name} is a directory; a revision is for models on a hub.")
         return Path(path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
-        what = "is a file; give the directory it is in" if os.path.exists(path) else "does not exist"
+        is_file = os.path.exists(path)
+        what = "is a file; give the directory it is in" if is_file else "does not exist"
         raise InputError(f"{name!r} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)
@@ -71,11 +72,11 @@ def _looks_local(name, path):
 
 
 def _hint(name):
+    if _REPOSITORY.fullmatch(name):
+        return f" There is no such directory; for a repository on the hub write 'hf://{name}'."
     near = difflib.get_close_matches(name, [*MODELS, *kaggle.PRESETS], n=3)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
-    if _REPOSITORY.fullmatch(name):
-        return f" There is no such directory; for a repository on the hub write 'hf://{name}'."
     return (
         " Give a directory, hf://owner/name, kaggle://owner/model/framework/variation, or a name "
         "that `keras-bert models` lists."

@@ -37,6 +37,7 @@ _WEIGHTS = {
     "pytorch_model.bin.index.json": ".bin",
 }
 _PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 # The index of a model of 1,000 layers has about 1.5 MB.
 _MAX_JSON_BYTES = 2**24
 
@@ -88,10 +89,10 @@ def _shards(path, suffix, source):
     weight_map = _read_json(path, source).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
-    values = weight_map.values()
-    shards = [shard for value in values for shard in (value if isinstance(value, list) else [value])]
+    lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
+    shards = [shard for some in lists for shard in some]
     for shard in shards:
-        if not isinstance(shard, str) or not re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,200}", shard, re.A):
+        if not isinstance(shard, str) or not _PLAIN.fullmatch(shard):
             raise InputError(f"{source}: {path.name} names {shard!r}, which is no plain file name.")
         if not shard.endswith(suffix):
             raise InputError(f"{source}: {path.name} names {shard!r}, which is no {suffix} file.")

@@ -98,7 +98,7 @@ def _stated_files(repository, commit):
 
 
 def _checksum(file):
-    """SHA-256 of a large file, git's SHA-1 of a small one; also the name of the file in the cache."""
+    """SHA-256 of a large file, git's SHA-1 of a small one, and the size; names in the cache too."""
     checksum, size = (file.lfs.sha256, file.lfs.size) if file.lfs else (file.blob_id, file.size)
     if not re.fullmatch("[0-9a-f]{64}" if file.lfs else "[0-9a-f]{40}", checksum) or size < 0:
         raise ValueError(f"{checksum!r} is no checksum")

@@ -42,11 +42,12 @@ def cache(tmp_path):
 
 def point_at(url, cache, monkeypatch):
     """Sets what the library reads from the environment only when it is imported."""
-    from huggingface_hub import constants
+    from huggingface_hub import constants, file_download
 
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    for module in (constants, file_download):  # older versions have a copy of it
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
@@ -290,7 +291,9 @@ def test_what_is_not_there(hub, name, message):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-@pytest.mark.parametrize(("name", "method"), [("config.json", "HEAD"), ("model.safetensors", "GET")])
+@pytest.mark.parametrize(
+    ("name", "method"), [("config.json", "HEAD"), ("model.safetensors", "GET")]
+)
 def test_gated(hub, status, name, method):
     hub.add("owner/model", FILES)
     hub.faults[name] = Fault(status=status, error_code="GatedRepo", only=method)
@@ -301,7 +304,12 @@ def test_gated(hub, status, name, method):
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
     ("name", "method"),
-    [("config.json", "HEAD"), ("revision", "GET"), ("vocab.txt", "GET"), ("model.safetensors", "GET")],
+    [
+        ("config.json", "HEAD"),
+        ("revision", "GET"),
+        ("vocab.txt", "GET"),
+        ("model.safetensors", "GET"),
+    ],
 )
 def test_a_busy_hub_is_asked_again(hub, monkeypatch, status, name, method):
     monkeypatch.setattr(time, "sleep", lambda _: None)
@@ -322,7 +330,8 @@ def test_a_hub_that_stays_busy(hub, monkeypatch, name):
 
 def test_a_server_that_is_no_hub(hub, monkeypatch):
     hub.add("owner/model", FILES)
-    monkeypatch.setattr(HubServer, "entry", staticmethod(lambda name, content: {"path": name, "oid": "x"}))
+    without_checksum = staticmethod(lambda name, content: {"path": name, "oid": "x"})
+    monkeypatch.setattr(HubServer, "entry", without_checksum)
     with pytest.raises(InputError, match="did not list the files .* HF_ENDPOINT"):
         local_directory("hf://owner/model")
 
@@ -335,7 +344,7 @@ def test_without_a_network(hub, cache, monkeypatch):
         point_at(url, cache, monkeypatch)
         assert local_directory("hf://owner/model") == directory
         assert local_directory(f"hf://owner/model@{commit}") == directory
-        with pytest.raises(InputError, match="hf://owner/other@main is not in the cache, and .*reach"):
+        with pytest.raises(InputError, match="owner/other@main is not in the cache, and .* reached"):
             local_directory("hf://owner/other")
 
 
