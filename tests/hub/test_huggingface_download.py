@@ -344,7 +344,7 @@ def test_without_a_network(hub, cache, monkeypatch):
         point_at(url, cache, monkeypatch)
         assert local_directory("hf://owner/model") == directory
         assert local_directory(f"hf://owner/model@{commit}") == directory
-        with pytest.raises(InputError, match="owner/other@main is not in the cache, and .* reached"):
+        with pytest.raises(InputError, match="other@main is not in the cache, and .* reached"):
             local_directory("hf://owner/other")
 
 
