@@ -67,10 +67,10 @@ def git_sha1(content):
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, handler, owner):
+    def __init__(self, handler, owner, host="127.0.0.1"):
         super().__init__(("127.0.0.1", 0), handler)
         self.owner = owner
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"http://{host}:{self.server_address[1]}"
 
     def handle_error(self, request, client_address):
         """Clients that were killed in mid-answer are part of the tests."""
@@ -270,7 +270,8 @@ class HubServer(FaultyServer):
 
     def __init__(self):
         super().__init__()
-        self.storage = _Server(_HubHandler, self)
+        # Under another name: what goes to another port only can count as the same server.
+        self.storage = _Server(_HubHandler, self, host="localhost")
         self.repositories = {}  # name -> commit -> file -> content
         self.branches = {}  # (repository, branch) -> commit
         self.stored = {}  # SHA-256 -> content

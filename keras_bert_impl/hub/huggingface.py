@@ -212,10 +212,13 @@ def _clear_errors(source, repository):
     except errors.RevisionNotFoundError as error:
         raise InputError(f"{source}: the repository has no such revision.") from error
     except errors.LocalEntryNotFoundError as error:
+        cause = error.__cause__ or error
         if constants.HF_HUB_OFFLINE:
             reason = "HF_HUB_OFFLINE is set; unset it for the download"
+        elif isinstance(cause, errors.HfHubHTTPError):
+            reason = f"{endpoint} answered with status {cause.response.status_code}; try later"
         else:
-            reason = f"{endpoint} cannot be reached ({error.__cause__ or error})"
+            reason = f"{endpoint} cannot be reached ({cause})"
         raise InputError(f"{source} is not in the cache, and {reason}.") from error
     except errors.EntryNotFoundError as error:
         name = str(error.response.url).rpartition("/")[2]
