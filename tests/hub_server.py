@@ -201,7 +201,8 @@ class _HubHandler(_Handler):
         return commit, commits[commit]
 
     def _listing(self, repository, revision):
-        if self.note("revision").status:
+        fault = self.note("revision")
+        if fault.status:
             return
         found = self._commit(repository, revision)
         if found is None:
@@ -211,7 +212,8 @@ class _HubHandler(_Handler):
             {"rfilename": entry.pop("path"), "blobId": entry.pop("oid")} | entry
             for entry in map(self.owner.entry, files, files.values())
         ]
-        self.reply_json({"id": repository, "sha": commit, "siblings": siblings, "tags": []})
+        content = json.dumps({"id": repository, "sha": commit, "siblings": siblings}).encode()
+        self.send_content("revision", content, {"Content-Type": "application/json"}, fault)
 
     def _tree(self, repository, revision):
         if self.note("tree").status:

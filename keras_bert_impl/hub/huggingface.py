@@ -46,7 +46,7 @@ def download(repository, revision):
 
 
 def _download(repository, revision):
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import constants, hf_hub_download
 
     source = f"hf://{repository}@{revision}"
     with _clear_errors(source, repository):
@@ -57,26 +57,36 @@ def _download(repository, revision):
         record = snapshot.parents[1] / "verified" / snapshot.name
         if is_complete(record, snapshot):
             return snapshot
-        stated = _stated_files(repository, snapshot.name)
-        if stated is None:  # no network: what another program has put into the cache
-            gather(lambda name: _existing(snapshot / name), f"{source} in the cache")
-            return snapshot
+        if constants.HF_HUB_OFFLINE:
+            return _from_cache(snapshot, source)
+        try:
+            stated = _stated_files(repository, snapshot.name)
+        except _connection_errors() as error:
+            if not _status(error):
+                with contextlib.suppress(InputError):
+                    return _from_cache(snapshot, source)
+            raise
         files = gather(functools.partial(_fetch, repository, snapshot, stated), source)
         with contextlib.suppress(InputError):  # a cache that is only read is checked each time
             write_record(record, files)
         return snapshot
 
 
-def _existing(path):
-    return path if path.exists() else None
+def _from_cache(snapshot, source):
+    """The snapshot, if another program has put the whole of a model there."""
+
+    def fetch(name):
+        path = snapshot / name
+        return path if path.exists() else None
+
+    gather(fetch, f"{source} in the cache")
+    return snapshot
 
 
 def _stated_files(repository, commit):
-    """Checksum and size of every file as the hub states them; None where it cannot be asked."""
-    from huggingface_hub import HfApi, constants, errors
+    """Checksum and size of every file, by name, as the hub states them."""
+    from huggingface_hub import HfApi, constants
 
-    if constants.HF_HUB_OFFLINE:
-        return None
     try:
         info = HfApi().model_info(
             repository,
@@ -84,17 +94,12 @@ def _stated_files(repository, commit):
             files_metadata=True,
             timeout=constants.HF_HUB_ETAG_TIMEOUT,
         )
-        stated = {file.rfilename: _checksum(file) for file in info.siblings}
-    except errors.HfHubHTTPError:
-        raise
-    except _connection_errors():
-        return None
+        return {file.rfilename: _checksum(file) for file in info.siblings}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{constants.ENDPOINT} did not list the files of {repository} as the Hugging Face hub "
             "does. Check HF_ENDPOINT and your proxy."
         ) from error
-    return stated
 
 
 def _checksum(file):
@@ -191,6 +196,11 @@ def _connection_errors():
     return (errors.HfHubHTTPError.__bases__[0], OSError)
 
 
+def _status(error):
+    """The HTTP status that an error is about, or None."""
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
 @contextlib.contextmanager
 def _clear_errors(source, repository):
     """Turns whatever goes wrong on the way to the hub into one InputError."""
@@ -215,19 +225,18 @@ def _clear_errors(source, repository):
         cause = error.__cause__ or error
         if constants.HF_HUB_OFFLINE:
             reason = "HF_HUB_OFFLINE is set; unset it for the download"
-        elif isinstance(cause, errors.HfHubHTTPError):
-            reason = f"{endpoint} answered with status {cause.response.status_code}; try later"
+        elif _status(cause):
+            reason = f"{endpoint} answered with status {_status(cause)}; try later"
         else:
             reason = f"{endpoint} cannot be reached ({cause})"
         raise InputError(f"{source} is not in the cache, and {reason}.") from error
     except errors.EntryNotFoundError as error:
         name = str(error.response.url).rpartition("/")[2]
         raise InputError(f"{source}: the repository has no {name}.") from error
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code
-        kind = _TemporaryError if status in _BUSY else InputError
-        raise kind(f"{source}: {endpoint} answered with status {status}; try later.") from error
     except _connection_errors() as error:
+        if status := _status(error):
+            kind = _TemporaryError if status in _BUSY else InputError
+            raise kind(f"{source}: {endpoint} answered with status {status}; try later.") from error
         if getattr(error, "errno", None) and not isinstance(error, ConnectionError):
             raise InputError(
                 f"{source}: cannot write to the cache in {constants.HF_HUB_CACHE}: "

@@ -328,12 +328,30 @@ def test_a_hub_that_stays_busy(hub, monkeypatch, name):
         local_directory("hf://owner/model")
 
 
-def test_a_server_that_is_no_hub(hub, monkeypatch):
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b"{}", b'{"id": "a/b", "siblings": [{}]}'])
+def test_a_server_that_is_no_hub(hub, answer):
+    hub.add("owner/model", FILES)
+    hub.faults["revision"] = Fault(content=answer)
+    with pytest.raises(InputError, match="did not list the files .* HF_ENDPOINT"):
+        local_directory("hf://owner/model")
+
+
+def test_a_hub_that_states_no_checksums(hub, monkeypatch):
     hub.add("owner/model", FILES)
     without_checksum = staticmethod(lambda name, content: {"path": name, "oid": "x"})
     monkeypatch.setattr(HubServer, "entry", without_checksum)
     with pytest.raises(InputError, match="did not list the files .* HF_ENDPOINT"):
         local_directory("hf://owner/model")
+
+
+def test_a_connection_that_breaks_while_the_files_are_listed(hub):
+    hub.add("owner/model", FILES)
+    hub.faults["revision"] = Fault(drop_after=10)
+    assert content(local_directory("hf://owner/model")) == FILES
+    hub.add("owner/other", FILES)
+    hub.faults["revision"] = Fault(times=100, drop_after=10)
+    with pytest.raises(InputError, match="the connection to .* broke .* goes on where it stopped"):
+        local_directory("hf://owner/other")
 
 
 def test_without_a_network(hub, cache, monkeypatch):
@@ -428,17 +446,17 @@ def finished(process):
     return Path(output.splitlines()[-1])
 
 
-BIG = bytes(range(256)) * 2**16 + bytes(8 * 2**20)  # 24 MiB: the library writes 10 at a time
+BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes 10 at a time
 
 
 def test_a_killed_process_loses_little(cache):
     with HubServer() as hub:
         hub.add("owner/model", FILES | {"model.safetensors": BIG})
-        stop = 21 * 2**20
+        stop = 11 * 2**20
         hub.faults["model.safetensors"] = Fault(drop_after=stop, stalls=True)
         partial = cache / f"hub/models--owner--model/blobs/{sha256(BIG)}.incomplete"
         process = client(hub, cache)
-        while not partial.exists() or partial.stat().st_size < 20 * 2**20:
+        while not partial.exists() or partial.stat().st_size < 10 * 2**20:
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
@@ -453,7 +471,7 @@ def test_a_killed_process_loses_little(cache):
 def test_two_processes_at_the_same_time(cache):
     with HubServer() as hub:
         hub.add("owner/model", FILES | {"model.safetensors": BIG})
-        hub.faults["model.safetensors"] = Fault(seconds=1.0)
+        hub.faults["model.safetensors"] = Fault(seconds=0.5)
         processes = [client(hub, cache) for _ in range(2)]
         for process in processes:
             assert (finished(process) / "model.safetensors").read_bytes() == BIG
