@@ -1,0 +1,111 @@
+"""Models by name: directories, `hf://`, `kaggle://` and published names become a directory."""
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.hub import huggingface, kaggle
+from keras_bert_impl.published import MODELS
+
+# Letters of both hubs' names. They become names of folders, so that `..` must not get through.
+_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
+_REPOSITORY = re.compile(f"{_PART}/{_PART}")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+_HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
+
+
+def local_directory(name_or_path, revision=None):
+    """The directory with a model's files; they are downloaded if they are not there yet.
+
+    A download is complete and has the checksums that the hub states, or there is an error. One
+    that was interrupted goes on where it stopped. With `HF_HUB_OFFLINE=1` nothing is asked of the
+    network.
+
+    Args:
+        name_or_path: str or `Path`. A directory; `hf://owner/name[@revision]` on the Hugging Face
+            hub; `kaggle://owner/model/framework/variation[/version]`; or the name of a published
+            model (`bert-base-uncased`) or of a KerasHub preset (`bert_tiny_en_uncased`).
+        revision: str. Branch, tag or commit on the Hugging Face hub; None for what the name says.
+
+    Returns:
+        `Path` of a directory with `config.json` and weights. A downloaded one belongs to the
+        cache: do not write to it. A directory that was given is returned unread.
+
+    Raises:
+        InputError: no such directory or name, or it can neither be downloaded nor found in the
+            cache; says which, and what to do.
+
+    Example:
+        >>> local_directory("hf://google-bert/bert-base-uncased@main") / "config.json"
+    """
+    if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):
+        raise InputError(f"A model's name or directory must be a str. Received: {name_or_path!r}")
+    name = os.fspath(name_or_path)
+    if not isinstance(name_or_path, os.PathLike):
+        if name.startswith("hf://"):
+            return _hugging_face(name.removeprefix("hf://"), revision)
+        if name.startswith("kaggle://"):
+            return _kaggle(name.removeprefix("kaggle://"), revision)
+    path = os.path.expanduser(name)
+    if os.path.isdir(path):
+        if revision is not None:
+            raise InputError(f"{name} is a directory; a revision is for models on a hub.")
+        return Path(path)
+    if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
+        is_file = os.path.exists(path)
+        what = "is a file; give the directory it is in" if is_file else "does not exist"
+        raise InputError(f"{name!r} {what}.")
+    if name in MODELS:
+        return _hugging_face(MODELS[name].hub, revision)
+    if name in kaggle.PRESETS:
+        return _kaggle(kaggle.PRESETS[name], revision)
+    raise InputError(f"No model is named {name!r}.{_hint(name)}")
+
+
+def _looks_local(name, path):
+    separators = {os.sep, os.altsep} - {None}
+    return name[0] in {".", "~", *separators} or (
+        os.path.exists(path) and any(separator in name for separator in separators)
+    )
+
+
+def _hint(name):
+    if _REPOSITORY.fullmatch(name):
+        return f" There is no such directory; for a repository on the hub write 'hf://{name}'."
+    near = difflib.get_close_matches(name, [*MODELS, *kaggle.PRESETS], n=3)
+    if near:
+        return f" Did you mean {' or '.join(map(repr, near))}?"
+    return (
+        " Give a directory, hf://owner/name, kaggle://owner/model/framework/variation, or a name "
+        "that `keras-bert models` lists."
+    )
+
+
+def _hugging_face(name, revision):
+    repository, at, pinned = name.partition("@")
+    if not _REPOSITORY.fullmatch(repository) or ".." in repository or "--" in repository:
+        raise InputError(f"'hf://{name}' must have the form hf://owner/name[@revision].")
+    if at and revision not in (None, pinned):
+        raise InputError(f"'hf://{name}' names another revision than revision={revision!r}.")
+    revision = pinned if at else "main" if revision is None else revision
+    valid = isinstance(revision, str) and len(revision) <= 200 and _REVISION.fullmatch(revision)
+    if not valid or ".." in revision:
+        raise InputError(f"A revision is a branch, tag or commit. Received: {revision!r}")
+    return huggingface.download(repository, revision)
+
+
+def _kaggle(name, revision):
+    handle = _HANDLE.fullmatch(name)
+    if not handle or ".." in name:
+        raise InputError(
+            f"'kaggle://{name}' must have the form "
+            "kaggle://owner/model/framework/variation[/version]."
+        )
+    if revision is not None:
+        raise InputError(
+            f"On Kaggle revisions are numbers at the end of the name: 'kaggle://{handle[1]}/2'. "
+            f"Received: revision={revision!r}"
+        )
+    return kaggle.download(*handle.groups())

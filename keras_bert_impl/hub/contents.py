@@ -1,0 +1,135 @@
+"""Which files make a model, and where that is written down once all of them are there."""
+
+import json
+import re
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+
+_TOKENIZER = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+_PRESET = (
+    "metadata.json",
+    "tokenizer.json",
+    "preprocessor.json",
+    "task.json",
+    "task.weights.h5",
+    "assets/tokenizer/vocabulary.txt",
+    "assets/tokenizer/vocabulary.json",
+    "assets/tokenizer/merges.txt",
+    "assets/tokenizer/vocabulary.spm",
+)
+# In order of preference: the first that exists is taken. What names shards has their suffix here.
+_WEIGHTS = {
+    "model.safetensors": None,
+    "model.safetensors.index.json": ".safetensors",
+    "pytorch_model.bin": None,
+    "pytorch_model.bin.index.json": ".bin",
+}
+_PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+# The index of a model of 1,000 layers has about 1.5 MB.
+_MAX_JSON_BYTES = 2**24
+
+
+def gather(fetch, source):
+    """Fetches all files of a model in the layout of Hugging Face or of a KerasHub preset.
+
+    Names of files come from this module; those of shards, which an index brings, must be plain
+    file names before anything is asked for under them.
+
+    Args:
+        fetch: function from a file's name to its `Path`, or to None where there is none.
+        source: str. What to call the model in errors.
+
+    Returns:
+        dict of the files' names to their `Path`.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    files = {}
+
+    def get(name):
+        path = fetch(name)
+        if path is not None:
+            files[name] = path
+        return path
+
+    if get("config.json") is None:
+        raise InputError(f"{source} has no config.json: not a model that can be read.")
+    config = _read_json(files["config.json"], source)
+    is_preset = str(config.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
+    for name in _PRESET if is_preset else _TOKENIZER:
+        get(name)
+    weights = _PRESET_WEIGHTS if is_preset else _WEIGHTS
+    for name, suffix in weights.items():
+        path = get(name)
+        if path is None:
+            continue
+        for shard in _shards(path, suffix, source) if suffix else ():
+            if get(shard) is None:
+                raise InputError(f"{source} has no {shard}, which its {name} names.")
+        return files
+    raise InputError(f"{source} has no weights that can be read: none of {', '.join(weights)}.")
+
+
+def _shards(path, suffix, source):
+    """Sorted names of the files in an index, which has lists of them in KerasHub."""
+    weight_map = _read_json(path, source).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise InputError(f"{source}: {path.name} must have a weight_map.")
+    lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
+    shards = [shard for some in lists for shard in some]
+    for shard in shards:
+        if not isinstance(shard, str) or not _PLAIN.fullmatch(shard):
+            raise InputError(f"{source}: {path.name} names {shard!r}, which is no plain file name.")
+        if not shard.endswith(suffix):
+            raise InputError(f"{source}: {path.name} names {shard!r}, which is no {suffix} file.")
+    return sorted(set(shards))
+
+
+def _read_json(path, source):
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise InputError(f"{source}: {path.name} is too large to be a list of names.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: {path.name} is not valid JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{source}: {path.name} must hold one JSON object.")
+    return content
+
+
+def write_record(record, files):
+    """Notes that the files of a model are all there and have their checksums.
+
+    Args:
+        record: `Path` of the file to write, beside the model in the cache.
+        files: dict of names to `Path`, as from `gather`.
+    """
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    with replace_file(record) as temporary:
+        temporary.write_text(json.dumps(sizes, indent=1), encoding="utf-8")
+
+
+def is_complete(record, directory):
+    """Whether `record` was written and the directory's files still have their sizes.
+
+    Sizes, because reading the files again for their checksums would take longer than loading.
+    """
+    try:
+        sizes = json.loads(record.read_text(encoding="utf-8"))
+        return all((directory / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,238 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.hub import local_directory
+from tests.hub_server import Fault, KaggleServer, closed_port
+
+WEIGHTS = bytes(range(256)) * 2**14  # 4 MiB: the library writes 1 MiB at a time
+PRESET = {
+    "config.json": b'{"registered_name": "keras_hub>BertBackbone"}',
+    "metadata.json": b"{}",
+    "tokenizer.json": b"{}",
+    "model.weights.h5": WEIGHTS,
+    "assets/tokenizer/vocabulary.txt": b"[PAD]\n",
+}
+MODEL = "kaggle://keras/bert/keras/tiny"
+
+
+def environment(url, cache):
+    """Leads the library to a server here: of its hosts `localhost` is one, through a proxy."""
+    return {
+        "KAGGLE_API_ENVIRONMENT": "LOCALHOST",
+        "http_proxy": url,
+        "NO_PROXY": "",
+        "no_proxy": "",
+        "KAGGLEHUB_CACHE": str(cache),
+        "KAGGLE_CONFIG_DIR": str(cache),
+        "KAGGLE_API_TOKEN": "secret",
+    }
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def kaggle(cache, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    # It looks through the whole stack, which takes a second for each request from a test.
+    monkeypatch.setattr("kagglehub.clients.get_user_agent", lambda: "test")
+    with KaggleServer() as server:
+        for name, value in environment(server.url, cache).items():
+            monkeypatch.setenv(name, value)
+        server.models["keras/bert/tiny"] = {1: PRESET}
+        yield server
+
+
+def content(directory):
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def test_what_a_preset_needs_is_downloaded_and_no_more(kaggle, cache):
+    others = {"README.md": b"", "../../x": b"", "a.tar.gz": b""}
+    kaggle.models["keras/bert/tiny"][1] = PRESET | others
+    directory = local_directory(MODEL)
+    assert directory == cache / "models/keras/bert/keras/tiny/1"
+    assert content(directory) == PRESET
+
+
+def test_a_preset_by_its_name_has_the_version_of_keras_hub(kaggle):
+    kaggle.models["keras/bert/bert_tiny_en_uncased"] = {3: PRESET, 4: {}}
+    assert content(local_directory("bert_tiny_en_uncased")) == PRESET
+
+
+def test_second_time_only_the_version_is_asked_for_and_with_one_nothing(kaggle):
+    first = local_directory(MODEL)
+    kaggle.requests.clear()
+    assert local_directory(f"{MODEL}/1") == first
+    assert kaggle.requests == []
+    assert local_directory(MODEL) == first
+    assert kaggle.asked("GET", "model.weights.h5") == []
+
+
+def test_a_version_stays_when_there_is_a_newer_one(kaggle):
+    kaggle.models["keras/bert/tiny"][2] = PRESET | {"metadata.json": b"[2]"}
+    assert content(local_directory(f"{MODEL}/1")) == PRESET
+    assert content(local_directory(MODEL))["metadata.json"] == b"[2]"
+
+
+def test_weights_in_shards(kaggle):
+    files = {name: PRESET[name] for name in ("config.json", "metadata.json")} | {
+        "model.weights.json": b'{"weight_map": {"/a": ["m_0.weights.h5", "m_1.weights.h5"]}}',
+        "m_0.weights.h5": b"0",
+        "m_1.weights.h5": b"1",
+    }
+    kaggle.models["keras/bert/tiny"][1] = files
+    assert content(local_directory(MODEL)) == files
+
+
+@pytest.mark.parametrize("shard", ["../x.h5", "/x.h5", "a/x.h5", "task.json"])
+def test_hostile_names_in_an_index_are_refused_before_the_download(kaggle, shard):
+    index = f'{{"weight_map": {{"/a": ["{shard}"]}}}}'.encode()
+    files = {"config.json": PRESET["config.json"], "model.weights.json": index, shard: b"bad"}
+    kaggle.models["keras/bert/tiny"][1] = files
+    with pytest.raises(InputError, match="model.weights.json names"):
+        local_directory(MODEL)
+
+
+def test_a_dropped_connection_goes_on_in_the_next_call(kaggle):
+    kaggle.faults["model.weights.h5"] = Fault(drop_after=3 * 2**20 + 5)
+    with pytest.raises(InputError, match="connection to Kaggle broke .* goes on where it stopped"):
+        local_directory(MODEL)
+    assert content(local_directory(MODEL)) == PRESET
+    # The library asks for the whole file and breaks off when it sees that it can go on.
+    ranges = [request.range for request in kaggle.asked("GET", "model.weights.h5")]
+    assert ranges[0] is None and ranges[-1] == f"bytes={3 * 2**20}-"
+
+
+def test_wrong_content_is_an_error_and_does_not_stay(kaggle):
+    kaggle.faults["model.weights.h5"] = Fault(content=bytes(len(WEIGHTS)))
+    with pytest.raises(InputError, match="model.weights.h5 was downloaded with other content"):
+        local_directory(MODEL)
+    assert content(local_directory(MODEL)) == PRESET
+
+
+def test_files_that_changed_in_the_cache_are_downloaded_anew(kaggle):
+    (local_directory(MODEL) / "model.weights.h5").write_bytes(b"short")
+    assert content(local_directory(MODEL)) == PRESET
+    (local_directory(f"{MODEL}/1") / "metadata.json").unlink()
+    assert content(local_directory(f"{MODEL}/1")) == PRESET
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kaggle://keras/bert/keras/nothing", "Kaggle has no such model"),
+        (f"{MODEL}/9", "Kaggle has no such model"),
+        ("kaggle://keras/bert/nonsense/tiny", "nonsense"),
+    ],
+)
+def test_what_is_not_there(kaggle, name, message):
+    with pytest.raises(InputError, match=message):
+        local_directory(name)
+
+
+def test_a_preset_without_weights(kaggle):
+    kaggle.models["keras/bert/tiny"][1] = {"config.json": PRESET["config.json"]}
+    with pytest.raises(InputError, match="no weights that can be read"):
+        local_directory(MODEL)
+
+
+@pytest.mark.parametrize("name", ["version", "model.weights.h5"])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, "Accept its terms at https://www.kaggle.com/models/keras/bert, then log in"),
+        (503, "answered with status 503"),
+    ],
+)
+def test_refusals(kaggle, name, status, message):
+    kaggle.faults[name] = Fault(status=status, only=None)
+    with pytest.raises(InputError, match=message):
+        local_directory(MODEL)
+
+
+def test_without_a_network(kaggle, monkeypatch):
+    kaggle.models["keras/bert/tiny"][2] = PRESET
+    for version in (1, 2):
+        directory = local_directory(f"{MODEL}/{version}")
+    with closed_port() as url:
+        monkeypatch.setenv("http_proxy", url)
+        assert local_directory(MODEL) == directory
+        with pytest.raises(InputError, match="not complete in the cache, and the connection"):
+            local_directory("kaggle://keras/bert/keras/other")
+
+
+def test_offline(kaggle, monkeypatch):
+    from huggingface_hub import constants
+
+    directory = local_directory(MODEL)
+    kaggle.requests.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert local_directory(MODEL) == directory
+    assert local_directory(f"{MODEL}/1") == directory
+    for name in (f"{MODEL}/2", "kaggle://keras/bert/keras/other"):
+        with pytest.raises(InputError, match="not in the cache, and HF_HUB_OFFLINE is set"):
+            local_directory(name)
+    assert kaggle.requests == []
+
+
+def test_a_full_disk(kaggle, tmp_path, monkeypatch):
+    from tests.helpers import small_disk
+
+    with small_disk(tmp_path / "small"):
+        monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "small" / "cache"))
+        with pytest.raises(InputError, match="cannot write to the cache: .*KAGGLEHUB_CACHE"):
+            local_directory(MODEL)
+
+
+def client(kaggle, cache):
+    code = f"from keras_bert_impl.hub import local_directory\nlocal_directory('{MODEL}')"
+    variables = environment(kaggle.url, cache) | {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "HOME": str(cache),
+    }
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=variables, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def finished(process):
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_a_killed_process_loses_little(kaggle, cache):
+    kaggle.faults["model.weights.h5"] = Fault(drop_after=3 * 2**20 + 5, stalls=True)
+    partial = cache / "models/keras/bert/keras/tiny/1/model.weights.h5"
+    process = client(kaggle, cache)
+    while not partial.exists() or partial.stat().st_size < 3 * 2**20:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    kept = partial.stat().st_size
+    assert content(local_directory(MODEL)) == PRESET
+    assert kaggle.asked("GET", "model.weights.h5")[-1].range == f"bytes={kept}-"
+
+
+def test_two_processes_at_the_same_time(kaggle, cache):
+    kaggle.faults["model.weights.h5"] = Fault(seconds=1.0)
+    processes = [client(kaggle, cache) for _ in range(2)]
+    for process in processes:
+        finished(process)
+    assert content(cache / "models/keras/bert/keras/tiny/1") == PRESET
+    assert len(kaggle.asked("GET", "model.weights.h5")) == 1
