@@ -11,13 +11,16 @@ _FILES = {  # what a directory without tokenizer.json has
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
     "sentencepiece.bpe.model": "SentencePiece",
-    "tokenizer.model": "SentencePiece",
 }
-_MODELS = {"WordPiece": "WordPiece", "BPE": "byte-level BPE"}  # types in tokenizer.json
+_MODELS = {  # types in tokenizer.json
+    "WordPiece": "WordPiece",
+    "BPE": "byte-level BPE",
+    "Unigram": "SentencePiece",
+}
 
 
 def kind_of(directory):
-    """What kind of tokenizer a model directory has: `"WordPiece"` or `"byte-level BPE"`.
+    """What kind of tokenizer a directory has: "WordPiece", "byte-level BPE" or "SentencePiece".
 
     Args:
         directory: str or `Path`.
@@ -33,14 +36,12 @@ def kind_of(directory):
         model = read_json(whole).get("model")
         found = model.get("type") if isinstance(model, dict) else None
         if found not in list(_MODELS):
-            raise InputError(f"{whole}: model {found} is not supported, only {_listed()}.")
+            raise InputError(
+                f"{whole}: model {found} is not supported, only {', '.join(_MODELS)}."
+            )
         return _MODELS[found]
     for name, kind in _FILES.items():
         if (directory / name).exists():
-            if kind not in _MODELS.values():
-                raise InputError(
-                    f"{directory / name}: {kind} is not supported, only {_listed()}."
-                )
             return kind
     raise no_tokenizer(directory)
 
@@ -48,21 +49,21 @@ def kind_of(directory):
 def no_tokenizer(directory):
     """The error for a directory without a tokenizer."""
     return InputError(
-        f"{directory} has no tokenizer: neither tokenizer.json, vocab.txt nor merges.txt."
+        f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(_FILES)}."
     )
 
 
-def _listed():
-    return " and ".join(_MODELS.values())
-
-
-def read_text(path):
+def read_bytes(path):
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no tokenizer file.")
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}.") from error
+
+
+def read_text(path):
+    data = read_bytes(path)
     try:
         text = data.decode("utf-8")
         bad = text.find("\0")

@@ -29,20 +29,25 @@ class Tokenizer(abc.ABC):
 
         Args:
             directory: str or `Path` of a folder with `tokenizer.json`, or with `vocab.txt`
-                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE); and
-                `tokenizer_config.json`.
+                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE), or `spiece.model`
+                or `sentencepiece.bpe.model` (SentencePiece); and `tokenizer_config.json`.
 
         Returns:
-            A `WordPieceTokenizer` or a `ByteLevelBPETokenizer`.
+            A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer`.
 
         Raises:
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
         from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
+        from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
         from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
-        kinds = {"WordPiece": WordPieceTokenizer, "byte-level BPE": ByteLevelBPETokenizer}
+        kinds = {
+            "WordPiece": WordPieceTokenizer,
+            "byte-level BPE": ByteLevelBPETokenizer,
+            "SentencePiece": SentencePieceTokenizer,
+        }
         return kinds[kind_of(directory)].from_pretrained(directory)
 
     @property
