@@ -56,9 +56,10 @@ def flags_of(entries, flags):
 def in_blocks(entries):
     """Stores equal blocks once: (index, blocks), int32, where entries[c] now stands at
     blocks[index[c // BLOCK] + c % BLOCK]."""
+    numbers = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
-    blocks, index = np.unique(rows, axis=0, return_inverse=True)
-    return index.reshape(-1).astype(np.int32) * BLOCK, blocks.reshape(-1)
+    index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    return np.array(index, np.int32) * BLOCK, np.frombuffer(b"".join(numbers), np.int32)
 
 
 def read_folding():

@@ -96,12 +96,12 @@ class UnigramModel:
             letter = tf.gather(inner, place + level) if level else letters
             key = tf.cast(node, tf.int64) * self._num_letters + tf.cast(letter, tf.int64)
             node = tf.searchsorted(keys, key)
-            is_node = tf.equal(tf.gather(keys, node), key)
-            place, node = tf.boolean_mask(place, is_node), tf.boolean_mask(node, is_node)
+            is_node = tf.where(tf.equal(tf.gather(keys, node), key))[:, 0]
+            place, node = tf.gather(place, is_node), tf.gather(node, is_node)
             piece = tf.gather(pieces, node)
-            is_piece = piece >= 0
-            piece = tf.boolean_mask(piece, is_piece)
-            found.append((tf.boolean_mask(place, is_piece), tf.fill([tf.size(piece)], level + 1), piece))
+            is_piece = tf.where(piece >= 0)[:, 0]
+            size = tf.fill(tf.shape(is_piece, tf.int32), level + 1)
+            found.append((tf.gather(place, is_piece), size, tf.gather(piece, is_piece)))
         return [tf.concat(parts, axis=0) for parts in zip(*found)]
 
 
