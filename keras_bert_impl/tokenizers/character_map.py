@@ -193,7 +193,7 @@ class CharacterMap:
 
         row, covered, count = tf.cond(tf.reduce_all(begins), without, with_marks)
         single, source = self._table.put_in(single, row, covered, count)
-        return single, _shifted(source, characters)
+        return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
         """Lets what a character with marks begins with stand for the whole, if it is short."""
@@ -213,8 +213,13 @@ class CharacterMap:
         return row, covered, tf.where(stands_for_all, count, 1)
 
 
-def _shifted(source, characters):
-    """Where `tokenizers` sees a text's characters: too early by those that vanish at its start."""
+def _places_of_tokenizers(source, characters):
+    """Where `tokenizers` sees characters beside those that vanished, which it counts otherwise."""
+    # The last of several in the place of one takes the place of what vanished after it.
+    before = tf.concat([[-1], source], axis=0)[: tf.size(source)]
+    after = tf.concat([source[1:], [0]], axis=0)[: tf.size(source)]
+    source += tf.cast((source == before) & (after > source + 1), tf.int32)
+    # A text is seen too early by as many as vanished at its start.
     is_edge = characters >= CODE_POINTS
     part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]
     start = tf.math.segment_min(tf.range(tf.size(part)), part)  # [parts]
