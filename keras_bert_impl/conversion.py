@@ -22,7 +22,7 @@ FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
 
 
-def convert(source, target, form="huggingface"):
+def convert(source, target, form="huggingface", generator=False):
     """Writes a model, with its heads and its tokenizer, in another form.
 
     What was written is read again, and compared number by number with the source, before it
@@ -33,6 +33,7 @@ def convert(source, target, form="huggingface"):
         target: str or `Path` of a directory; files of the same names are replaced.
         form: str, one of `FORMS`: `"huggingface"` for a model directory, `"google"` for
             `bert_model.ckpt`, `"keras_hub"` for a preset, which has no heads.
+        generator: bool, as of `interop.open_model`.
 
     Returns:
         dict of the names of all tensors written, in Hugging Face's spelling, to their shapes.
@@ -45,7 +46,7 @@ def convert(source, target, form="huggingface"):
     """
     if form not in FORMS:
         raise InputError(f"form must be one of {', '.join(FORMS)}. Received: form={form!r}")
-    model = open_model(source)
+    model = open_model(source, generator)
     config = read_encoder_config(model)
     tensors = _read_all(model, config, with_heads=form != "keras_hub")
     tokenizer = Tokenizer.from_pretrained(model.path)

@@ -45,6 +45,23 @@ def file_within(directory, name):
     return path
 
 
+def read_bytes(path):
+    """The content of a file that should be small.
+
+    Args:
+        path: `Path`.
+
+    Raises:
+        InputError: it cannot be read or is very large.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: too many for its kind.")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+
+
 def read_text(path):
     """The text of a small UTF-8 file.
 
@@ -54,12 +71,7 @@ def read_text(path):
     Raises:
         InputError: it cannot be read, is very large or no text; names the line.
     """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no text or JSON.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+    data = read_bytes(path)
     try:
         text = data.decode("utf-8")
         bad = text.find("\0")

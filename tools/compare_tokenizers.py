@@ -1,13 +1,17 @@
-"""Compares our WordPiece tokenizer with `tokenizers` and with the original BERT tokenizer.
+"""Compares a tokenizer of ours with that of `transformers` and with the original one.
 
-    python tools/compare_tokenizers.py --vocabulary vocab.txt --uncased --wikipedia lines.txt \
+    python tools/compare_tokenizers.py --tokenizer bert-base-uncased --wikipedia lines.txt \
         --original tokenization.py --strings 1000000 --seed 0
 
-`--original` is `tokenization.py` of https://github.com/google-research/bert (it is also in the
-package bert-tensorflow 1.0.4). Ids are compared with both, offsets with `tokenizers`. Prints, for
-each class of strings, how many differ, and at the end which characters make the difference. Exits
-with 1 where anything differs from `tokenizers`. With `--speed` it measures instead: the first
-Wikipedia lines, one thread, CPU time, all tokenizers in turn, medians of five.
+`--tokenizer` is a model directory with tokenizer files of any kind that we read. Ids and offsets
+are compared with what `transformers` makes of the same directory, and ids with the original:
+`--original` is, for WordPiece, `tokenization.py` of https://github.com/google-research/bert (it is
+also in the package bert-tensorflow 1.0.4); for SentencePiece the model, which the `sentencepiece`
+library then reads, after the text was prepared as the model's authors did. Prints, for each class
+of strings, how many differ, and at the end which characters make the difference from the original.
+Exits with 1 where anything differs from `transformers`. With `--speed` it measures instead: the
+first Wikipedia lines, CPU time, all tokenizers in turn, medians of five; one thread, or with
+`--parallel` all of them.
 """
 
 import argparse
@@ -22,16 +26,19 @@ import time
 import unicodedata
 from pathlib import Path
 
+import sentencepiece
 import tensorflow as tf
 import tensorflow_text
-import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers
+import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.tokenizers import WordPieceTokenizer  # noqa: E402
-from keras_bert_impl.tokenizers.pretrained_files import read_vocabulary  # noqa: E402
-from keras_bert_impl.tokenizers.words import SPECIAL_TOKENS  # noqa: E402
+from keras_bert_impl.tokenizers import (  # noqa: E402
+    SentencePieceTokenizer,
+    Tokenizer,
+    WordPieceTokenizer,
+)
+from keras_bert_impl.tokenizers.sentencepiece_files import FAMILIES  # noqa: E402
 
 BATCH = 8192
 CONTEXTS = ("a{}b", " {} ", "{0}{0}", "é{}")
@@ -39,18 +46,24 @@ CODE_POINTS = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 BYTES = bytes.fromhex("41 20 80 8f a0 bf c0 c1 c3 df e0 e4 ed ee f0 f1 f4 f5 f8 fe ff")
 
 
-def reference(vocabulary, lowercase):
-    """BERT's tokenizer as the `tokenizers` library has it."""
-    ids = {token: position for position, token in enumerate(vocabulary)}
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    return tokenizer
+def reference(directory):
+    """The tokenizer of the `tokenizers` library that `transformers` builds."""
+    return transformers.AutoTokenizer.from_pretrained(directory).backend_tokenizer
 
 
-def load_original(path, vocabulary, lowercase):
-    """A function from a text to ids, made of the classes of the original tokenization.py."""
+def load_original(path, ours):
+    """A function from a text to ids, as the model's authors had it."""
+    if isinstance(ours, WordPieceTokenizer):
+        return _load_original_bert(path, ours.vocabulary, ours.lowercase)
+    if not isinstance(ours, SentencePieceTokenizer):
+        raise SystemExit("there is no original to compare with for this kind of tokenizer.")
+    model = sentencepiece.SentencePieceProcessor(model_file=path)
+    ids = {token: position for position, token in enumerate(ours.vocabulary)}
+    pieces = _albert_pieces if FAMILIES[ours.family].folds else _pieces
+    return lambda text: [ids.get(piece, ours.unk_id) for piece in pieces(model, text)]
+
+
+def _load_original_bert(path, vocabulary, lowercase):
     spec = importlib.util.spec_from_file_location("original_tokenization", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -64,53 +77,89 @@ def load_original(path, vocabulary, lowercase):
     ]
 
 
-def classes_of_strings(wikipedia, count, seed):
+def _pieces(model, text):
+    return model.encode(text, out_type=str)
+
+
+def _albert_pieces(model, text):
+    """Cuts the comma off a number, and whatever the model then makes of the number."""
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    text = unicodedata.normalize("NFKD", text)
+    text = "".join(character for character in text if not unicodedata.combining(character)).lower()
+    for piece in _pieces(model, text):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            number = _pieces(model, piece[:-1].replace("▁", ""))
+            if piece[0] != "▁":
+                number[0] = number[0].removeprefix("▁")
+            yield from filter(None, number)
+            yield ","
+        else:
+            yield piece
+
+
+def classes_of_strings(wikipedia, count, seed, step, tokens):
     """(name, iterable of bytes) of each class; the random ones share `count` strings."""
     draw = random.Random(seed)
     with open(wikipedia, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in itertools.islice(file, count // 10)]
     for context in CONTEXTS:
-        yield f"every code point in {context!r}", (context.format(chr(c)) for c in CODE_POINTS)
+        yield f"every code point in {context!r}", _in_context(context, step)
     yield "Wikipedia lines", lines
     share = (count - len(lines)) // len(RANDOM_CLASSES)
     for name, make in RANDOM_CLASSES.items():
         # The original takes milliseconds for a word of hundreds of characters.
         number = share // 10 if make is _long_words else share
-        yield name, (make(draw, lines) for _ in range(number))
+        yield name, (make(draw, lines, tokens) for _ in range(number))
 
 
-def _random_unicode(draw, lines):
+def _in_context(context, step):
+    return (context.format(chr(code)) for code in CODE_POINTS[::step])
+
+
+def _random_unicode(draw, lines, tokens):
     return "".join(chr(draw.choice(CODE_POINTS)) for _ in range(draw.randint(1, 20)))
 
 
-def _random_letters(draw, lines):
+def _random_letters(draw, lines, tokens):
     """Mixtures from blocks that people write in, with marks, spaces and punctuation."""
     blocks = draw.sample(WRITTEN_BLOCKS, 3) + [(0x20, 0x7F), (0x300, 0x370)]
     return "".join(chr(draw.randrange(*draw.choice(blocks))) for _ in range(draw.randint(1, 40)))
 
 
-def _long_words(draw, lines):
+def _long_words(draw, lines, tokens):
     length = draw.choice([99, 100, 101, 199, 200, 201, 250])
     letter = draw.choice(["a", "B", "é", "я", "ा", "한", "𐐀", "x\u0301", "ab", "中", "."])
     return f"ab {(letter * length)[: length * len(letter)]} c"
 
 
-def _controls(draw, lines):
+def _controls(draw, lines, tokens):
     odd = "\0\x01\x07\t\n\r\x0b\x1c\x7f\x85\xa0\xad\u200b\u200d\u2028\u202f\u3000\ufeff\ufffd\ue000"
     return "".join(draw.choice(odd + "ab ") for _ in range(draw.randint(1, 30)))
 
 
-def _special_tokens(draw, lines):
-    parts = [*SPECIAL_TOKENS, "[mask]", "[", "]", "[MASK", "MASK]", "a", " ", "é", "[ CLS]", "中"]
+def _special_tokens(draw, lines, tokens):
+    parts = [*tokens, *(token.swapcase() for token in tokens), tokens[-1][:-1], tokens[-1][1:]]
+    parts += ["[", "<", ">", "a", " ", "é", "[ CLS]", "中", "1,", "▁"]
     return "".join(draw.choice(parts) for _ in range(draw.randint(1, 10)))
 
 
-def _casing(draw, lines):
+def _casing(draw, lines, tokens):
     odd = "İıſßẞΣσςΆΐǅǈǄŉᾳᾼK\u212bΩꭰᎠᏸﬁﬃȺⱥ\u0307\u0345aSI "
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 20)))
 
 
-def _cut_lines(draw, lines):
+def _marked(draw, lines, tokens):
+    """What SentencePiece's map of characters joins: letters of one or two bytes and marks."""
+    odd = "aeouAEOnsªº²½ǆǱ\u0600\u0301\u0302\u0308\u0327\u0903\u200d\u200c\ufb01\uff9e½ \x01\t"
+    return "".join(draw.choice(odd) for _ in range(draw.randint(1, 15)))
+
+
+def _quotes(draw, lines, tokens):
+    odd = ["``", "''", "`", "'", "1,", "1,000", "2", " ", "  ", "▁", "a", "-", ".", "(", "888", "aaa"]
+    return "".join(draw.choice(odd) for _ in range(draw.randint(1, 12)))
+
+
+def _cut_lines(draw, lines, tokens):
     """Parts of Wikipedia lines with one character of them replaced by any other."""
     line = draw.choice(lines)
     start = draw.randrange(len(line) + 1)
@@ -120,7 +169,7 @@ def _cut_lines(draw, lines):
     return "".join(part)
 
 
-def _invalid(draw, lines):
+def _invalid(draw, lines, tokens):
     text = draw.choice(lines)[:80].encode()
     place = draw.randrange(len(text) + 1)
     return text[:place] + bytes(draw.choices(BYTES, k=draw.randint(1, 6))) + text[place:]
@@ -133,6 +182,8 @@ RANDOM_CLASSES = {
     "control characters": _controls,
     "literal special tokens": _special_tokens,
     "odd casing": _casing,
+    "short letters and marks": _marked,
+    "quotes, numbers, spaces": _quotes,
     "Wikipedia, a character replaced": _cut_lines,
     "invalid UTF-8": _invalid,
 }
@@ -147,10 +198,11 @@ WRITTEN_BLOCKS = [
 class Comparison:
     """Runs strings through all tokenizers, counts differences and keeps what made them."""
 
-    def __init__(self, vocabulary, lowercase, original):
-        self.ours = WordPieceTokenizer(vocabulary, lowercase)
-        self.theirs = reference(vocabulary, lowercase)
-        self.original = original
+    def __init__(self, directory, original):
+        self.ours = Tokenizer.from_pretrained(directory)
+        self.theirs = reference(directory)
+        self.tokens = special_tokens(self.ours)
+        self.original = load_original(original, self.ours) if original else None
         self.causes = collections.Counter()
         self._odd = set()
 
@@ -182,7 +234,7 @@ class Comparison:
             odd = next(character for character in text if character not in "abé ")
             self._odd.add(odd)
             return f"one of the {unicodedata.category(odd)} characters"
-        if any(token in text for token in SPECIAL_TOKENS):
+        if any(token in text for token in self.tokens):
             return "a literal special token"
         if len(max(text.split(), key=len, default="")) > 100:
             return "a word of more than 100 characters"
@@ -190,64 +242,85 @@ class Comparison:
         return f"one of the {odd[0]} characters" if odd else "something else"
 
 
-def speed(vocabulary, lowercase, lines):
-    """Prints lines a second of one thread for each tokenizer, and ratios to `tokenizers`."""
-    ours, theirs = WordPieceTokenizer(vocabulary, lowercase), reference(vocabulary, lowercase)
-    stock = tensorflow_text.FastBertTokenizer(
-        vocabulary, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase
-    )
-    batches = [lines[start : start + 256] for start in range(0, len(lines), 256)]
+def special_tokens(tokenizer):
+    names = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
+    return [tokenizer.id_to_token(getattr(tokenizer, name)) for name in names]
+
+
+def speed(directory, lines, parallel):
+    """Prints tokens per CPU-second and per second for each tokenizer, in batches of 1,000 texts."""
+    ours, theirs = Tokenizer.from_pretrained(directory), reference(directory)
+    batches = [lines[start : start + 1000] for start in range(0, len(lines), 1000)]
     tensors = [tf.constant(batch) for batch in batches]
+    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(1000)
+    dataset = dataset.map(ours.tokenize, num_parallel_calls=tf.data.AUTOTUNE)
     runs = {
         "tokenizers": lambda: [
             [encoding.ids for encoding in theirs.encode_batch(batch, add_special_tokens=False)]
             for batch in batches
         ],
-        "ours": lambda: [ours.tokenize(batch) for batch in tensors],
-        "ours, with offsets": lambda: [ours.tokenize_with_offsets(batch) for batch in tensors],
-        "TensorFlow Text's FastBertTokenizer": lambda: [stock.tokenize(batch) for batch in tensors],
     }
-    seconds = collections.defaultdict(list)
+    if parallel:
+        runs["ours, in tf.data"] = lambda: list(dataset)
+    else:
+        runs["ours"] = lambda: [ours.tokenize(batch) for batch in tensors]
+        runs["ours, with offsets"] = lambda: [
+            ours.tokenize_with_offsets(batch) for batch in tensors
+        ]
+    if isinstance(ours, WordPieceTokenizer):
+        stock = tensorflow_text.FastBertTokenizer(
+            ours.vocabulary, token_out_type=tf.int32, lower_case_nfd_strip_accents=ours.lowercase
+        )
+        runs["TensorFlow Text's FastBertTokenizer"] = lambda: [
+            stock.tokenize(batch) for batch in tensors
+        ]
+    tokens = sum(ours.tokenize(batch).flat_values.shape[0] for batch in tensors)
+    rates = collections.defaultdict(list)
     for _ in range(6):
         for name, run in runs.items():
-            began = time.process_time()
+            began, began_wall = time.process_time(), time.monotonic()
             run()
-            seconds[name].append(time.process_time() - began)
-    medians = {name: statistics.median(times[1:]) for name, times in seconds.items()}
-    for name, median in medians.items():
-        ratio = medians["tokenizers"] / median
-        print(f"| {name} | {len(lines) / median:,.0f} | {ratio:.1f} |")
+            times = time.process_time() - began, time.monotonic() - began_wall
+            rates[name].append([tokens / seconds for seconds in times])
+    print("| | tokens a CPU-second | times `tokenizers` | tokens a second |\n|---|---|---|---|")
+    medians = {
+        name: [statistics.median(column) for column in zip(*rows[1:])]
+        for name, rows in rates.items()
+    }
+    for name, (cpu, wall) in medians.items():
+        ratio = cpu / medians["tokenizers"][0]
+        print(f"| {name} | {cpu:,.0f} | {ratio:.1f} | {wall:,.0f} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vocabulary", required=True, help="vocab.txt")
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--uncased", dest="lowercase", action="store_true")
-    mode.add_argument("--cased", dest="lowercase", action="store_false")
+    parser.add_argument("--tokenizer", required=True, help="model directory")
     parser.add_argument("--wikipedia", required=True, help="text file, a line is a string")
-    parser.add_argument("--original", help="the original tokenization.py (default: left out)")
+    parser.add_argument("--original", help="see above (default: left out)")
     parser.add_argument("--strings", type=int, default=1_000_000, help="besides the code points")
+    parser.add_argument("--step", type=int, default=1, help="take every n-th code point only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--speed", action="store_true", help="measure instead of comparing")
+    parser.add_argument("--parallel", action="store_true", help="measure with all threads")
     options = parser.parse_args()
-    vocabulary = read_vocabulary(options.vocabulary)
     if options.speed:
-        os.environ["RAYON_NUM_THREADS"] = "1"
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+        if not options.parallel:
+            os.environ["RAYON_NUM_THREADS"] = "1"
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
         with open(options.wikipedia, encoding="utf-8") as file:
-            speed(vocabulary, options.lowercase, [next(file).rstrip("\n") for _ in range(4096)])
+            lines = [next(file).rstrip("\n") for _ in range(8000)]
+        speed(options.tokenizer, lines, options.parallel)
         return 0
-    original = None
-    if options.original:
-        original = load_original(options.original, vocabulary, options.lowercase)
-    comparison = Comparison(vocabulary, options.lowercase, original)
+    comparison = Comparison(options.tokenizer, options.original)
     began, total = time.monotonic(), collections.Counter()
     columns = ("strings", "ids", "offsets", "original")
     print("| class | strings | ids differ | offsets differ | ids differ from the original |")
     print("|---|---|---|---|---|")
-    for name, strings in classes_of_strings(options.wikipedia, options.strings, options.seed):
+    classes = classes_of_strings(
+        options.wikipedia, options.strings, options.seed, options.step, comparison.tokens
+    )
+    for name, strings in classes:
         counts = comparison.run(name, strings)
         total.update(counts)
         print(f"| {name} | " + " | ".join(f"{counts[c]:,}" for c in columns) + " |", flush=True)

@@ -2,19 +2,23 @@
 
     python tools/make_unicode_table.py [--out FILE]
 
-Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, and to that of
-byte-level BPE, and what became of it is written down, so that our tokenizers need no Unicode tables
-of the machine they run on.
+Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, to that of
+byte-level BPE and to those of SentencePiece models, and what became of it is written down, so that
+our tokenizers need no Unicode tables of the machine they run on.
 The layout of the file is described in keras_bert_impl/tokenizers/unicode_table.py, its reader.
 Takes about two minutes.
 """
 
 import argparse
+import io
 import sys
+import tempfile
 import unicodedata
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -119,6 +123,61 @@ def byte_level_table():
     return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
 
 
+def folding():
+    """The arrays of what ALBERT's normalizer makes of single characters, where it changes them."""
+    fold = normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    ).normalize_str
+    letters = (chr(code) for code in range(layout.CODE_POINTS) if code not in SURROGATES)
+    changes = {letter: fold(letter) for letter in letters if fold(letter) != letter}
+    texts = "".join(changes.values())
+    return {
+        "codes": np.array([ord(letter) for letter in changes], np.int32),
+        "texts": np.array([ord(letter) for letter in texts], np.int32),
+        "splits": np.cumsum([0, *map(len, changes.values())]).astype(np.int32),
+    }
+
+
+def graphemes():
+    """The arrays of how characters join: seen in what a map of two characters to `y` replaces.
+
+    Where a character with what joins it has less than six bytes, `y` takes the place of all of it.
+    """
+    joined, prepended = map_of("x"), map_of("\u0600")  # U+0600 joins what follows it
+
+    def kind_of(code):
+        if code in SURROGATES:
+            return layout.CONTROL
+        if joined(f"x{chr(code)}") == "y":
+            return layout.JOINS
+        if joined(f"{chr(code)}x\u0301") == f"{chr(code)}y\u0301":
+            return layout.PREPENDS
+        is_control = code < 0x10000 and prepended(f"\u0600{chr(code)}") != "y"
+        return layout.CONTROL if is_control else layout.PLAIN
+
+    kinds = [kind_of(code) for code in range(layout.CODE_POINTS)]
+    blocks, index = np.unique(
+        np.array(kinds, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
+    )
+    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+
+
+def map_of(character):
+    """A SentencePiece model's normalization, which makes `y` of one character."""
+    with tempfile.TemporaryDirectory() as folder:
+        rules, model = Path(folder, "rules.tsv"), io.BytesIO()
+        rules.write_text(f"{ord(character):X}\t79\n")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a b c"]),
+            model_writer=model,
+            vocab_size=8,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=str(rules),
+        )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap).normalize_str
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(layout.__file__).with_name("unicode_table.npz")
@@ -132,6 +191,10 @@ def main():
     for key, array in byte_level_table().items():
         arrays[f"byte_level_{key}"] = array
         print(f"byte level {key}: {array.shape} {array.dtype}")
+    for name, table_of in (("folding", folding), ("grapheme", graphemes)):
+        for key, array in table_of().items():
+            arrays[f"{name}_{key}"] = array
+            print(f"{name} {key}: {array.shape} {array.dtype}")
     with replace_file(out) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, **arrays)
     print(f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB")

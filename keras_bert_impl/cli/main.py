@@ -21,6 +21,7 @@ COMMANDS = {
     "pretrain": "pre-train an encoder on prepared records",
     "finetune": "tune a model on labelled texts",
     "predict": "ask a tuned model",
+    "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
     "export": "write a SavedModel that takes raw strings",
     "fill-mask": "guess the words behind [MASK]",
 }

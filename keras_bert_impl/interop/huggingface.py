@@ -164,6 +164,20 @@ def encoder_tensors(config):
     return LAYOUTS[config.architecture].encoder_tensors(config)
 
 
+def all_tensors(config):
+    """Names of the tensors of an encoder, and of every head that models with it may have.
+
+    Args:
+        config: `EncoderConfig`.
+
+    Returns:
+        (encoder, heads): lists of `TensorName`.
+    """
+    heads = LAYOUTS[config.architecture].heads().values()
+    names = {name.tensor: name for head in heads for name in optional(head)}
+    return encoder_tensors(config), list(names.values())
+
+
 def head_tensors(config, head):
     """Names of the tensors of a head; a checkpoint without it is a base model to tune.
 

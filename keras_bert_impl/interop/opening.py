@@ -1,37 +1,54 @@
 """Opens a model, in whatever form it is."""
 
+import os
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop.directory import ModelDirectory
+from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.keras_hub import open_keras_hub
 from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.reading import file_within, read_json
 
 
-def open_model(name_or_path):
+def open_model(name_or_path, generator=False):
     """Opens a model for reading; no code in its files is run.
 
     Args:
-        name_or_path: str or `Path` of a directory in the Hugging Face layout.
+        name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a directory:
+            in the Hugging Face layout, with a checkpoint of Google's, a SavedModel of TF Hub, or
+            a preset of KerasHub. Of a checkpoint also its prefix (`.../bert_model.ckpt`).
+        generator: bool, default False. Of Google's ELECTRA, whose checkpoints hold two models,
+            the generator and not the discriminator.
 
     Returns:
         `ModelDirectory`.
 
     Raises:
-        InputError: no such directory, a missing or damaged file.
+        InputError: no such model, a missing or damaged file.
     """
-    path = Path(name_or_path)
-    if not path.is_dir():
-        raise InputError(f"{path} is not a directory with a model in it.")
+    if _is_prefix(name_or_path):
+        path = Path(name_or_path)
+        return ModelDirectory(path.parent, *open_google_checkpoint(path, generator))
+    path = local_directory(name_or_path)
     config = file_within(path, "config.json")
     if not config.exists():
+        if is_google_checkpoint(path):
+            return ModelDirectory(path, *open_google_checkpoint(path, generator))
         raise InputError(f"{path} has no config.json.")
     config = read_json(config)
     if is_preset(config):
         return ModelDirectory(path, *open_preset(path))
     return ModelDirectory(path, config, open_tensors(path))
+
+
+def _is_prefix(name):
+    """Whether a path is one of a checkpoint and not of a directory."""
+    path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else ""
+    is_name = isinstance(name, str) and "://" in name
+    return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
 
 
 def open_keras_hub_model(model):

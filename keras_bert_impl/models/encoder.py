@@ -121,11 +121,11 @@ class Encoder(keras.Model):
         }
 
     @classmethod
-    def from_pretrained(cls, directory, dtype=None, **overrides):
-        """An encoder with the weights of a model directory in the Hugging Face layout.
+    def from_pretrained(cls, name_or_path, dtype=None, **overrides):
+        """An encoder with published or saved weights.
 
         Args:
-            directory: str or `Path` with `config.json` and `model.safetensors`.
+            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
@@ -134,9 +134,9 @@ class Encoder(keras.Model):
 
         Example:
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
+            >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
-        source = open_model(directory)
-        return cls._from_source(open_model(directory), dtype, overrides)
+        return cls._from_source(open_model(name_or_path), dtype, overrides)
 
     @classmethod
     def _from_source(cls, source, dtype, overrides):

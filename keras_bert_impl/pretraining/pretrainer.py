@@ -136,11 +136,12 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
 
     @classmethod
-    def from_pretrained(cls, directory, next_sentence=True, dtype=None, **overrides):
+    def from_pretrained(cls, name_or_path, next_sentence=True, dtype=None, **overrides):
         """A pre-trainer with the weights of a model directory, to go on pre-training.
 
         Args:
-            directory: str or `Path`. Heads that the checkpoint lacks are newly made.
+            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
+                Heads that the checkpoint lacks are newly made.
             next_sentence: bool.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
@@ -148,7 +149,7 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
-        source = open_model(directory)
+        source = open_model(name_or_path)
         config = read_encoder_config(source)
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)

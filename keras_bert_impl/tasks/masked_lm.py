@@ -79,22 +79,22 @@ class MaskedLM(keras.Model):
         )
 
     @classmethod
-    def from_pretrained(cls, directory, dtype=None):
+    def from_pretrained(cls, name_or_path, dtype=None):
         """Loads a model directory that has a masked language model's head, and its tokenizer.
 
         Args:
-            directory: str or `Path`.
+            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy.
 
         Raises:
             InputError: a file or tensor is missing or damaged; names it.
         """
-        source = open_model(directory)
+        source = open_model(name_or_path)
         config = read_encoder_config(source)
         # A head with new weights would fill in noise.
         head = head_tensors(config, "masked_lm")
         head = [dataclasses.replace(name, optional=False) for name in head]
-        tokenizer = Tokenizer.from_pretrained(directory)
+        tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)
             model = cls(encoder, tokenizer)

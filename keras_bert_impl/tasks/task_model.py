@@ -84,13 +84,13 @@ class TaskModel(RawTextTrainer, keras.Model):
     # === Files ===
 
     @classmethod
-    def from_pretrained(cls, directory, dtype=None, dropout=None, max_length=None, **kwargs):
+    def from_pretrained(cls, name_or_path, dtype=None, dropout=None, max_length=None, **kwargs):
         """A task model with the weights of a model directory in the Hugging Face layout.
 
         A directory without a head of this kind, a pretrained encoder, gets a new one.
 
         Args:
-            directory: str or `Path`.
+            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
             dropout: float. Replaces every rate: in the encoder, on attention, before the head.
                 Default: those of the directory.
@@ -100,7 +100,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
-        source = open_model(directory)
+        source = open_model(name_or_path)
         config = read_encoder_config(source)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
         arguments = cls.pretrained_arguments(source, config, kwargs)
@@ -109,7 +109,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             arguments["head_dropout"] = dropout
         own = source.config.get(_OWN_SETTINGS) or {}
         max_length = max_length or own.get("max_length")
-        tokenizer = Tokenizer.from_pretrained(directory)
+        tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
             model = cls(Encoder(config, dtype), tokenizer, max_length=max_length, **arguments)
         load_weights(model, source, encoder_tensors(config) + model.pretrained_head(source))

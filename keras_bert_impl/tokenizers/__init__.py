@@ -2,12 +2,14 @@
 
 from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.packing import pack_segments
+from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.vocabulary import learn_wordpiece_vocabulary
 from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = [
     "ByteLevelBPETokenizer",
+    "SentencePieceTokenizer",
     "Tokenizer",
     "WordPieceTokenizer",
     "learn_wordpiece_vocabulary",

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     no_tokenizer,
-    read_json,
-    read_text,
     to_json,
+    tokenizer_directory,
 )
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -33,7 +33,7 @@ def read(directory):
     Raises:
         InputError: a file is missing or damaged or asks for something that is not supported.
     """
-    directory = Path(directory)
+    directory = tokenizer_directory(directory)
     if (directory / "tokenizer_config.json").exists():
         _check_config(directory / "tokenizer_config.json")
     if (directory / "tokenizer.json").exists():

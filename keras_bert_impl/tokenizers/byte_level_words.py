@@ -10,10 +10,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers import added_tokens, utf8
 from keras_bert_impl.tokenizers.unicode_table import BOUNDARY, CODE_POINTS, SPACE, ClassTable
 
-_NO_TOKEN, _INSIDE = -2, -1
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
@@ -64,7 +63,7 @@ class ByteLevelSplitter:
     """Splits texts into words, with the special tokens found first, exactly as they are written.
 
     Args:
-        special_tokens: list of str, all of which begin with the same character.
+        special_tokens: list of str.
         strips_left: str, the special token, such as `<mask>`, that takes white space before it
             along, or None.
 
@@ -81,8 +80,8 @@ class ByteLevelSplitter:
     def __call__(self, texts):
         code_points, text_starts = utf8.decode(texts)  # with a line end after each text
         text_ends = text_starts[1:] - 1
-        special = _find(code_points, self._special_tokens)  # [code points]
-        is_special = tf.not_equal(special, _NO_TOKEN)
+        special = added_tokens.find(code_points, self._special_tokens)  # [code points]
+        is_special = tf.not_equal(special, added_tokens.NO_TOKEN)
         # What nothing joins, and nothing looks beyond, has codes after Unicode's.
         marked = tf.where(is_special, CODE_POINTS, code_points)
         marked = tf.tensor_scatter_nd_update(
@@ -96,7 +95,7 @@ class ByteLevelSplitter:
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
         if self._strips_left is not None:
             number = self._special_tokens.index(self._strips_left)
-            next_tokens = tf.concat([tokens[1:], [_NO_TOKEN]], axis=0)
+            next_tokens = tf.concat([tokens[1:], [added_tokens.NO_TOKEN]], axis=0)
             is_space = tf.equal(tf.gather(classes, ends - 1), SPACE)  # then all of the word is
             is_word &= tf.logical_not(is_space & (next_tokens == number))
         starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
@@ -109,28 +108,6 @@ class ByteLevelSplitter:
             text_starts=text_starts,
             characters=code_points,
         )
-
-
-def _find(code_points, tokens):
-    """int32 [code points]: the number of the token that begins there, _INSIDE one, or _NO_TOKEN."""
-    longest = max(map(len, tokens))
-    patterns, codes = [], []
-    for number, token in enumerate(tokens):
-        padding = [_NO_TOKEN] * (longest - len(token))
-        patterns.append([ord(character) for character in token] + padding)
-        codes.append([number] + [_INSIDE] * (len(token) - 1) + padding)
-    starts = tf.where(tf.equal(code_points, ord(tokens[0][0])))  # [candidates, 1]
-    places = starts + tf.range(longest, dtype=tf.int64)  # [candidates, longest]
-    last = tf.size(code_points, out_type=tf.int64) - 1
-    window = tf.gather(code_points, tf.minimum(places, last))[:, tf.newaxis]
-    patterns = tf.constant(patterns)  # [tokens, longest]
-    is_token = tf.reduce_all((window == patterns) | (patterns == _NO_TOKEN), axis=-1)
-    matches = tf.where(is_token)
-    codes = tf.gather(codes, matches[:, 1])  # [matches, longest]
-    used = tf.where(codes != _NO_TOKEN)
-    places = tf.gather_nd(tf.gather(places, matches[:, 0]), used)
-    nothing = tf.fill(tf.shape(code_points), _NO_TOKEN)
-    return tf.tensor_scatter_nd_update(nothing, places[:, tf.newaxis], tf.gather_nd(codes, used))
 
 
 def _matches(code_points, text):

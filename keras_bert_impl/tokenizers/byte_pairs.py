@@ -58,7 +58,7 @@ class BytePairMerger:
         number, rank = self._look_up(ids, word)  # [pieces], of the pair that begins there
         # The best rank of each word: the words are in order, so sorted segments.
         best = tf.gather(tf.math.segment_min(rank, word), word)
-        chosen = _without_overlaps((rank == best) & (rank != _NO_RANK))
+        chosen = without_overlaps((rank == best) & (rank != _NO_RANK))
         ids = tf.where(chosen, tf.gather(self._merged, number), ids)
         kept = tf.concat([[True], tf.logical_not(chosen[:-1])], axis=0)[: tf.size(ids)]
         return (
@@ -78,7 +78,7 @@ class BytePairMerger:
         return number, tf.where(known, tf.gather(self._ranks, number), _NO_RANK)
 
 
-def _without_overlaps(chosen):
+def without_overlaps(chosen):
     """Of places that follow each other the first, the third, ...: a pair of equal pieces, aaa."""
     place = tf.range(tf.size(chosen))
     begins = chosen & tf.concat([[True], tf.logical_not(chosen[:-1])], axis=0)[: tf.size(chosen)]

@@ -4,20 +4,32 @@ import json
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.reading import file_within, read_json
 
-_MAX_BYTES = 64 << 20  # the largest published files have some MiB
 _FILES = {  # what a directory without tokenizer.json has
     "vocab.txt": "WordPiece",
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
     "sentencepiece.bpe.model": "SentencePiece",
-    "tokenizer.model": "SentencePiece",
+    "assets/vocab.txt": "WordPiece",  # of a SavedModel of TF Hub
 }
-_MODELS = {"WordPiece": "WordPiece", "BPE": "byte-level BPE"}  # types in tokenizer.json
+_OTHER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "config.json",
+    "vocab.json",
+    *(f"assets/tokenizer/{name}" for name in ("vocabulary.txt", "vocabulary.json")),
+    *(f"assets/tokenizer/{name}" for name in ("merges.txt", "vocabulary.spm")),
+)
+_MODELS = {  # types in tokenizer.json
+    "WordPiece": "WordPiece",
+    "BPE": "byte-level BPE",
+    "Unigram": "SentencePiece",
+}
 
 
 def kind_of(directory):
-    """What kind of tokenizer a model directory has: `"WordPiece"` or `"byte-level BPE"`.
+    """What kind of tokenizer a directory has: "WordPiece", "byte-level BPE" or "SentencePiece".
 
     Args:
         directory: str or `Path`.
@@ -27,70 +39,47 @@ def kind_of(directory):
     """
     from keras_bert_impl.tokenizers import keras_hub_files  # which needs this module
 
-    directory = Path(directory)
-    if not directory.is_dir():
-        raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
+    directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists():
         settings = read_json(whole)
         if keras_hub_files.is_preset(settings):
-            return _supported(whole, keras_hub_files.kind_of(whole))
+            return keras_hub_files.kind_of(whole)
         model = settings.get("model")
         found = model.get("type") if isinstance(model, dict) else None
         if found not in list(_MODELS):
-            raise InputError(f"{whole}: model {found} is not supported, only {_listed()}.")
+            raise InputError(
+                f"{whole}: model {found} is not supported, only {', '.join(_MODELS)}."
+            )
         return _MODELS[found]
     for name, kind in _FILES.items():
         if (directory / name).exists():
-            return _supported(directory / name, kind)
+            return kind
     raise no_tokenizer(directory)
-
-
-def _supported(path, kind):
-    if kind not in _MODELS.values():
-        raise InputError(f"{path}: {kind} is not supported, only {_listed()}.")
-    return kind
 
 
 def no_tokenizer(directory):
     """The error for a directory without a tokenizer."""
     return InputError(
-        f"{directory} has no tokenizer: neither tokenizer.json, vocab.txt nor merges.txt."
+        f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(_FILES)}."
     )
 
 
-def _listed():
-    return " and ".join(_MODELS.values())
+def tokenizer_directory(directory):
+    """`Path` of a directory; what it has of a tokenizer's files lies in it, too.
 
+    Args:
+        directory: str or `Path`.
 
-def read_text(path):
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no tokenizer file.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
-    try:
-        text = data.decode("utf-8")
-        bad = text.find("\0")
-    except UnicodeDecodeError as error:
-        bad, text = error.start, data
-    if bad >= 0:
-        line = text[:bad].count(b"\n" if text is data else "\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text; is it a binary file?")
-    return text
-
-
-def read_json(path):
-    try:
-        value = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: no valid JSON: {error.msg}.") from error
-    except RecursionError as error:
-        raise InputError(f"{path}: no valid JSON: nested too deeply.") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object, got {type(value).__name__}.")
-    return value
+    Raises:
+        InputError: there is no such directory, or a link leads out of it.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
+    for name in (*_FILES, *_OTHER_FILES):
+        file_within(directory, name)
+    return directory
 
 
 def check_settings(path, settings, wanted, inside=""):

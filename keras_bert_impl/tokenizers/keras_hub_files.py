@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tokenizers.files import check_settings, read_json
+from keras_bert_impl.reading import read_json
+from keras_bert_impl.tokenizers.files import check_settings
 
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
 _KINDS = {

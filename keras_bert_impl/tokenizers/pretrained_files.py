@@ -1,20 +1,23 @@
 """The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
 
 import json
-import warnings
+import logging
+import string
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     no_tokenizer,
-    read_json,
-    read_text,
     to_json,
+    tokenizer_directory,
 )
 from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL_TOKENS
+
+_log = logging.getLogger(__name__)
 
 # Classes of `transformers` that do what ours does; other classes split words in other ways.
 _CLASSES = (
@@ -48,30 +51,39 @@ def read(directory):
     Raises:
         InputError: a file is missing or damaged or asks for something that is not supported.
     """
-    directory = Path(directory)
-    if not directory.is_dir():
-        raise InputError(f"{directory} is no directory; give a model directory with a vocab.txt.")
+    directory = tokenizer_directory(directory)
     vocabulary, lowercase = None, None
     if (directory / "tokenizer.json").exists():
         if keras_hub_files.is_preset(read_json(directory / "tokenizer.json")):
             path, lowercase = keras_hub_files.read_wordpiece(directory)
             return read_vocabulary(path), lowercase
         vocabulary, lowercase = _read_whole(directory / "tokenizer.json")
-    if (directory / "vocab.txt").exists():
-        lines = read_vocabulary(directory / "vocab.txt")
-        if vocabulary not in (None, lines):
-            raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
-        vocabulary = lines
+    for path in (directory / "vocab.txt", directory / "assets" / "vocab.txt"):
+        if path.exists():
+            lines = read_vocabulary(path)
+            if vocabulary not in (None, lines):
+                raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
+            vocabulary = lines
+            break
     if vocabulary is None:
         raise no_tokenizer(directory)
     if (directory / "tokenizer_config.json").exists():
         lowercase = _read_config(directory / "tokenizer_config.json", lowercase)
-    if lowercase is None:
-        warnings.warn(
-            f"{directory}: no tokenizer_config.json says do_lower_case; lowercase=True is assumed."
+    if lowercase is None:  # as in Google's checkpoints
+        lowercase = not _has_capitals(vocabulary)
+        _log.warning(
+            "%s: no tokenizer_config.json says do_lower_case; lowercase=%s by the vocabulary, "
+            "which has %s capital letters.",
+            directory,
+            lowercase,
+            "no" if lowercase else "the",
         )
-        lowercase = True
     return vocabulary, lowercase
+
+
+def _has_capitals(vocabulary):
+    """Whether a cased tokenizer made it: others could never find A to Z."""
+    return not set(string.ascii_uppercase).isdisjoint(vocabulary)
 
 
 def read_vocabulary(path):

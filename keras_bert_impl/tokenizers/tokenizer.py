@@ -5,6 +5,7 @@ import abc
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.hub import local_directory
 from keras_bert_impl.tokenizers.files import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 
@@ -24,25 +25,31 @@ class Tokenizer(abc.ABC):
     segment_of_second = 1
 
     @staticmethod
-    def from_pretrained(directory):
+    def from_pretrained(name_or_path):
         """Reads the tokenizer of a model directory, whichever kind it is.
 
         Args:
-            directory: str or `Path` of a folder with `tokenizer.json`, or with `vocab.txt`
-                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE); and
-                `tokenizer_config.json`.
+            name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a folder
+                with `tokenizer.json`, or with `vocab.txt` (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE), or `spiece.model`
+                or `sentencepiece.bpe.model` (SentencePiece); and `tokenizer_config.json`.
 
         Returns:
-            A `WordPieceTokenizer` or a `ByteLevelBPETokenizer`.
+            A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer`.
 
         Raises:
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
         from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
+        from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
         from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
-        kinds = {"WordPiece": WordPieceTokenizer, "byte-level BPE": ByteLevelBPETokenizer}
+        kinds = {
+            "WordPiece": WordPieceTokenizer,
+            "byte-level BPE": ByteLevelBPETokenizer,
+            "SentencePiece": SentencePieceTokenizer,
+        }
+        directory = local_directory(name_or_path)
         return kinds[kind_of(directory)].from_pretrained(directory)
 
     @property

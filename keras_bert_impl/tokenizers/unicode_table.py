@@ -12,7 +12,8 @@ DROPPED; an accent is DROPPED; what cleaning removes before marks are put in ord
 rank CLEANED. In the file bits 10-31 are relative to the original code point, so that letters which
 stay as they are share one entry, and equal blocks of BLOCK entries are stored once.
 
-For byte-level BPE there is a second, simpler table: the class of each code point.
+For byte-level BPE there is a second, simpler table: the class of each code point. For SentencePiece
+there are two more: how characters join to graphemes, and what ALBERT makes of each character.
 """
 
 from pathlib import Path
@@ -25,6 +26,7 @@ CLEANED = 63  # a rank that no mark has
 SLOTS = 3  # most normalized characters that one character becomes (Hangul)
 BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # classes of code points for byte-level BPE
+PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbours
 CODE_POINTS = 0x110000
 
 _FILE = Path(__file__).with_name("unicode_table.npz")
@@ -49,6 +51,44 @@ def rank_of(entries):
 def flags_of(entries, flags):
     """Those of the flags that are set."""
     return tf.bitwise.bitwise_and(entries, flags)
+
+
+def in_blocks(entries):
+    """Stores equal blocks once: (index, blocks), int32, where entries[c] now stands at
+    blocks[index[c // BLOCK] + c % BLOCK]."""
+    numbers = {}
+    rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
+    index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    return np.array(index, np.int32) * BLOCK, np.frombuffer(b"".join(numbers), np.int32)
+
+
+def read_folding():
+    """dict of str to str: what ALBERT makes of single characters: NFKD, no marks, lowercase."""
+    with np.load(_FILE, allow_pickle=False) as stored:
+        codes, texts, splits = (stored[f"folding_{name}"] for name in ("codes", "texts", "splits"))
+    return {
+        chr(code): "".join(map(chr, texts[start:end]))
+        for code, start, end in zip(codes, splits[:-1], splits[1:])
+    }
+
+
+class GraphemeTable:
+    """How a code point joins its neighbours to a grapheme: PLAIN, JOINS, PREPENDS or CONTROL.
+
+    Codes after Unicode's are CONTROL: nothing joins them.
+    """
+
+    def __init__(self):
+        with np.load(_FILE, allow_pickle=False) as stored:
+            entries = stored["grapheme_blocks"].reshape(-1, BLOCK)[stored["grapheme_index"]]
+        entries = np.append(entries.reshape(-1), np.full(BLOCK, CONTROL))
+        self._index, self._blocks = in_blocks(entries)
+
+    def lookup(self, code_points):
+        """Kinds of int32 code points [n]."""
+        codes = tf.minimum(code_points, CODE_POINTS)
+        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
+        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
 
 
 class ClassTable:

@@ -9,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.interop import (
-    ModelDirectory,
     encoder_tensors,
     head_tensors,
+    open_model,
     read_encoder_config,
 )
-from keras_bert_impl.interop.google import open_google_checkpoint
 from keras_bert_impl.models import heads
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
@@ -29,18 +28,9 @@ def unpacked(name, directory):
     return directory / name, dict(np.load(directory / name / "expected.npz"))
 
 
-def model_directory(path, generator=False):
-    """A `ModelDirectory` on a checkpoint of Google's."""
-    config, tensors = open_google_checkpoint(path, generator=generator)
-    directory = ModelDirectory.__new__(ModelDirectory)
-    directory.path, directory.config, directory._tensors = Path(path), config, tensors
-    directory._read, directory.prefix = set(), "bert"
-    return directory
-
-
 def loaded(path, *names, generator=False, **overrides):
     """A model that returns what the encoder and the heads of a checkpoint compute."""
-    source = model_directory(path, generator)
+    source = open_model(path, generator)
     config = read_encoder_config(source)
     encoder = Encoder(type(config)(**config.to_dict() | overrides))
     features = {

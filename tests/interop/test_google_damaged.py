@@ -9,13 +9,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop.google import (
-    is_google_checkpoint,
-    lowercases,
-    open_google_checkpoint,
-)
+from keras_bert_impl.interop import open_model
+from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
-from tests.interop.google import model_directory, unpacked, write_variables
+from tests.interop.google import unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
 
 WORDS = "bert/embeddings/word_embeddings"
@@ -128,7 +125,7 @@ def test_tensor_of_strings(path, tensors):
     write_variables(path, tensors | {KEY: np.array([[b"a"] * 32] * 32)})
     name = "bert.encoder.layer.1.attention.self.key.weight"
     with pytest.raises(InputError, match=f"{name} has dtype string"):
-        model_directory(path).shape(name)
+        open_model(path).shape(name)
 
 
 def test_partitioned_variables(path, tensors):
@@ -242,12 +239,6 @@ def test_damaged_settings_of_a_run(text, tmp_path):
     path, _ = unpacked("pretrainer", tmp_path)
     (path / "params.yaml").write_text(text)
     refused(path, "params.yaml")
-
-
-def test_case_that_nothing_tells(tmp_path):
-    path, _ = unpacked("pretrainer", tmp_path)
-    with pytest.raises(InputError, match=r"has no vocab\.txt"):
-        lowercases(path)
 
 
 def _table(rows):

@@ -8,11 +8,9 @@ import pytest
 
 from keras_bert_impl.interop.google import (
     is_google_checkpoint,
-    lowercases,
     open_google_checkpoint,
-    vocabulary_file,
 )
-from tests.interop.google import loaded, model_directory, unpacked
+from tests.interop.google import loaded, unpacked
 
 # Both sides are in float32: each is a few times 1e-6 from the exact numbers, which are up to 4.
 TOLERANCE = 1e-5
@@ -108,29 +106,8 @@ def test_forms_of_the_path(tmp_path):
     assert not is_google_checkpoint(path / "vocab.txt")
 
 
-def test_vocabulary_and_case(tmp_path):
-    path, _ = unpacked("hub_bert", tmp_path)
-    assert vocabulary_file(path) == path / "assets" / "vocab.txt"
-    named = path.rename(tmp_path / "bert_en_cased")
-    assert lowercases(named)  # the variable in the SavedModel knows better than the name
-    path, _ = unpacked("encoder", tmp_path)
-    assert vocabulary_file(path) == path / "vocab.txt"
-    assert lowercases(path)
-    (path / "vocab.txt").write_text("[PAD]\n[UNK]\na\nNew\n")
-    assert not lowercases(path)
-    for name, expected in (
-        ("uncased_L-12_H-768_A-12", True),
-        ("multi_cased_L-12_H-768_A-12", False),
-        ("multilingual_L-12_H-768_A-12", True),
-        ("chinese_L-12_H-768_A-12", True),
-    ):
-        path = path.rename(tmp_path / name)
-        assert lowercases(path / "bert_model.ckpt") == expected
-    assert not lowercases(path, {"do_lower_case": False})
-
-
 def test_shapes_are_those_of_hugging_face(tmp_path):
-    directory = model_directory(unpacked("encoder", tmp_path)[0])
+    directory = open_model(unpacked("encoder", tmp_path)[0])
     layer = "bert.encoder.layer.1"
     assert directory.shape(f"{layer}.attention.self.query.weight") == (12, 12)
     assert directory.shape(f"{layer}.attention.self.query.bias") == (12,)

@@ -192,7 +192,7 @@ def test_damaged_files(directory, tmp_path, damage, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda whole: whole["model"].update(type="Unigram"), "model Unigram is not supported"),
+        (lambda whole: whole["model"].update(type="WordLevel"), "model WordLevel is not supported"),
         (lambda whole: whole.update(normalizer={"type": "NFC"}), "normalizer=.* not supported"),
         (lambda whole: whole["pre_tokenizer"].update(type="Split"), "type='Split' is not supported"),
         (lambda whole: whole["model"].pop("merges"), "model.merges is missing"),

@@ -128,7 +128,7 @@ def test_settings_not_supported(saved, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model__type": "Unigram"}, "model Unigram"),
+        ({"model__type": "WordLevel"}, "model WordLevel"),
         ({"normalizer": None}, "normalizer None"),
         ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer Whitespace"),
         ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),

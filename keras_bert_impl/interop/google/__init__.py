@@ -2,8 +2,6 @@
 
 from keras_bert_impl.interop.google.opening import (
     is_google_checkpoint,
-    lowercases,
     open_google_checkpoint,
-    vocabulary_file,
 )
 from keras_bert_impl.interop.google.writing import write_google_checkpoint

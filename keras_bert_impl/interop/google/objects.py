@@ -200,11 +200,3 @@ def _num_heads(checkpoint, places):
     query = next(place for name, place in sorted(places.items()) if ".query.weight" in name)
     shape = checkpoint.variables[query.variable].shape
     return shape[1] if len(shape) == 3 else None
-
-
-def lowercase_variable(checkpoint):
-    """What the variable `do_lower_case` of a SavedModel of TF Hub says, or None."""
-    key = f"do_lower_case{_VALUE}"
-    if checkpoint.variables.get(key) != Variable("bool", ()):
-        return None
-    return bool(checkpoint.read(key))

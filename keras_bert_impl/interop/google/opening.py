@@ -5,13 +5,12 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
 from keras_bert_impl.interop.google.named import named_places
-from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, lowercase_variable, object_places
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_places
 from keras_bert_impl.interop.google.saved_model import program_settings
 from keras_bert_impl.interop.google.settings import gelu, huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
-from keras_bert_impl.reading import file_within, read_text
+from keras_bert_impl.reading import file_within
 
-_VOCABULARIES = ("vocab.txt", "assets/vocab.txt")
 
 
 def is_google_checkpoint(path):
@@ -67,57 +66,6 @@ def open_google_checkpoint(path, generator=False):
         known |= program_settings(file_within(directory, "saved_model.pb"))
     tensors = GoogleTensors(checkpoint, places)
     return huggingface_settings(model_type, tensors, file, stated, known, num_heads), tensors
-
-
-def vocabulary_file(path):
-    """`Path` of the `vocab.txt` that belongs to a checkpoint, or None.
-
-    Args:
-        path: as of `open_google_checkpoint`.
-    """
-    _, directory = _found(path)
-    paths = [file_within(directory, name) for name in _VOCABULARIES]
-    return next((file for file in paths if file.exists()), None)
-
-
-def lowercases(path, config=None):
-    """Whether the tokenizer of a checkpoint makes its text lower case.
-
-    Checkpoints of TensorFlow 1 do not record it. What decides is, in this order: `do_lower_case`
-    in the configuration; the variable of that name in a SavedModel of TF Hub; the name of the
-    directory, of which `uncased`, `multilingual` and `chinese` say yes and `cased` no, as they do
-    in Google's code for the models that it published; else whether the vocabulary is without
-    capital letters, which such a tokenizer could never find.
-
-    Args:
-        path: as of `open_google_checkpoint`.
-        config: dict, the configuration that it returned; None for none.
-
-    Returns:
-        bool.
-
-    Raises:
-        InputError: nothing of that is there.
-    """
-    stated = (config or {}).get("do_lower_case")
-    if isinstance(stated, bool):
-        return stated
-    prefix, directory = _found(path)
-    if directory != prefix.parent:
-        stated = lowercase_variable(Checkpoint(prefix))
-        if stated is not None:
-            return stated
-    name = directory.resolve().name.lower()
-    for word, answer in (("uncased", True), ("cased", False), ("multilingual", True)):
-        if word in name:
-            return answer
-    if name.startswith("chinese_l-12"):
-        return True
-    vocabulary = vocabulary_file(path)
-    if vocabulary is None:
-        raise InputError(f"{directory} has no vocab.txt, and nothing says whether it is uncased.")
-    pieces = read_text(vocabulary).split("\n")
-    return not any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
 
 
 def _found(path):

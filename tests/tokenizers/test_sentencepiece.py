@@ -1,0 +1,230 @@
+"""SentencePiece against the tokenizers of `transformers` and the library of its inventors."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import unicodedata
+
+import keras
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+import transformers
+from sentencepiece_models import ODD, TEXT, train
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
+
+FAMILIES = ["ALBERT", "XLM-RoBERTa", "CamemBERT"]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def directory(request, tmp_path_factory):
+    """A SentencePiece model and a configuration, as the first publications have them."""
+    path = tmp_path_factory.mktemp("model")
+    train(path, request.param)
+    return path
+
+
+@pytest.fixture(scope="module")
+def saved(directory, tmp_path_factory):
+    """What `transformers` makes of it and writes: tokenizer.json."""
+    path = tmp_path_factory.mktemp("saved")
+    transformers.AutoTokenizer.from_pretrained(directory).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def theirs(saved):
+    return transformers.AutoTokenizer.from_pretrained(saved)
+
+
+@pytest.fixture(scope="module")
+def ours(saved):
+    return Tokenizer.from_pretrained(saved)
+
+
+def assert_equal(ours, theirs, texts):
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
+    assert ours.tokenize(texts).to_list() == ids
+    expected = theirs.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    for text, row, start, end, encoding in zip(texts, ids, starts, ends, expected):
+        assert row == encoding.ids, text
+        assert list(zip(start, end)) == encoding.offsets, text
+
+
+def test_equals_transformers(ours, theirs):
+    assert isinstance(ours, SentencePieceTokenizer)
+    assert ours.vocabulary == theirs.convert_ids_to_tokens(list(range(len(theirs))))
+    assert_equal(ours, theirs, [TEXT, *TEXT.split("\n"), *ODD])
+    assert_equal(ours, theirs, [])
+    assert_equal(ours, theirs, ["", ""])
+
+
+def test_equals_transformers_on_random_text(ours, theirs):
+    draw = random.Random(0)
+    marks = "\u0301\u0302\u0308\u0903\u200d\u200b\x01\u0600\uff9e"
+    alphabet = " '`\n\t▁astrvmle<>/k12,8.(é日ﬁ½" * 3 + marks + "".join(map(chr, range(160, 12700, 61)))
+    texts = ["".join(draw.choices(alphabet, k=draw.randint(0, 30))) for _ in range(2000)]
+    assert_equal(ours, theirs, texts)
+
+
+def test_every_code_point(ours, theirs):
+    codes = [code for code in range(0, 0x110000, 23) if not 0xD800 <= code < 0xE000]
+    assert_equal(ours, theirs, [f"a{chr(code)}\u0301 {chr(code)}b" for code in codes])
+
+
+def test_long_text(ours, theirs):
+    texts = [f"{TEXT} " * 100, TEXT.replace(" ", "").replace("\n", "") * 30, "ab8" * 1000]
+    assert_equal(ours, theirs, texts)
+
+
+def test_invalid_utf8_is_what_python_replaces_it_with(ours):
+    data = [b"a\xff\xfeb", b"\xe2\x82", b"ok \xf0\x9f\x98 x"]
+    expected = ours.tokenize([text.decode("utf-8", "replace") for text in data])
+    assert ours.tokenize(data).to_list() == expected.to_list()
+
+
+def test_rows_equal_transformers(ours, theirs):
+    texts = [("it's a test", "the theirs"), ("then", "them " * 20)]
+    features = ours(texts, length=16)
+    expected = theirs(
+        *map(list, zip(*texts)),
+        truncation=True,
+        max_length=16,
+        padding="max_length",
+        return_token_type_ids=True,
+    )
+    np.testing.assert_array_equal(features["token_ids"], expected["input_ids"])
+    np.testing.assert_array_equal(features["padding_mask"], expected["attention_mask"])
+    segments = np.array(expected["token_type_ids"]) * (ours.segment_of_second == 1)
+    np.testing.assert_array_equal(features["segment_ids"], segments)
+    np.testing.assert_array_equal(ours(["it's"])["token_ids"], theirs(["it's"])["input_ids"])
+    special = (ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id)
+    names = ("pad", "unk", "cls", "sep", "mask")
+    assert special == tuple(getattr(theirs, f"{name}_token_id") for name in names)
+
+
+def test_files_go_there_and_back(directory, tmp_path):
+    ours = Tokenizer.from_pretrained(directory)  # of the SentencePiece model alone
+    ours.save_pretrained(tmp_path)
+    assert_equal(ours, transformers.AutoTokenizer.from_pretrained(tmp_path), [TEXT, *ODD])
+    assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
+
+
+def original_albert(model, text):
+    """ALBERT's own preparation of a text, and the comma that it cuts off a number."""
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    text = unicodedata.normalize("NFKD", text)
+    text = "".join(c for c in text if not unicodedata.combining(c)).lower()
+    for piece in model.encode(text, out_type=str):
+        if re.search(r"\d,$", piece):
+            number = model.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if piece[0] != "▁":
+                number[0] = number[0].removeprefix("▁")
+            yield from [piece for piece in number if piece] + [","]
+        else:
+            yield piece
+
+
+def test_model_alone_is_read_as_its_inventors_do(directory):
+    """Without tokenizer.json: unlike `transformers`, which cuts words at ALBERT's brackets."""
+    ours = Tokenizer.from_pretrained(directory)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(next(directory.glob("*.model"))))
+    texts = [f"{line} {line.upper()}" for line in TEXT.split("\n")]
+    assert ours.family != "ALBERT" or "2," in [piece.strip("▁") for piece in ours.vocabulary]
+    for text, ids in zip(texts, ours.tokenize(texts).to_list()):
+        if ours.family == "ALBERT":
+            pieces = list(original_albert(model, text))
+        else:
+            pieces = model.encode(text, out_type=str)
+        numbers = {piece: number for number, piece in enumerate(ours.vocabulary)}
+        assert ids == [numbers.get(piece, ours.unk_id) for piece in pieces]
+
+
+RUN = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+
+module = tf.saved_model.load(sys.argv[1])
+results = module.tokenize(tf.constant(json.loads(sys.stdin.read())))
+assert not {"keras_bert_impl", "sentencepiece", "tokenizers", "keras"} & set(sys.modules)
+print(json.dumps([values.numpy().tolist() for values in results]))
+"""
+
+
+def test_runs_in_a_saved_model_without_us(ours, tmp_path):
+    module = tf.Module()
+    module.tokenize = tf.function(
+        lambda texts: [values.to_tensor(-1) for values in ours.tokenize_with_offsets(texts)],
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    texts = [TEXT, *ODD]
+    result = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path / "saved")],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    expected = [values.to_tensor(-1).numpy().tolist() for values in ours.tokenize_with_offsets(texts)]
+    assert json.loads(result.stdout.splitlines()[-1]) == expected
+
+
+def test_in_tf_data(ours):
+    texts = [*TEXT.split("\n"), *ODD]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(7).map(ours.tokenize)
+    rows = [row for batch in dataset for row in batch.to_list()]
+    assert rows == ours.tokenize(texts).to_list()
+
+
+def test_detokenize(ours):
+    text = "it's a test of the best"
+    assert ours.detokenize(ours([text])["token_ids"][0]) == text.lower()
+
+
+def test_serializes(ours):
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(ours)))
+    copy = keras.saving.deserialize_keras_object(config)
+    assert copy.fingerprint == ours.fingerprint
+    assert copy.tokenize([TEXT]).to_list() == ours.tokenize([TEXT]).to_list()
+
+
+VOCABULARY = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "b", "<mask>"]
+SCORES = [0, 0, 0, 0, -2, -3, 0]
+
+
+def test_small_one():
+    tokenizer = SentencePieceTokenizer("XLM-RoBERTa", VOCABULARY, SCORES)
+    assert tokenizer.tokenize(["ab b <mask>"]).to_list() == [[4, 5, 3, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"family": "T5"}, "family 'T5' is not supported"),
+        ({"vocabulary": VOCABULARY[:-1], "scores": SCORES[:-1]}, "lacks '<mask>'"),
+        ({"vocabulary": [*VOCABULARY, "b"], "scores": [*SCORES, 0]}, "'b' has the ids 5 and 7"),
+        ({"scores": SCORES[:-1]}, "7 tokens, but 6 scores"),
+        ({"scores": [*SCORES[:-1], float("nan")]}, "score of '<mask>' is nan"),
+        ({"character_map": "ABC"}, "map of characters .* is damaged"),
+        ({"character_map": "////fwAA"}, "map of characters .* is damaged"),
+        ({"extra_tokens": ["c"]}, "lacks 'c'"),
+        ({"extra_tokens": ["b", "▁a"]}, None),
+        ({"vocabulary": [*VOCABULARY[:5], "sk>", "<mask>"], "extra_tokens": ["sk>"]}, "may overlap"),
+        ({"vocabulary": [*VOCABULARY[:5], "b" * 200, "<mask>"]}, "a piece of 200 characters"),
+    ],
+)
+def test_wrong_arguments(changes, message):
+    arguments = {"family": "XLM-RoBERTa", "vocabulary": VOCABULARY, "scores": SCORES} | changes
+    if message is None:
+        SentencePieceTokenizer(**arguments)
+        return
+    with pytest.raises(InputError, match=message):
+        SentencePieceTokenizer(**arguments)

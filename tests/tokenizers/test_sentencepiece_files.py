@@ -1,0 +1,184 @@
+"""Reading SentencePiece models: damaged ones, and those of families that are not supported."""
+
+import json
+import shutil
+
+import pytest
+from sentencepiece_models import TEXT, train
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.files import kind_of
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for family in ("ALBERT", "XLM-RoBERTa", "CamemBERT"):
+        (folder / family).mkdir()
+        train(folder / family, family)
+    return folder
+
+
+@pytest.fixture
+def albert(trained, tmp_path):
+    return shutil.copytree(trained / "ALBERT", tmp_path / "model")
+
+
+@pytest.fixture
+def whole(albert):
+    """A directory with a tokenizer.json."""
+    tokenizer = Tokenizer.from_pretrained(albert)
+    (albert / "spiece.model").unlink()
+    tokenizer.save_pretrained(albert)
+    return albert
+
+
+def write(path, value):
+    path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize("family", ["ALBERT", "XLM-RoBERTa", "CamemBERT"])
+def test_family_follows_from_the_configuration(trained, tmp_path, family):
+    directory = shutil.copytree(trained / family, tmp_path / "model")
+    assert kind_of(directory) == "SentencePiece"
+    expected = Tokenizer.from_pretrained(directory)
+    assert expected.family == family
+    (directory / "tokenizer_config.json").unlink()
+    write(directory / "config.json", {"model_type": family.lower()})
+    assert Tokenizer.from_pretrained(directory).fingerprint == expected.fingerprint
+    # A tokenizer.json says it by itself; the name of a model says ALBERT or XLM-RoBERTa.
+    (directory / "config.json").unlink()
+    by_name = Tokenizer.from_pretrained(directory).family
+    assert by_name == ("ALBERT" if family == "ALBERT" else "XLM-RoBERTa")
+    expected.save_pretrained(directory)
+    (directory / "tokenizer_config.json").unlink()
+    assert Tokenizer.from_pretrained(directory).family == family
+
+
+def test_layouts(trained):
+    xlm = Tokenizer.from_pretrained(trained / "XLM-RoBERTa")
+    camembert = Tokenizer.from_pretrained(trained / "CamemBERT")
+    assert xlm.vocabulary[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
+    first = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"]
+    assert camembert.vocabulary[:7] == first
+    assert xlm.vocabulary[4:] == camembert.vocabulary[7:]  # both ends with <mask>
+    assert (xlm.cls_id, xlm.sep_id, xlm.mask_id) == (0, 2, len(xlm.vocabulary) - 1)
+    assert (camembert.cls_id, camembert.sep_id) == (5, 6)
+    assert camembert.scores[4] == -100 and min(xlm.scores) > -100
+
+
+def test_an_added_token_of_tokenizer_json_cuts_words(whole):
+    """As `transformers` writes ALBERT's brackets when it reads a SentencePiece model alone."""
+    before = Tokenizer.from_pretrained(whole)
+    settings = json.loads((whole / "tokenizer.json").read_text())
+    bracket = {"content": "(", "lstrip": False, "rstrip": False, "single_word": False}
+    bracket |= {"id": before.vocabulary.index("("), "normalized": False, "special": False}
+    settings["added_tokens"].append(bracket)
+    write(whole / "tokenizer.json", settings)
+    after = Tokenizer.from_pretrained(whole)
+    pieces = [[t.vocabulary[i] for i in t.tokenize(["(a"]).to_list()[0]] for t in (before, after)]
+    assert pieces == [["▁", "(", "a"], ["(", "▁a"]]
+
+
+def damage(name, change):
+    def apply(directory):
+        path = directory / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return apply
+
+
+def trained_as(**options):
+    return lambda directory: train(directory, "ALBERT", **options)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (damage("spiece.model", lambda data: data[: len(data) // 3]), "spiece.model .*damaged"),
+        (damage("spiece.model", lambda data: b""), "spiece.model .*has no pieces"),
+        (damage("spiece.model", lambda data: TEXT.encode()), "spiece.model is no SentencePiece"),
+        (damage("spiece.model", lambda data: bytes(70 << 20)), "spiece.model has more than 64 MiB"),
+        (damage("spiece.model", lambda data: data + data), "spiece.model has .* pieces, but says"),
+        (trained_as(model_type="bpe"), "spiece.model: .* of type BPE is not supported"),
+        (trained_as(model_type="char"), "spiece.model: .* of type character is not supported"),
+        (trained_as(byte_fallback=True), "spiece.model: byte_fallback is not supported"),
+        (trained_as(add_dummy_prefix=False), "spiece.model: only models with the space in front"),
+        (trained_as(control_symbols=["[CLS]", "[SEP]"]), r"lacks '\[MASK\]'"),
+        (lambda directory: (directory / "spiece.model").unlink(), "no tokenizer"),
+    ],
+)
+def test_damaged_model(albert, spoil, message):
+    spoil(albert)
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(albert)
+
+
+@pytest.mark.parametrize("name", ["T5", "XLNet", "MBart", "DebertaV2"])
+def test_other_families_are_refused(albert, name):
+    write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
+    with pytest.raises(InputError, match=f"{name}Tokenizer is not supported, of SentencePiece only"):
+        Tokenizer.from_pretrained(albert)
+    write(albert / "tokenizer_config.json", {})
+    write(albert / "config.json", {"model_type": name.lower()})
+    with pytest.raises(InputError, match=f"model_type {name.lower()} is not supported"):
+        Tokenizer.from_pretrained(albert)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"do_lower_case": False}, "do_lower_case=False is not supported"),
+        ({"keep_accents": True}, "keep_accents=True is not supported"),
+        ({"add_prefix_space": False}, "add_prefix_space=False is not supported"),
+        ({"mask_token": "<mask>"}, "mask_token='<mask>' is not supported"),
+        ({"extra_special_tokens": ["<new>"]}, "lacks '<new>'"),
+    ],
+)
+def test_settings_not_supported(albert, settings, message):
+    write(albert / "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer", **settings})
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(albert)
+
+
+def test_more_tokens_than_the_model_has_rows(albert):
+    write(albert / "config.json", {"model_type": "albert", "vocab_size": 50})
+    with pytest.raises(InputError, match="tokens, but config.json says vocab_size=50"):
+        Tokenizer.from_pretrained(albert)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w["model"].update(byte_fallback=True), "model.byte_fallback=True"),
+        (lambda w: w["model"].update(unk_id=0), "model.unk_id=0"),
+        (lambda w: w["model"].update(vocab={}), "there is no vocabulary"),
+        (lambda w: w["model"]["vocab"].append(["a"]), "is no piece and score: \\['a'\\]"),
+        (lambda w: w["model"]["vocab"].append(["<pad>", 0.0]), "'<pad>' has the ids 0 and"),
+        (lambda w: w["model"]["vocab"].pop(3), r"lacks '\[SEP\]'"),
+        (lambda w: w.update(normalizer=None), "normalizer NFKD is missing"),
+        (lambda w: w["normalizer"]["normalizers"].append({"type": "NFC"}), "type='NFC' is not"),
+        (lambda w: w["normalizer"]["normalizers"].append(1), "normalizer is damaged"),
+        (lambda w: w["normalizer"]["normalizers"][-1].update(precompiled_charsmap=3), "damaged"),
+        (lambda w: w.update(pre_tokenizer={"type": "Metaspace", "prepend_scheme": "never"}), "never"),
+        (lambda w: w["added_tokens"].append({"content": "<new>"}), "lacks '<new>'"),
+        (lambda w: w["added_tokens"].append(3), "added token 3 is damaged"),
+        (lambda w: w["added_tokens"][0].update(lstrip=True), "<pad>: lstrip=True is not"),
+    ],
+)
+def test_damaged_whole(whole, change, message):
+    settings = json.loads((whole / "tokenizer.json").read_text())
+    change(settings)
+    write(whole / "tokenizer.json", settings)
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(whole)
+
+
+def test_unknown_layout(whole):
+    (whole / "tokenizer_config.json").unlink()
+    settings = json.loads((whole / "tokenizer.json").read_text())
+    settings["model"]["vocab"].insert(0, ["<cls>", 0.0])
+    write(whole / "tokenizer.json", settings)
+    with pytest.raises(InputError, match="laid out as none of ALBERT, XLM-RoBERTa, CamemBERT"):
+        Tokenizer.from_pretrained(whole)
