@@ -17,6 +17,7 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.files import has_tokenizer
 
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
@@ -49,16 +50,20 @@ def convert(source, target, form="huggingface", generator=False):
     model = open_model(source, generator)
     config = read_encoder_config(model)
     tensors = _read_all(model, config, with_heads=form != "keras_hub")
-    tokenizer = Tokenizer.from_pretrained(model.path)
+    tokenizer = None
+    if has_tokenizer(model.path):
+        tokenizer = Tokenizer.from_pretrained(model.path)
+    else:
+        _log.warning("%s: there is no tokenizer to convert", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
             write_keras_hub_preset(temporary, config, tensors, tokenizer)
         elif form == "google":
             write_google_checkpoint(temporary, model.config, tensors)
-            tokenizer.save_pretrained(temporary)
         else:
             described = huggingface_config(config) | model.config
             write_model_directory(temporary, described, tensors)
+        if tokenizer is not None and form != "keras_hub":
             tokenizer.save_pretrained(temporary)
         _compare(tensors, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}

@@ -58,6 +58,16 @@ def kind_of(directory):
     raise no_tokenizer(directory)
 
 
+def has_tokenizer(directory):
+    """bool. Whether a directory has files of a tokenizer, whatever their kind.
+
+    Args:
+        directory: str or `Path`.
+    """
+    names = ("tokenizer.json", *_FILES)
+    return any((Path(directory) / name).exists() for name in names)
+
+
 def no_tokenizer(directory):
     """The error for a directory without a tokenizer."""
     return InputError(

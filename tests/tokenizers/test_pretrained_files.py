@@ -61,10 +61,25 @@ def test_reads_what_transformers_wrote(tokenizer, saved, tmp_path):
     assert Tokenizer.from_pretrained(tmp_path / "again").fingerprint == tokenizer.fingerprint
 
 
-def test_lowercase_is_assumed_with_a_warning(tmp_path):
+@pytest.mark.parametrize("place", ["vocab.txt", "assets/vocab.txt"])
+def test_the_vocabulary_tells_the_case_where_nothing_else_does(tmp_path, caplog, place):
+    """As in Google's checkpoints and SavedModels."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / place).write_text(SPECIAL + "\u0393\na")  # SciBERT's uncased has Greek capitals
+    assert Tokenizer.from_pretrained(tmp_path).lowercase
+    (tmp_path / place).write_text(SPECIAL + "A\na")
+    assert not Tokenizer.from_pretrained(tmp_path).lowercase
+    told = [message.split("; ")[1] for message in caplog.messages]
+    assert told == [
+        "lowercase=True by the vocabulary, which has no capital letters.",
+        "lowercase=False by the vocabulary, which has the capital letters.",
+    ]
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert Tokenizer.from_pretrained(tmp_path).lowercase
+
+
+def test_case_by_configuration(tmp_path):
     (tmp_path / "vocab.txt").write_text(SPECIAL)
-    with pytest.warns(UserWarning, match="lowercase=True is assumed"):
-        assert Tokenizer.from_pretrained(tmp_path).lowercase
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert not Tokenizer.from_pretrained(tmp_path).lowercase
 
@@ -150,7 +165,7 @@ def test_tokenizer_json_not_supported(saved, changes, message):
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize(
     ("text", "message"),
-    [('{\n"a": }', "line 2: no valid JSON"), ("[1]", "a JSON object"), ("[" * 100_000, "JSON")],
+    [('{\n"a": }', "line 2, is not valid JSON"), ("[1]", "one JSON object"), ("[" * 100_000, "JSON")],
 )
 def test_damaged_json(saved, name, text, message):
     (saved / name).write_text(text)
@@ -176,5 +191,5 @@ def test_other_kinds_are_named(tmp_path, name, message):
 
 
 def test_no_directory(tmp_path):
-    with pytest.raises(InputError, match="is no directory"):
+    with pytest.raises(InputError, match="does not exist"):
         Tokenizer.from_pretrained(tmp_path / "none")

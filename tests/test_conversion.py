@@ -1,0 +1,139 @@
+"""Models from one form to another: bit-identical, with heads and tokenizer, and back."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+import torch
+import transformers
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.conversion import convert
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from tests.interop.google import unpacked
+from tests.interop.parity import random_original
+from tests.interop.test_architectures import CASES, original
+
+WORDS = [f"word{number}" for number in range(48)]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """BERT with both heads of pre-training and its tokenizer, as `transformers` writes it."""
+    directory = tmp_path_factory.mktemp("theirs")
+    random_original(transformers.BertForPreTraining).save_pretrained(directory)
+    WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(directory)
+    return directory
+
+
+def tensors(directory):
+    return safetensors.numpy.load_file(directory / "model.safetensors")
+
+
+def assert_same(one, other):
+    one, other = tensors(one), tensors(other)
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        assert array.dtype == other[name].dtype and array.shape == other[name].shape
+        assert array.tobytes() == other[name].tobytes(), name
+
+
+def test_to_google_and_back(theirs, tmp_path):
+    shapes = convert(theirs, tmp_path / "google", "google")
+    assert len(shapes) == len(tensors(theirs))
+    stored = dict(tf.train.list_variables(str(tmp_path / "google" / "bert_model.ckpt")))
+    assert stored["cls/seq_relationship/output_weights"] == [2, 32]
+    convert(tmp_path / "google", tmp_path / "ours")
+    assert_same(tmp_path / "ours", theirs)
+    again = transformers.AutoModelForPreTraining.from_pretrained(tmp_path / "ours")
+    assert type(again) is transformers.BertForPreTraining
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert tokenizer("word3 WORD4")["input_ids"] == [2, 8, 9, 3]
+
+
+def test_to_keras_hub_and_back(theirs, tmp_path):
+    with pytest.raises(InputError, match="activation='gelu'"):
+        convert(theirs, tmp_path / "preset", "keras_hub")
+    assert not (tmp_path / "preset").exists()
+    model = random_original(hidden_act="gelu_new")
+    model.save_pretrained(tmp_path / "theirs")
+    Tokenizer.from_pretrained(theirs).save_pretrained(tmp_path / "theirs")
+    convert(tmp_path / "theirs", tmp_path / "preset", "keras_hub")
+    backbone = keras_hub.models.Backbone.from_preset(str(tmp_path / "preset"))
+    assert type(backbone) is keras_hub.models.BertBackbone
+    convert(tmp_path / "preset", tmp_path / "ours")
+    assert_same(tmp_path / "ours", tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_architecture_with_its_masked_lm(case, tmp_path):
+    """From a file of PyTorch, with copies of the embeddings in it, to safetensors."""
+    model = original(case, "masked_lm")
+    (tmp_path / "old").mkdir()
+    model.config.save_pretrained(tmp_path / "old")
+    torch.save(model.state_dict(), tmp_path / "old" / "pytorch_model.bin")
+    model.save_pretrained(tmp_path / "theirs")
+    convert(tmp_path / "old", tmp_path / "ours")
+    assert_same(tmp_path / "ours", tmp_path / "theirs")
+    again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "ours")
+    for name, tensor in again.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+
+
+def test_a_saved_model_of_the_hub(tmp_path):
+    path, expected = unpacked("hub_bert", tmp_path)
+    assert main(["convert", "--from", str(path), "--to", str(tmp_path / "ours")]) == 0
+    config = json.loads((tmp_path / "ours" / "config.json").read_text())
+    model = transformers.AutoModel.from_pretrained(tmp_path / "ours").eval()
+    assert config["model_type"] == "bert" and type(model) is transformers.BertModel
+    assert Tokenizer.from_pretrained(tmp_path / "ours").lowercase
+    encoder = Encoder.from_pretrained(tmp_path / "ours")
+    for one, other in zip(encoder.get_weights(), Encoder.from_pretrained(path).get_weights()):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_the_type_of_numbers_stays(theirs, tmp_path, dtype):
+    (tmp_path / "other").mkdir()
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        (tmp_path / "other" / name).write_bytes((theirs / name).read_bytes())
+    safetensors.numpy.save_file(
+        {name: array.astype(dtype) for name, array in tensors(theirs).items()},
+        tmp_path / "other" / "model.safetensors",
+    )
+    convert(tmp_path / "other", tmp_path / "ours")
+    assert_same(tmp_path / "ours", tmp_path / "other")
+
+
+def test_what_has_no_meaning_is_named(theirs, tmp_path, caplog):
+    model = transformers.BertForTokenClassification.from_pretrained(theirs)
+    model.save_pretrained(tmp_path / "theirs")
+    WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(tmp_path / "theirs")
+    more = tensors(tmp_path / "theirs") | {"crf.transitions": np.zeros((3, 3), "float32")}
+    safetensors.numpy.save_file(more, tmp_path / "theirs" / "model.safetensors")
+    caplog.clear()  # of what transformers said
+    convert(tmp_path / "theirs", tmp_path / "ours")
+    assert caplog.messages == [f"{tmp_path / 'theirs'}: not converted: crf.transitions"]
+    assert set(tensors(tmp_path / "ours")) == set(more) - {"crf.transitions"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--form", "onnx"], "form must be one of huggingface, google, keras_hub"),
+        (["--from", "nowhere"], "No model is named 'nowhere'"),
+        (["--from", "./nowhere"], "does not exist"),
+        (["--from", "hf://a"], "must have the form hf://owner/name"),
+    ],
+)
+def test_bad_input(theirs, tmp_path, capsys, arguments, message):
+    command = ["convert", "--from", str(theirs), "--to", str(tmp_path / "ours"), *arguments]
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "ours").exists()
