@@ -42,10 +42,9 @@ def read_map(encoded):
     try:
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}
-    except (binascii.Error, IndexError, UnicodeDecodeError, ValueError) as error:
-        raise InputError(f"the map of characters (precompiled_charsmap) is damaged: {error}.") from (
-            error
-        )
+    except (binascii.Error, IndexError, TypeError, ValueError) as error:
+        message = f"the map of characters (precompiled_charsmap) is damaged: {error}."
+        raise InputError(message) from error
 
 
 def _keys_of(data):

@@ -134,8 +134,8 @@ def test_model_alone_is_read_as_its_inventors_do(directory):
     """Without tokenizer.json: unlike `transformers`, which cuts words at ALBERT's brackets."""
     ours = Tokenizer.from_pretrained(directory)
     model = sentencepiece.SentencePieceProcessor(model_file=str(next(directory.glob("*.model"))))
-    texts = [f"{line} {line.upper()}" for line in TEXT.split("\n")]
-    assert ours.family != "ALBERT" or "2," in [piece.strip("▁") for piece in ours.vocabulary]
+    texts = [*TEXT.split("\n")[:2], "we see 2, (and the test), well-known 12, tests"]
+    assert ours.family != "ALBERT" or "2," in model.encode(texts[-1], out_type=str)
     for text, ids in zip(texts, ours.tokenize(texts).to_list()):
         if ours.family == "ALBERT":
             pieces = list(original_albert(model, text))
@@ -152,7 +152,7 @@ import tensorflow_text
 
 module = tf.saved_model.load(sys.argv[1])
 results = module.tokenize(tf.constant(json.loads(sys.stdin.read())))
-assert not {"keras_bert_impl", "sentencepiece", "tokenizers", "keras"} & set(sys.modules)
+assert not {"keras_bert_impl", "sentencepiece", "tokenizers"} & set(sys.modules)
 print(json.dumps([values.numpy().tolist() for values in results]))
 """
 
