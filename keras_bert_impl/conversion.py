@@ -1,5 +1,6 @@
 """Models from one form of files to another, without a change of any number."""
 
+import dataclasses
 import logging
 
 import numpy as np
@@ -16,14 +17,14 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
     write_model_directory,
 )
-from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
 
 
-def convert(source, target, form="huggingface", generator=False):
+def convert(source, target, form="huggingface", activation=None, generator=False):
     """Writes a model, with its heads and its tokenizer, in another form.
 
     What was written is read again, and compared number by number with the source, before it
@@ -34,6 +35,8 @@ def convert(source, target, form="huggingface", generator=False):
         target: str or `Path` of a directory; files of the same names are replaced.
         form: str, one of `FORMS`: `"huggingface"` for a model directory, `"google"` for
             `bert_model.ckpt`, `"keras_hub"` for a preset, which has no heads.
+        activation: str. What to put in place of the model's own activation, where the form has no
+            name for that: outputs then differ. KerasHub's BERT has `"gelu_tanh"` alone.
         generator: bool, as of `interop.open_model`.
 
     Returns:
@@ -49,6 +52,10 @@ def convert(source, target, form="huggingface", generator=False):
         raise InputError(f"form must be one of {', '.join(FORMS)}. Received: form={form!r}")
     model = open_model(source, generator)
     config = read_encoder_config(model)
+    described = huggingface_config(config) | model.config
+    if activation is not None:
+        config = dataclasses.replace(config, activation=activation)
+        described |= {k: v for k, v in huggingface_config(config).items() if k != "architectures"}
     tensors = _read_all(model, config, with_heads=form != "keras_hub")
     tokenizer = None
     if has_tokenizer(model.path):
@@ -57,11 +64,13 @@ def convert(source, target, form="huggingface", generator=False):
         _log.warning("%s: there is no tokenizer to convert", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
+            if isinstance(tokenizer, SentencePieceTokenizer):
+                _log.warning("%s: its tokenizer is left out of the preset", model.path)
+                tokenizer = None
             write_keras_hub_preset(temporary, config, tensors, tokenizer)
         elif form == "google":
-            write_google_checkpoint(temporary, model.config, tensors)
+            write_google_checkpoint(temporary, described, tensors)
         else:
-            described = huggingface_config(config) | model.config
             write_model_directory(temporary, described, tensors)
         if tokenizer is not None and form != "keras_hub":
             tokenizer.save_pretrained(temporary)

@@ -61,6 +61,11 @@ def test_to_keras_hub_and_back(theirs, tmp_path):
     with pytest.raises(InputError, match="activation='gelu'"):
         convert(theirs, tmp_path / "preset", "keras_hub")
     assert not (tmp_path / "preset").exists()
+    command = ["convert", "--from", str(theirs), "--to", str(tmp_path / "tanh")]
+    assert main([*command, "--form", "keras_hub", "--activation", "gelu_tanh"]) == 0
+    exact = Encoder.from_pretrained(theirs, activation="gelu_tanh").get_weights()
+    for one, other in zip(Encoder.from_pretrained(tmp_path / "tanh").get_weights(), exact):
+        assert one.tobytes() == other.tobytes()
     model = random_original(hidden_act="gelu_new")
     model.save_pretrained(tmp_path / "theirs")
     Tokenizer.from_pretrained(theirs).save_pretrained(tmp_path / "theirs")

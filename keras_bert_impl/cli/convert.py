@@ -26,6 +26,11 @@ def add_arguments(parser):
         "keras_hub: a preset, which has no heads",
     )
     parser.add_argument(
+        "--activation",
+        help="put this in place of the model's own, where the form has no name for that: "
+        "--form keras_hub of BERT takes gelu_tanh alone; outputs then differ a little",
+    )
+    parser.add_argument(
         "--generator",
         action="store_true",
         help="of Google's ELECTRA, whose checkpoints hold two models, the generator",
@@ -36,7 +41,9 @@ def run(arguments):
     """Converts, and says what was written."""
     from keras_bert_impl.conversion import convert
 
-    shapes = convert(arguments.source, arguments.to, arguments.form, arguments.generator)
+    shapes = convert(
+        arguments.source, arguments.to, arguments.form, arguments.activation, arguments.generator
+    )
     parameters = sum(map(math.prod, shapes.values()))
     print(
         f"wrote {len(shapes)} tensors with {parameters:,} numbers to {arguments.to}",
