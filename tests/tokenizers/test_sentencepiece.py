@@ -158,7 +158,9 @@ print(json.dumps([values.numpy().tolist() for values in results]))
 """
 
 
-def test_runs_in_a_saved_model_without_us(ours, tmp_path):
+def test_runs_in_a_saved_model_without_us(tmp_path):
+    train(tmp_path, "ALBERT")
+    ours = Tokenizer.from_pretrained(tmp_path)
     module = tf.Module()
     module.tokenize = tf.function(
         lambda texts: [values.to_tensor(-1) for values in ours.tokenize_with_offsets(texts)],
