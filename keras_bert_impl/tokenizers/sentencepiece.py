@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import added_tokens, sentencepiece_files, utf8
 from keras_bert_impl.tokenizers.character_map import read_map
-from keras_bert_impl.tokenizers.sentencepiece_files import FAMILIES
+from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_words import MarkedWordSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
 from keras_bert_impl.tokenizers.unigram import SPACE_MARK, UnigramModel

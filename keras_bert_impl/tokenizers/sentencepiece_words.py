@@ -144,6 +144,4 @@ def _join_quotes(characters, places, place_ends):
         new = tf.where(joined, ord('"'), characters)
         return [tf.boolean_mask(values, kept) for values in (new, places, place_ends)]
 
-    return tf.cond(
-        tf.reduce_any(chosen), join, lambda: [characters, places, place_ends]
-    )
+    return tf.cond(tf.reduce_any(chosen), join, lambda: [characters, places, place_ends])

@@ -34,7 +34,7 @@ class UnigramModel:
         # No word has a mark but in front, so such a piece is never found.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
-        self._unk_score = float(min(scores)) - _UNKNOWN_PENALTY
+        self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
         self._scores = np.array(scores, np.float64)
         longest = max((len(vocabulary[i]) for i in ids), default=1)
         if longest > _MAX_CHARACTERS:
@@ -67,7 +67,8 @@ class UnigramModel:
         num_columns = len(self._levels)  # the last is for pieces of one character
         row = tf.gather(segments.rows, first + size - 1)
         cells = tf.stack([row, num_columns - size], axis=1)
-        scores = _table(segments.rows, num_columns, -np.inf, self._unk_score)
+        nothing = np.float64(-np.inf)
+        scores = _table(segments.rows, num_columns, nothing, self._unk_score)
         scores = tf.tensor_scatter_nd_update(scores, cells, tf.gather(self._scores, ids))
         table = _table(segments.rows, num_columns, -1, self._unk_id)
         table = tf.tensor_scatter_nd_update(table, cells, ids)
@@ -149,7 +150,7 @@ class _Segments:
         """
         num_columns = scores.shape[1]
         # Of each segment the sums up to the characters before, one for each length of a piece.
-        sums = _table(self._starts, num_columns, -np.inf, 0.0)
+        sums = _table(self._starts, num_columns, np.float64(-np.inf), np.float64(0))
 
         def step(number, sums, chosen):
             size, row = self._alive[number], self._row_starts[number]
@@ -195,13 +196,9 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """[rows, columns] of one value, with another one in the last column."""
-    first = tf.fill([tf.size(rows), num_columns - 1], tf.constant(value, _type_of(last)))
-    return tf.concat([first, tf.fill([tf.size(rows), 1], tf.constant(last, _type_of(last)))], 1)
-
-
-def _type_of(value):
-    return tf.float64 if isinstance(value, float) else tf.int32
+    """[rows, columns] of one value, with another one of its type in the last column."""
+    size = tf.size(rows)
+    return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 
 
 def _levels(letters, ids, num_letters):

@@ -41,7 +41,7 @@ def train(directory, family, **options):
         "XLM-RoBERTa": ("sentencepiece.bpe", "XLMRobertaTokenizer"),
         "CamemBERT": ("sentencepiece.bpe", "CamembertTokenizer"),
     }[family]
-    settings = {"vocab_size": 400, "character_coverage": 0.9995}
+    settings = {"vocab_size": 400, "character_coverage": 0.9995, "max_sentencepiece_length": 8}
     lines = TEXT.split("\n")
     if family == "ALBERT":
         lines = [line.lower() for line in lines]

@@ -134,6 +134,7 @@ def test_other_families_are_refused(albert, name):
         ({"add_prefix_space": False}, "add_prefix_space=False is not supported"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>' is not supported"),
         ({"extra_special_tokens": ["<new>"]}, "lacks '<new>'"),
+        ({"extra_special_tokens": [["("]]}, "an added token is no text"),
     ],
 )
 def test_settings_not_supported(albert, settings, message):
@@ -161,8 +162,9 @@ def test_more_tokens_than_the_model_has_rows(albert):
         (lambda w: w["normalizer"]["normalizers"].append({"type": "NFC"}), "type='NFC' is not"),
         (lambda w: w["normalizer"]["normalizers"].append(1), "normalizer is damaged"),
         (lambda w: w["normalizer"]["normalizers"][-1].update(precompiled_charsmap=3), "damaged"),
-        (lambda w: w.update(pre_tokenizer={"type": "Metaspace", "prepend_scheme": "never"}), "never"),
+        (lambda w: w["pre_tokenizer"]["pretokenizers"][1].update(split=False), "split=False"),
         (lambda w: w["added_tokens"].append({"content": "<new>"}), "lacks '<new>'"),
+        (lambda w: w.update(added_tokens=3), "added_tokens is no list"),
         (lambda w: w["added_tokens"].append(3), "added token 3 is damaged"),
         (lambda w: w["added_tokens"][0].update(lstrip=True), "<pad>: lstrip=True is not"),
     ],

@@ -1,0 +1,58 @@
+"""The families of models whose SentencePiece tokenizers are supported, and how they differ."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """What the tokenizers of a family of models have in common.
+
+    Attributes:
+        tokenizer_class: str, the class of `transformers`.
+        model_types: tuple of str, `model_type` in config.json.
+        file: str, the name of the SentencePiece model.
+        special_tokens: tuple of str: padding, unknown, first, separator, mask.
+        num_separators, segment_of_second: ints, as `Tokenizer` has them.
+        folds: bool, whether the text is decomposed, stripped of marks and lowercased.
+        first_tokens: tuple of str, which stand before the pieces of the SentencePiece model.
+        num_replaced: int, how many of the first pieces they take the place of.
+    """
+
+    tokenizer_class: str
+    model_types: tuple
+    file: str
+    special_tokens: tuple
+    num_separators: int = 2
+    segment_of_second: int = 0
+    folds: bool = False
+    first_tokens: tuple = ()
+    num_replaced: int = 0
+
+
+FAMILIES = {
+    "ALBERT": Family(
+        tokenizer_class="AlbertTokenizer",
+        model_types=("albert",),
+        file="spiece.model",
+        special_tokens=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+        num_separators=1,
+        segment_of_second=1,
+        folds=True,
+    ),
+    "XLM-RoBERTa": Family(
+        tokenizer_class="XLMRobertaTokenizer",
+        model_types=("xlm-roberta", "xlm-roberta-xl"),
+        file="sentencepiece.bpe.model",
+        special_tokens=("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+        first_tokens=("<s>", "<pad>", "</s>", "<unk>"),
+        num_replaced=3,
+    ),
+    "CamemBERT": Family(
+        tokenizer_class="CamembertTokenizer",
+        model_types=("camembert",),
+        file="sentencepiece.bpe.model",
+        special_tokens=("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+        first_tokens=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        num_replaced=1,
+    ),
+}
