@@ -14,7 +14,13 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     write_model_directory,
 )
-from keras_bert_impl.layers import AttentionBias, Embeddings, Pooler, TransformerBlock
+from keras_bert_impl.layers import (
+    AttentionBias,
+    Embeddings,
+    MeanPooling,
+    Pooler,
+    TransformerBlock,
+)
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
@@ -57,7 +63,7 @@ class Encoder(keras.Model):
         embeddings = Embeddings(
             vocabulary_size=config.vocabulary_size,
             hidden_dim=config.hidden_dim,
-            max_length=config.max_length,
+            max_length=config.max_length if config.rotary_base is None else 0,
             num_segments=config.num_segments,
             embedding_dim=config.embedding_dim,
             position_offset=config.position_offset,
@@ -65,10 +71,13 @@ class Encoder(keras.Model):
             dropout=config.dropout,
             layer_norm_epsilon=config.layer_norm_epsilon,
             initializer_range=config.initializer_range,
+            use_bias=config.use_bias,
             dtype=dtype,
             name="embeddings",
         )
-        attention_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        global_bias = local_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        if config.window is not None:
+            local_bias = AttentionBias(config.window, dtype=dtype, name="local_attention_bias")
         blocks = [
             TransformerBlock(
                 num_heads=config.num_heads,
@@ -79,28 +88,49 @@ class Encoder(keras.Model):
                 layer_norm_epsilon=config.layer_norm_epsilon,
                 initializer_range=config.initializer_range,
                 pre_norm=config.pre_norm,
+                attention_norm=index > 0 or not config.final_norm,
+                use_bias=config.use_bias,
+                gated=config.gated,
+                rotary_base=config.rotary_base_of(index),
                 dtype=dtype,
                 name=f"layer_{index}",
             )
             for index in range(config.num_layer_groups or config.num_layers)
         ]
         blocks = [block for block in blocks for _ in range(config.num_layers // len(blocks))]
+        biases = [
+            local_bias if config.is_local(index) else global_bias
+            for index in range(config.num_layers)
+        ]
+        final_layer_norm = None
+        if config.final_norm:
+            final_layer_norm = keras.layers.LayerNormalization(
+                epsilon=config.layer_norm_epsilon,
+                center=config.use_bias,
+                dtype=dtype,
+                name="final_layer_norm",
+            )
+        mean_pooling = None
+        if config.pooling == "mean":
+            mean_pooling = MeanPooling(dtype=dtype, name="mean_pooling")
         pooler = None
         if config.use_pooler:
             pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
 
         # === Functional model ===
         inputs = _inputs()
-        states, _ = _connect(inputs, embeddings, attention_bias, blocks)
-        outputs = _outputs(states[-1], pooler)
+        states, _ = _connect(inputs, embeddings, biases, blocks, final_layer_norm)
+        outputs = _outputs(states[-1], inputs["padding_mask"], mean_pooling, pooler)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===
         self.config = config
         self.embeddings = embeddings
-        self.attention_bias = attention_bias
+        self.attention_biases = biases
         self.blocks = blocks
+        self.final_layer_norm = final_layer_norm
+        self.mean_pooling = mean_pooling
         self.pooler = pooler
 
     # A functional model wants a value, if only None, for each optional input. Trainers reach it
@@ -225,16 +255,19 @@ class _DetailedEncoder(keras.Model):
 
     def call(self, features):
         encoder = self.encoder
-        with_scores = "attention_scores" in self.names
+        inputs = encoder._checked(features)
         states, scores = _connect(
-            encoder._checked(features),
+            inputs,
             encoder.embeddings,
-            encoder.attention_bias,
+            encoder.attention_biases,
             encoder.blocks,
-            with_scores,
+            encoder.final_layer_norm,
+            with_scores="attention_scores" in self.names,
         )
         details = {"hidden_states": tuple(states), "attention_scores": tuple(scores)}
-        outputs = _outputs(states[-1], encoder.pooler)
+        outputs = _outputs(
+            states[-1], inputs["padding_mask"], encoder.mean_pooling, encoder.pooler
+        )
         return outputs | {name: details[name] for name in self.names}
 
 
@@ -245,23 +278,30 @@ def _inputs():
     }
 
 
-def _connect(inputs, embeddings, attention_bias, blocks, with_scores=False):
+def _connect(inputs, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
     """Applies the layers; returns all hidden states and, if asked for, all attention weights."""
-    bias = attention_bias(inputs["token_ids"], inputs["padding_mask"], inputs["example_ids"])
-    states = [embeddings(inputs["token_ids"], inputs["segment_ids"], inputs["position_ids"])]
+    token_ids, position_ids = inputs["token_ids"], inputs["position_ids"]
+    made = {
+        layer: layer(token_ids, inputs["padding_mask"], inputs["example_ids"])
+        for layer in dict.fromkeys(attention_biases)
+    }
+    states = [embeddings(token_ids, inputs["segment_ids"], position_ids)]
     scores = []
-    for block in blocks:
-        state = block(states[-1], bias, return_attention_scores=with_scores)
+    for block, layer in zip(blocks, attention_biases):
+        bias = made[layer]
+        state = block(states[-1], bias, position_ids, return_attention_scores=with_scores)
         if with_scores:
             state, block_scores = state
             scores.append(block_scores)
         states.append(state)
+    if final_layer_norm is not None:
+        states[-1] = final_layer_norm(states[-1])
     return states, scores
 
 
-def _outputs(sequence, pooler):
-    first = sequence[:, 0]  # [batch, hidden]
-    return {"sequence_output": sequence, "pooled_output": pooler(first) if pooler else first}
+def _outputs(sequence, padding_mask, mean_pooling, pooler):
+    pooled = mean_pooling(sequence, padding_mask) if mean_pooling else sequence[:, 0]
+    return {"sequence_output": sequence, "pooled_output": pooler(pooled) if pooler else pooled}
 
 
 def _with_all_inputs(features):
