@@ -11,36 +11,40 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.added_tokens import AddedTokens
 from keras_bert_impl.tokenizers.unicode_table import BOUNDARY, CODE_POINTS, SPACE, ClassTable
 
-_NO_TOKEN, _INSIDE = -2, -1
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
 @dataclasses.dataclass
 class ByteLevelWords:
-    """Words of a batch of texts, special tokens among them, as flat tensors.
+    """Words of a batch of texts, added tokens among them, as flat tensors.
+
+    The texts stand one after the other, with a line end after each part between added tokens.
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        special: int32 [words], the number of the special token that it is, or less than 0.
+        tokens: int32 [words], the number of the added token that it is, or -1.
         starts: int32 [words], the code point that each word begins with.
         ends: int32 [words], the code point after each word.
         texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the code points.
-        characters: int32 [code points] of all texts.
+        text_starts: int32 [texts + 1], where each text begins among the characters of all texts.
+        code_points: int32 [code points] of all texts, and of the line ends.
+        places: int32 [code points], where each stands among the characters of all texts.
     """
 
     strings: tf.Tensor
-    special: tf.Tensor
+    tokens: tf.Tensor
     starts: tf.Tensor
     ends: tf.Tensor
     texts: tf.Tensor
     text_starts: tf.Tensor
-    characters: tf.Tensor
+    code_points: tf.Tensor
+    places: tf.Tensor
 
     def characters_of(self, starts):
-        """Where the pieces of the words stand among the code points of all texts.
+        """Where the pieces of the words stand among the characters of all texts.
 
         Args:
             starts: int32 ragged [words, (pieces)], bytes of the word at which pieces begin.
@@ -48,24 +52,24 @@ class ByteLevelWords:
         Returns:
             (starts, ends): int32 [pieces].
         """
-        size = 1 + sum(tf.cast(self.characters >= limit, tf.int32) for limit in (128, 2048, 65536))
+        size = 1 + sum(tf.cast(self.code_points >= limit, tf.int32) for limit in (128, 2048, 65536))
         place = tf.cumsum(size, exclusive=True)  # [code points], where each begins, in bytes
         word = starts.value_rowids()
         first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
         is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
-        word_ends = tf.gather(tf.concat([place, [tf.reduce_sum(size)]], axis=0), self.ends)
         last = tf.concat([first[1:], [0]], axis=0)[: tf.size(word)]
-        last = tf.where(is_last, tf.gather(word_ends, word), last) - 1
+        last = tf.where(is_last, tf.gather(tf.gather(place, self.ends), word), last) - 1
         begin = tf.searchsorted(place, first, side="right") - 1
-        return begin, tf.searchsorted(place, last, side="right")
+        end = tf.searchsorted(place, last, side="right")
+        return tf.gather(self.places, begin), tf.gather(self.places, end)
 
 
 class ByteLevelSplitter:
-    """Splits texts into words, with the special tokens found first, exactly as they are written.
+    """Splits texts into words, with the added tokens found first, exactly as they are written.
 
     Args:
-        special_tokens: list of str, all of which begin with the same character.
-        strips_left: str, the special token, such as `<mask>`, that takes white space before it
+        added_tokens: list of str.
+        strips_left: str, the added token, such as `<mask>`, that takes white space before it
             along, or None.
 
     Example:
@@ -73,64 +77,41 @@ class ByteLevelSplitter:
         words.strings  # ["it", "'s", "<mask>"]
     """
 
-    def __init__(self, special_tokens, strips_left=None):
+    def __init__(self, added_tokens, strips_left=None):
         self._table = ClassTable()
-        self._special_tokens = list(special_tokens)
-        self._strips_left = strips_left
+        self._cut = AddedTokens(added_tokens, strips_left)
+        self._lengths = [len(token) for token in added_tokens]
 
     def __call__(self, texts):
-        code_points, text_starts = utf8.decode(texts)  # with a line end after each text
-        text_ends = text_starts[1:] - 1
-        special = _find(code_points, self._special_tokens)  # [code points]
-        is_special = tf.not_equal(special, _NO_TOKEN)
+        parts, tokens = self._cut(texts)
+        code_points, starts = utf8.decode(parts.values)  # with a line end after each part
+        text_starts = tf.gather(starts, parts.row_splits)
+        starts, ends = starts[:-1], starts[1:] - 1  # [parts]
+        # White space that a token has taken along is in no word.
+        token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
+        starts = tf.where(tokens >= 0, token_starts, starts)
+        place = tf.range(tf.size(code_points))
+        part = tf.searchsorted(ends, place)  # [code points]
+        is_end = tf.equal(place, tf.gather(ends, part))
+        is_start = tf.equal(place, tf.gather(starts, part))
         # What nothing joins, and nothing looks beyond, has codes after Unicode's.
-        marked = tf.where(is_special, CODE_POINTS, code_points)
-        marked = tf.tensor_scatter_nd_update(
-            marked, text_ends[:, tf.newaxis], tf.fill(tf.shape(text_ends), CODE_POINTS)
-        )
-        classes = self._table.lookup(marked)
-        breaks = tf.where(is_special, special >= 0, _breaks(marked, classes))
-        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of text ends
+        marked = tf.where(is_end, CODE_POINTS, code_points)
+        is_token = tf.gather(tokens, part) >= 0
+        breaks = tf.where(is_token, is_start, _breaks(marked, self._table.lookup(marked))) | is_end
+        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of line ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
-        tokens = tf.gather(special, starts)
-        is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
-        if self._strips_left is not None:
-            number = self._special_tokens.index(self._strips_left)
-            next_tokens = tf.concat([tokens[1:], [_NO_TOKEN]], axis=0)
-            is_space = tf.equal(tf.gather(classes, ends - 1), SPACE)  # then all of the word is
-            is_word &= tf.logical_not(is_space & (next_tokens == number))
+        is_word = tf.logical_not(tf.gather(is_end, starts))
         starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
         return ByteLevelWords(
             strings=utf8.encode(code_points, starts, ends),
-            special=tf.boolean_mask(tokens, is_word),
+            tokens=tf.gather(tokens, tf.gather(part, starts)),
             starts=starts,
             ends=ends,
             texts=tf.searchsorted(starts, text_starts, out_type=tf.int64),
-            text_starts=text_starts,
-            characters=code_points,
+            text_starts=text_starts - tf.cast(parts.row_splits, tf.int32),
+            code_points=code_points,
+            places=place - part,
         )
-
-
-def _find(code_points, tokens):
-    """int32 [code points]: the number of the token that begins there, _INSIDE one, or _NO_TOKEN."""
-    longest = max(map(len, tokens))
-    patterns, codes = [], []
-    for number, token in enumerate(tokens):
-        padding = [_NO_TOKEN] * (longest - len(token))
-        patterns.append([ord(character) for character in token] + padding)
-        codes.append([number] + [_INSIDE] * (len(token) - 1) + padding)
-    starts = tf.where(tf.equal(code_points, ord(tokens[0][0])))  # [candidates, 1]
-    places = starts + tf.range(longest, dtype=tf.int64)  # [candidates, longest]
-    last = tf.size(code_points, out_type=tf.int64) - 1
-    window = tf.gather(code_points, tf.minimum(places, last))[:, tf.newaxis]
-    patterns = tf.constant(patterns)  # [tokens, longest]
-    is_token = tf.reduce_all((window == patterns) | (patterns == _NO_TOKEN), axis=-1)
-    matches = tf.where(is_token)
-    codes = tf.gather(codes, matches[:, 1])  # [matches, longest]
-    used = tf.where(codes != _NO_TOKEN)
-    places = tf.gather_nd(tf.gather(places, matches[:, 0]), used)
-    nothing = tf.fill(tf.shape(code_points), _NO_TOKEN)
-    return tf.tensor_scatter_nd_update(nothing, places[:, tf.newaxis], tf.gather_nd(codes, used))
 
 
 def _matches(code_points, text):
