@@ -3,7 +3,6 @@
 import dataclasses
 
 import keras
-import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.files import replace_directory
@@ -21,9 +20,8 @@ from keras_bert_impl.layers import (
     Pooler,
     TransformerBlock,
 )
+from keras_bert_impl.models import inputs
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
-
-FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -118,10 +116,10 @@ class Encoder(keras.Model):
             pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
 
         # === Functional model ===
-        inputs = _inputs()
-        states, _ = _connect(inputs, embeddings, biases, blocks, final_layer_norm)
-        outputs = _outputs(states[-1], inputs["padding_mask"], mean_pooling, pooler)
-        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+        features = inputs.symbols()
+        states, _ = _connect(features, embeddings, biases, blocks, final_layer_norm)
+        outputs = _outputs(states[-1], features["padding_mask"], mean_pooling, pooler)
+        super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===
@@ -136,10 +134,10 @@ class Encoder(keras.Model):
     # A functional model wants a value, if only None, for each optional input. Trainers reach it
     # by `__call__` (TensorFlow) and by `call` (JAX), functional models by `compute_output_spec`.
     def __call__(self, features, *args, **kwargs):
-        return super().__call__(self._checked(features), *args, **kwargs)
+        return super().__call__(inputs.checked(features, self.config), *args, **kwargs)
 
     def call(self, features, training=None, mask=None):
-        return super().call(_with_all_inputs(features), training=training)
+        return super().call(inputs.with_all_names(features), training=training)
 
     def compute_output_spec(self, features, training=None, mask=None):
         shape = (*features["token_ids"].shape, self.config.hidden_dim)
@@ -205,27 +203,6 @@ class Encoder(keras.Model):
             )
         return _DetailedEncoder(self, names)
 
-    def _checked(self, features):
-        """Refuses what the embeddings have no row for."""
-        limits = {
-            "token_ids": self.config.vocabulary_size,
-            # Without segment embeddings it does not matter what stands there.
-            "segment_ids": self.config.num_segments or None,
-            "position_ids": self.config.max_length,
-        }
-        checked = _with_all_inputs(features)
-        for name, value in checked.items():
-            if value is not None:
-                checked[name] = _check_ids(name, value, limits.get(name))
-        _check_equal_shapes(checked)
-        length = checked["token_ids"].shape[1]
-        if checked["position_ids"] is None and length and length > self.config.max_length:
-            raise ValueError(
-                f"token_ids may be up to max_length={self.config.max_length} long. "
-                f"Received: length={length}"
-            )
-        return checked
-
     def get_config(self):
         return {
             "config": self.config.to_dict(),
@@ -255,9 +232,9 @@ class _DetailedEncoder(keras.Model):
 
     def call(self, features):
         encoder = self.encoder
-        inputs = encoder._checked(features)
+        features = inputs.checked(features, encoder.config)
         states, scores = _connect(
-            inputs,
+            features,
             encoder.embeddings,
             encoder.attention_biases,
             encoder.blocks,
@@ -266,26 +243,19 @@ class _DetailedEncoder(keras.Model):
         )
         details = {"hidden_states": tuple(states), "attention_scores": tuple(scores)}
         outputs = _outputs(
-            states[-1], inputs["padding_mask"], encoder.mean_pooling, encoder.pooler
+            states[-1], features["padding_mask"], encoder.mean_pooling, encoder.pooler
         )
         return outputs | {name: details[name] for name in self.names}
 
 
-def _inputs():
-    return {
-        name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
-        for name in FEATURES
-    }
-
-
-def _connect(inputs, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
+def _connect(features, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
     """Applies the layers; returns all hidden states and, if asked for, all attention weights."""
-    token_ids, position_ids = inputs["token_ids"], inputs["position_ids"]
+    token_ids, position_ids = features["token_ids"], features["position_ids"]
     made = {
-        layer: layer(token_ids, inputs["padding_mask"], inputs["example_ids"])
+        layer: layer(token_ids, features["padding_mask"], features["example_ids"])
         for layer in dict.fromkeys(attention_biases)
     }
-    states = [embeddings(token_ids, inputs["segment_ids"], position_ids)]
+    states = [embeddings(token_ids, features["segment_ids"], position_ids)]
     scores = []
     for block, layer in zip(blocks, attention_biases):
         bias = made[layer]
@@ -302,49 +272,3 @@ def _connect(inputs, embeddings, attention_biases, blocks, final_layer_norm, wit
 def _outputs(sequence, padding_mask, mean_pooling, pooler):
     pooled = mean_pooling(sequence, padding_mask) if mean_pooling else sequence[:, 0]
     return {"sequence_output": sequence, "pooled_output": pooler(pooled) if pooler else pooled}
-
-
-def _with_all_inputs(features):
-    if not isinstance(features, dict):
-        features = {"token_ids": features}
-    if features.get("token_ids") is None or not set(features) <= set(FEATURES):
-        raise ValueError(
-            f"features must have token_ids and may have {', '.join(FEATURES[1:])}. "
-            f"Received: {sorted(features)}"
-        )
-    return {name: features.get(name) for name in FEATURES}
-
-
-def _check_ids(name, value, limit):
-    if not hasattr(value, "shape"):
-        value = np.asarray(value)
-    if len(value.shape) != 2:
-        raise ValueError(f"{name} must be [batch, length]. Received: shape={tuple(value.shape)}")
-    dtype = keras.backend.standardize_dtype(value.dtype)
-    if "int" not in dtype and dtype != "bool":
-        raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
-    known = _values(value) if limit else None
-    if known is not None and known.size and not 0 <= known.min() <= known.max() < limit:
-        worst = known.max() if known.max() >= limit else known.min()
-        raise ValueError(f"{name} must be in [0, {limit}). Received: {worst}")
-    return value
-
-
-def _check_equal_shapes(features):
-    expected = tuple(features["token_ids"].shape)
-    for name, value in features.items():
-        received = expected if value is None else tuple(value.shape)
-        if any(None not in pair and pair[0] != pair[1] for pair in zip(received, expected)):
-            raise ValueError(
-                f"{name} must have the shape of token_ids, {expected}. Received: shape={received}"
-            )
-
-
-def _values(tensor):
-    """The numbers in a tensor, or None while a graph is being traced."""
-    if isinstance(tensor, keras.KerasTensor):
-        return None
-    try:
-        return np.asarray(tensor)
-    except (NotImplementedError, TypeError):  # a symbolic tensor of TensorFlow, a tracer of JAX
-        return None

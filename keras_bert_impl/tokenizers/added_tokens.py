@@ -40,13 +40,14 @@ class AddedTokens:
         """The parts of texts.
 
         Args:
-            texts: string tensor [texts]. Every invalid part of UTF-8 becomes one U+FFFD.
+            texts: string tensor [texts].
 
         Returns:
             (parts, numbers): string `tf.RaggedTensor` [texts, (parts)], some of them empty; int32
             [parts], which token each part is, or -1.
         """
-        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+        # In a text the mark's byte stands for one U+FFFD wherever it is.
+        texts = tf.strings.reduce_join(tf.strings.split(texts, _MARK), -1, separator="\ufffd")
         marked = tf.strings.regex_replace(texts, self._pattern, _MARK + rb"\1" + _MARK)
         parts = tf.strings.split(marked, _MARK)
         strings = parts.values

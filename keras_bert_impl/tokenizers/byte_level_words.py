@@ -90,10 +90,8 @@ class ByteLevelSplitter:
         # White space that a token has taken along is in no word.
         token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
         starts = tf.where(tokens >= 0, token_starts, starts)
-        place = tf.range(tf.size(code_points))
-        part = tf.searchsorted(ends, place)  # [code points]
-        is_end = tf.equal(place, tf.gather(ends, part))
-        is_start = tf.equal(place, tf.gather(starts, part))
+        is_start, is_end = _mark(starts, code_points), _mark(ends, code_points)
+        part = tf.cumsum(tf.cast(is_end, tf.int32), exclusive=True)  # [code points]
         # What nothing joins, and nothing looks beyond, has codes after Unicode's.
         marked = tf.where(is_end, CODE_POINTS, code_points)
         is_token = tf.gather(tokens, part) >= 0
@@ -110,8 +108,14 @@ class ByteLevelSplitter:
             texts=tf.searchsorted(starts, text_starts, out_type=tf.int64),
             text_starts=text_starts - tf.cast(parts.row_splits, tf.int32),
             code_points=code_points,
-            places=place - part,
+            places=tf.range(tf.size(part)) - part,
         )
+
+
+def _mark(places, values):
+    """bool, of the shape of the values, true at the places."""
+    marks = tf.fill(tf.shape(places), True)
+    return tf.tensor_scatter_nd_update(tf.zeros_like(values, tf.bool), places[:, tf.newaxis], marks)
 
 
 def _matches(code_points, text):

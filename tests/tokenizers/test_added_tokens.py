@@ -96,10 +96,12 @@ def test_equals_tokenizers_on_random_text(ours, theirs):
 
 
 def test_every_code_point(ours, theirs):
-    """In composed sequences too; combining marks of Unicode 10 and later are not in `tokenizers`."""
+    """In composed sequences too, but for what is newer than the table of `tokenizers`."""
+    newer = (0x113C2, 0x1611E, 0x16D67)
     codes = [code for code in range(0, 0x110000, 11) if not 0xD800 <= code < 0xE000]
+    codes = [code for code in codes if code not in newer]
     texts = [f"a{chr(code)}1 {chr(code)}{chr(code)}!" for code in codes]
-    texts += [f"a{chr(code)}\u0301" for code in range(0x20, 0x800) if code not in (0x7FD,)]
+    texts += [f"a{chr(code)}\u0301" for code in range(0x20, 0x800) if code != 0x7FD]
     received = ours.tokenize(texts).to_list()
     assert received == [row.ids for row in theirs.encode_batch(texts, add_special_tokens=False)]
 
