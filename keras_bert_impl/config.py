@@ -6,6 +6,7 @@ import difflib
 from keras_bert_impl.errors import InputError
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
+_POOLINGS = ("cls", "mean")
 ARCHITECTURES = (
     "bert",
     "roberta",
@@ -15,6 +16,7 @@ ARCHITECTURES = (
     "distilbert",
     "electra",
     "flaubert",
+    "modernbert",
 )
 
 
@@ -28,7 +30,7 @@ class EncoderConfig:
         num_layers: int. Number of transformer blocks.
         num_heads: int. Attention heads of a block; divides `hidden_dim`.
         intermediate_dim: int. Width inside the feed-forward part, usually `4 * hidden_dim`.
-        max_length: int. Longest sequence, in tokens, that has position embeddings.
+        max_length: int. Longest sequence, in tokens, that has positions.
         num_segments: int. Number of segment (token type) embeddings; 0 for none.
         activation: str. `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
         dropout: float in [0, 1). Rate after the embeddings and after each sub-layer.
@@ -36,8 +38,7 @@ class EncoderConfig:
         layer_norm_epsilon: float. Added to the variance in layer normalization.
         initializer_range: float. Standard deviation of the truncated normal initializer.
         pad_token_id: int. The id of `[PAD]`.
-        use_pooler: bool. Whether there is a dense layer with tanh on the first token. Without
-            it `pooled_output` is the first token's last hidden state.
+        use_pooler: bool. Whether there is a dense layer with tanh on what `pooling` makes.
         architecture: str, one of `ARCHITECTURES`. What decides the heads, and the names of the
             tensors in a model directory; the encoder itself follows from the other fields.
         embedding_dim: int. Width of the embeddings, from which a linear map leads to
@@ -47,11 +48,26 @@ class EncoderConfig:
         num_layer_groups: int. Number of blocks with weights of their own, each of them used for
             as many layers in turn; None for one a layer.
         pre_norm: bool. Whether a block normalizes its inputs, and not its outputs.
+        final_norm: bool. Whether, with `pre_norm`, the last block's outputs are normalized, and
+            not the inputs of the first block's attention, which the embeddings have normalized.
+        pooling: str. What `pooled_output` is made of: `"cls"`, the first token's last hidden
+            state, or `"mean"`, the mean of those of the real tokens.
+        use_bias: bool. Whether dense layers and normalizations of the encoder add a bias.
+        gated: bool. Whether the feed-forward part multiplies its activation by a second map of
+            its inputs.
+        rotary_base: float. Base of the angles by which queries and keys are turned with their
+            positions, in place of position embeddings; None for those.
+        global_every: int. Of so many blocks in turn the first attends to the whole sequence, and
+            the others are local.
+        window: int. How many tokens to each side a token sees in local blocks; None if there are
+            none.
+        local_rotary_base: float. `rotary_base` of local blocks; None for the same.
 
     Raises:
         InputError: a value that no encoder can have.
 
-    Source: Devlin et al., "BERT", section 3 and appendix A.
+    Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
+    2024 (arXiv:2412.13663), section 2.1.
 
     Example:
         >>> EncoderConfig.named("bert-base-uncased").hidden_dim
@@ -77,6 +93,14 @@ class EncoderConfig:
     position_offset: int = 0
     num_layer_groups: int | None = None
     pre_norm: bool = False
+    final_norm: bool = False
+    pooling: str = "cls"
+    use_bias: bool = True
+    gated: bool = False
+    rotary_base: float | None = None
+    global_every: int = 1
+    window: int | None = None
+    local_rotary_base: float | None = None
 
     def __post_init__(self):
         if self.architecture not in ARCHITECTURES:
@@ -91,11 +115,12 @@ class EncoderConfig:
             "num_heads",
             "intermediate_dim",
             "max_length",
+            "global_every",
         ):
             self._check_integer(name, 1)
         self._check_integer("num_segments", 0)
         self._check_integer("position_offset", 0)
-        for name in ("embedding_dim", "num_layer_groups"):
+        for name in ("embedding_dim", "num_layer_groups", "window"):
             if getattr(self, name) is not None:
                 self._check_integer(name, 1)
         self._check_integer("pad_token_id", 0)
@@ -119,11 +144,14 @@ class EncoderConfig:
                 f"activation must be one of {', '.join(_ACTIVATIONS)}. "
                 f"Received: activation={self.activation!r}"
             )
-        for name in ("layer_norm_epsilon", "initializer_range"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise InputError(
-                    f"{name} must be a positive number. Received: {name}={getattr(self, name)!r}"
-                )
+        self._check_positive("layer_norm_epsilon", "initializer_range")
+        if self.pooling not in _POOLINGS:
+            raise InputError(
+                f"pooling must be one of {', '.join(_POOLINGS)}. Received: pooling={self.pooling!r}"
+            )
+        if self.final_norm and not self.pre_norm:
+            raise InputError("final_norm=True takes pre_norm=True.")
+        self._check_positions()
         for name in ("dropout", "attention_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(
@@ -135,6 +163,39 @@ class EncoderConfig:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             kind = "a positive integer" if least else "an integer, at least 0"
             raise InputError(f"{name} must be {kind}. Received: {name}={value!r}")
+
+    def _check_positive(self, *names):
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
+                raise InputError(f"{name} must be a positive number. Received: {name}={value!r}")
+
+    def _check_positions(self):
+        if self.rotary_base is not None:
+            self._check_positive("rotary_base")
+            if self.position_offset or self.hidden_dim // self.num_heads % 2:
+                raise InputError("rotary_base takes heads of an even width and no position_offset.")
+        if self.local_rotary_base is not None:
+            self._check_positive("local_rotary_base")
+            if self.rotary_base is None or self.window is None:
+                raise InputError("local_rotary_base takes a rotary_base and a window.")
+        if (self.window is None) != (self.global_every == 1):
+            raise InputError(
+                "a window takes global_every of more than 1, and the other way around. "
+                f"Received: window={self.window}, global_every={self.global_every}"
+            )
+        if self.window is not None and self.num_layer_groups is not None:
+            raise InputError("num_layer_groups and a window cannot be had together.")
+
+    def is_local(self, index):
+        """bool. Whether the block with this number sees only the tokens within `window`."""
+        return index % self.global_every != 0
+
+    def rotary_base_of(self, index):
+        """The base of rotary positions in the block with this number, or None."""
+        if self.is_local(index) and self.local_rotary_base is not None:
+            return self.local_rotary_base
+        return self.rotary_base
 
     @classmethod
     def named(cls, name, **overrides):
@@ -159,15 +220,26 @@ class EncoderConfig:
         """int. Parameters of the encoder, with the pooler where it has one."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         width = self.embedding_dim or hidden
-        positions = self.max_length + self.position_offset
-        embeddings = (self.vocabulary_size + positions + self.num_segments + 2) * width
+        rows = self.vocabulary_size + self.num_segments
+        if self.rotary_base is None:
+            rows += self.max_length + self.position_offset
+
+        def dense(inputs, outputs):
+            return (inputs + self.use_bias) * outputs
+
+        def norm(width):
+            return (1 + self.use_bias) * width
+
+        embeddings = rows * width + norm(width)
         if self.embedding_dim:
-            embeddings += width * hidden + hidden
-        attention = 4 * (hidden * hidden + hidden)
-        feed_forward = 2 * hidden * inner + inner + hidden
-        pooler = hidden * hidden + hidden if self.use_pooler else 0
+            embeddings += dense(width, hidden)
+        attention = 4 * dense(hidden, hidden)
+        feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
-        return embeddings + blocks * (attention + feed_forward + 4 * hidden) + pooler
+        # A final normalization takes the place of the first.
+        blocks *= attention + feed_forward + 2 * norm(hidden)
+        pooler = hidden * hidden + hidden if self.use_pooler else 0
+        return embeddings + blocks + pooler
 
     def to_dict(self):
         """dict of all fields; `EncoderConfig(**d)` makes an equal configuration."""

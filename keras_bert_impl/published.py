@@ -220,6 +220,37 @@ def _flauberts():
     return models
 
 
+def _moderns():
+    about = {"tokenizer": "byte-level BPE", "paper": "Warner et al. 2024, arXiv:2412.13663"}
+    shapes = {"base": (22, 768, 12, 1152), "large": (28, 1024, 16, 2624)}
+    models = []
+    for size, (*shape, intermediate_dim) in shapes.items():
+        config = _config(
+            50368,
+            *shape,
+            architecture="modernbert",
+            intermediate_dim=intermediate_dim,
+            max_length=8192,
+            num_segments=0,
+            dropout=0.0,
+            attention_dropout=0.0,
+            layer_norm_epsilon=1e-5,
+            pad_token_id=50283,
+            use_pooler=False,
+            pre_norm=True,
+            final_norm=True,
+            pooling="mean",
+            use_bias=False,
+            gated=True,
+            rotary_base=160_000.0,
+            global_every=3,
+            window=64,
+            local_rotary_base=10_000.0,
+        )
+        models.append(PublishedModel(config, f"answerdotai/ModernBERT-{size}", **about))
+    return models
+
+
 MODELS = {
     model.hub.split("/")[1]: model
     for models in (
@@ -230,6 +261,7 @@ MODELS = {
         _alberts(),
         _electras(),
         _flauberts(),
+        _moderns(),
     )
     for model in models
 }

@@ -1,6 +1,7 @@
 """What several test files need: a small configuration, random inputs, the shared layer test."""
 
 import contextlib
+import dataclasses
 import json
 import resource
 import subprocess
@@ -20,6 +21,23 @@ TINY = EncoderConfig(
     intermediate_dim=24,
     max_length=12,
     num_segments=3,
+)
+# As ModernBERT: every second layer sees two tokens to each side.
+MODERN = dataclasses.replace(
+    TINY,
+    architecture="modernbert",
+    num_layers=4,
+    num_segments=0,
+    use_pooler=False,
+    pre_norm=True,
+    final_norm=True,
+    pooling="mean",
+    use_bias=False,
+    gated=True,
+    rotary_base=1000.0,
+    global_every=2,
+    window=2,
+    local_rotary_base=10.0,
 )
 
 
@@ -48,7 +66,7 @@ def random_features(config, lengths, seed=0):
     mask = np.arange(shape[1])[None] < np.array(lengths)[:, None]
     return {
         "token_ids": random.integers(0, config.vocabulary_size, shape).astype("int32"),
-        "segment_ids": random.integers(0, config.num_segments, shape).astype("int32"),
+        "segment_ids": random.integers(0, config.num_segments or 1, shape).astype("int32"),
         "padding_mask": mask.astype("int32"),
     }
 

@@ -40,6 +40,16 @@ def test_to_dict_round_trip():
         ({"layer_norm_epsilon": 0.0}, "layer_norm_epsilon must be a positive number.*0.0"),
         ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon must be a positive.*nan"),
         ({"initializer_range": float("inf")}, "initializer_range must be a positive.*inf"),
+        ({"pooling": "max"}, "pooling must be one of cls, mean.*'max'"),
+        ({"final_norm": True}, "final_norm=True takes pre_norm=True"),
+        ({"rotary_base": 0.0}, "rotary_base must be a positive number.*0.0"),
+        ({"rotary_base": 10.0, "position_offset": 2}, "rotary_base takes .* no position_offset"),
+        ({"rotary_base": 10.0, "num_heads": 16}, "rotary_base takes heads of an even width"),
+        ({"local_rotary_base": 10.0}, "local_rotary_base takes a rotary_base and a window"),
+        ({"global_every": 0}, "global_every must be a positive integer.*0"),
+        ({"global_every": 2}, "a window takes global_every.*window=None, global_every=2"),
+        ({"window": 2}, "a window takes global_every.*window=2, global_every=1"),
+        ({"window": 2, "global_every": 2, "num_layer_groups": 1}, "cannot be had together"),
     ],
 )
 def test_impossible_values(fields, message):

@@ -47,6 +47,8 @@ PARAMETERS = {
     "flaubert_base_uncased": 137_321_472,
     "flaubert_base_cased": 138_233_088,
     "flaubert_large_cased": 373_214_208,
+    "ModernBERT-base": 149_014_272,
+    "ModernBERT-large": 394_781_696,
 }
 # Rows: layers; columns: hidden width.
 SMALL = {

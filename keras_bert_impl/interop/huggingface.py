@@ -26,6 +26,9 @@ _OTHER_KEYS = frozenset(
     summary_use_proj task_specific_params tie_weights_ tie_word_embeddings torch_dtype torchscript
     transformers_version unk_index use_bfloat16 use_cache use_lang_emb xla_device
     bos_index eos_index pad_index emb_dim n_layer n_heads
+    cls_token_id sep_token_id deterministic_flash_attn initializer_cutoff_factor layer_norm_eps
+    position_embedding_type reference_compile repad_logits_with_grad sparse_prediction
+    sparse_pred_ignore_index
     """.split()
 )
 
@@ -64,7 +67,7 @@ def encoder_config(config, source="config.json"):
         fields = layout.to_fields(layout.silent | stated)
         fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
         return EncoderConfig(architecture=model_type, **fields)
-    except (InputError, TypeError) as error:
+    except (InputError, TypeError, AttributeError) as error:
         raise InputError(f"{source}: {error}") from error
 
 

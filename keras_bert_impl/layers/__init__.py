@@ -5,4 +5,5 @@ from keras_bert_impl.layers.block import TransformerBlock
 from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
-from keras_bert_impl.layers.pooling import Pooler
+from keras_bert_impl.layers.pooling import MeanPooling, Pooler
+from keras_bert_impl.layers.rotary import RotaryPositions

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.rotary import RotaryPositions
 
 # Added to a hidden position's score: its weight is then exactly 0 in float32. Finite even in
 # float16, to which Keras casts a layer's inputs, so that a row without any visible position has
@@ -15,6 +16,9 @@ _HIDDEN = -3e4
 class AttentionBias(keras.layers.Layer):
     """What is added to attention scores so that only real tokens of the own example are seen.
 
+    Args:
+        window: int. Farthest token, counted in the row, that is seen to each side; None: all are.
+
     Call arguments:
         token_ids: int32 `[batch, length]`, for the shape.
         padding_mask: int32 `[batch, length]`, 1 for a real token; None: all are real.
@@ -22,9 +26,13 @@ class AttentionBias(keras.layers.Layer):
             row belongs to, 0 for padding; None: a row is one example.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows; 0 where
-        a query (second last axis) may see a key (last axis).
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows or a
+        window; 0 where a query (second last axis) may see a key (last axis).
     """
+
+    def __init__(self, window=None, **kwargs):
+        super().__init__(**kwargs)
+        self.window = window
 
     def call(self, token_ids, padding_mask=None, example_ids=None):
         if example_ids is not None:
@@ -37,12 +45,19 @@ class AttentionBias(keras.layers.Layer):
             visible = ops.not_equal(padding_mask, 0)[:, None, None, :]  # [batch, 1, 1, length]
         else:
             visible = ops.ones_like(token_ids, dtype="bool")[:, None, None, :]
+        if self.window is not None:
+            place = ops.arange(ops.shape(token_ids)[1])
+            distance = ops.abs(place[:, None] - place[None, :])  # [length, length]
+            visible = ops.logical_and(visible, ops.less_equal(distance, self.window))
         return ops.where(visible, 0.0, _HIDDEN)
 
     def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
         batch, length = token_ids.shape
-        queries = 1 if example_ids is None else length
+        queries = 1 if example_ids is None and self.window is None else length
         return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
+
+    def get_config(self):
+        return {**super().get_config(), "window": self.window}
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -53,10 +68,14 @@ class SelfAttention(keras.layers.Layer):
         num_heads: int. Divides the width of the inputs.
         dropout: float. Rate on the attention weights.
         initializer_range: float. Standard deviation of the initial weights.
+        use_bias: bool. Whether the projections add a bias.
+        rotary_base: float. Queries and keys are turned by `RotaryPositions` of that base; None:
+            they are not.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
         bias: float32, broadcast to `[batch, heads, length, length]`.
+        position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...; for rotary positions.
         return_attention_scores: bool.
 
     Returns:
@@ -66,19 +85,33 @@ class SelfAttention(keras.layers.Layer):
     Source: Vaswani et al. 2017, section 3.2.
     """
 
-    def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        dropout=0.1,
+        initializer_range=0.02,
+        use_bias=True,
+        rotary_base=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.initializer_range = initializer_range
+        self.use_bias = use_bias
+        self.rotary_base = rotary_base
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.rotary = None
+        if rotary_base is not None:
+            self.rotary = RotaryPositions(rotary_base, dtype=self.dtype_policy, name="rotary")
 
-    def build(self, inputs_shape, bias_shape=None):
+    def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
         hidden_dim = inputs_shape[-1]
         self.head_dim = hidden_dim // self.num_heads
 
         def dense(name):
             layer = keras.layers.Dense(
                 hidden_dim,
+                use_bias=self.use_bias,
                 kernel_initializer=keras.initializers.TruncatedNormal(
                     stddev=self.initializer_range
                 ),
@@ -95,11 +128,15 @@ class SelfAttention(keras.layers.Layer):
         self.dropout.build()
         self.built = True
 
-    def call(self, inputs, bias, return_attention_scores=False, training=False):
+    def call(
+        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
+    ):
         # b: batch, n: heads, q and k: length, d: hidden / heads
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
+        if self.rotary is not None:
+            query, key = (self.rotary(part, position_ids) for part in (query, key))
         query = query * self.head_dim**-0.5
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [b, n, q, k]
         scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
@@ -118,7 +155,9 @@ class SelfAttention(keras.layers.Layer):
         batch, length = ops.shape(tensor)[0], ops.shape(tensor)[1]
         return ops.reshape(tensor, (batch, length, self.output_dense.units))
 
-    def compute_output_spec(self, inputs, bias, return_attention_scores=False, training=False):
+    def compute_output_spec(
+        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
+    ):
         outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return outputs
@@ -131,4 +170,6 @@ class SelfAttention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "dropout": self.dropout.rate,
             "initializer_range": self.initializer_range,
+            "use_bias": self.use_bias,
+            "rotary_base": self.rotary_base,
         }

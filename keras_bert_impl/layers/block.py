@@ -20,17 +20,24 @@ class TransformerBlock(keras.layers.Layer):
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
         pre_norm: bool. Whether the inputs of each part are normalized, and not the sums after it.
+        attention_norm: bool. Whether the attention has a normalization; with `pre_norm` alone.
+        use_bias: bool. Whether dense layers and normalizations add a bias.
+        gated: bool. Whether the activation is multiplied by a second map of the inputs. Dropout
+            is then before the output map, as in ModernBERT, and not after it.
+        rotary_base: float. As of `SelfAttention`.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
         bias: what `AttentionBias` returns.
+        position_ids: int32 `[batch, length]` or None; as of `SelfAttention`.
         return_attention_scores: bool.
 
     Returns:
         `[batch, length, hidden]`; with `return_attention_scores`, also float32
         `[batch, heads, length, length]`.
 
-    Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2.
+    Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
+    gate: Shazeer 2020 (arXiv:2002.05202), section 2.
     """
 
     def __init__(
@@ -43,6 +50,10 @@ class TransformerBlock(keras.layers.Layer):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         pre_norm=False,
+        attention_norm=True,
+        use_bias=True,
+        gated=False,
+        rotary_base=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -53,15 +64,24 @@ class TransformerBlock(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.pre_norm = pre_norm
+        self.attention_norm = attention_norm
+        self.use_bias = use_bias
+        self.gated = gated
+        self.rotary_base = rotary_base
         self.attention = SelfAttention(
             num_heads,
             dropout=attention_dropout,
             initializer_range=initializer_range,
+            use_bias=use_bias,
+            rotary_base=rotary_base,
             dtype=self.dtype_policy,
             name="attention",
         )
-        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        self.attention_layer_norm = keras.layers.Identity(dtype=self.dtype_policy)
+        if attention_norm:
+            self.attention_layer_norm = self._layer_norm("attention_layer_norm")
         self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
+        self.gate = self._dense(intermediate_dim, "gate") if gated else None
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         # One layer for both parts would draw the same units twice.
         self.attention_output_dropout = Dropout(
@@ -71,34 +91,43 @@ class TransformerBlock(keras.layers.Layer):
 
     def _layer_norm(self, name):
         return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+            epsilon=self.layer_norm_epsilon,
+            center=self.use_bias,
+            dtype=self.dtype_policy,
+            name=name,
         )
 
     def _dense(self, units, name, activation=None):
         return keras.layers.Dense(
             units,
             activation=activation,
+            use_bias=self.use_bias,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
         )
 
-    def build(self, inputs_shape, bias_shape=None):
+    def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
         hidden_dim = inputs_shape[-1]
         self.output_dense = self._dense(hidden_dim, "output")
         self.attention.build(inputs_shape)
         self.attention_layer_norm.build(inputs_shape)
         self.intermediate.build(inputs_shape)
+        if self.gate is not None:
+            self.gate.build(inputs_shape)
         self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
         self.output_layer_norm.build(inputs_shape)
         self.attention_output_dropout.build()
         self.output_dropout.build()
         self.built = True
 
-    def call(self, inputs, bias, return_attention_scores=False, training=False):
+    def call(
+        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
+    ):
         attended = self.attention(
             self.attention_layer_norm(inputs) if self.pre_norm else inputs,
             bias,
+            position_ids,
             return_attention_scores=return_attention_scores,
             training=training,
         )
@@ -109,14 +138,24 @@ class TransformerBlock(keras.layers.Layer):
         if not self.pre_norm:
             attended = self.attention_layer_norm(attended)
         outputs = self.output_layer_norm(attended) if self.pre_norm else attended
-        outputs = self.output_dense(self.intermediate(outputs))
-        outputs = attended + self.output_dropout(outputs, training=training)
+        outputs = attended + self._feed_forward(outputs, training)
         if not self.pre_norm:
             outputs = self.output_layer_norm(outputs)
         return (outputs, scores) if return_attention_scores else outputs
 
-    def compute_output_spec(self, inputs, bias, return_attention_scores=False, training=False):
-        return self.attention.compute_output_spec(inputs, bias, return_attention_scores)
+    def _feed_forward(self, inputs, training):
+        outputs = self.intermediate(inputs)  # [batch, length, intermediate]
+        if self.gate is None:
+            return self.output_dropout(self.output_dense(outputs), training=training)
+        outputs = outputs * self.gate(inputs)
+        return self.output_dense(self.output_dropout(outputs, training=training))
+
+    def compute_output_spec(
+        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
+    ):
+        return self.attention.compute_output_spec(
+            inputs, bias, return_attention_scores=return_attention_scores
+        )
 
     def get_config(self):
         return {
@@ -129,4 +168,8 @@ class TransformerBlock(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "pre_norm": self.pre_norm,
+            "attention_norm": self.attention_norm,
+            "use_bias": self.use_bias,
+            "gated": self.gated,
+            "rotary_base": self.rotary_base,
         }

@@ -13,7 +13,7 @@ class Embeddings(keras.layers.Layer):
     Args:
         vocabulary_size: int.
         hidden_dim: int. Width of the result.
-        max_length: int. Number of positions.
+        max_length: int. Number of positions; 0 for no position embeddings.
         num_segments: int; 0 for no segment embeddings.
         embedding_dim: int. Width of the embeddings, mapped to `hidden_dim`; None: no map.
         position_offset: int. Row of the first token's position. Where it is not 0, padding has
@@ -22,6 +22,7 @@ class Embeddings(keras.layers.Layer):
         dropout: float. Rate after the normalization.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
+        use_bias: bool. Whether the normalization and the map add a bias.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -47,6 +48,7 @@ class Embeddings(keras.layers.Layer):
         dropout=0.1,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        use_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -59,14 +61,19 @@ class Embeddings(keras.layers.Layer):
         self.pad_token_id = pad_token_id
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.use_bias = use_bias
         self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            epsilon=layer_norm_epsilon,
+            center=use_bias,
+            dtype=self.dtype_policy,
+            name="layer_norm",
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.projection = None
         if embedding_dim is not None:
             self.projection = keras.layers.Dense(
                 hidden_dim,
+                use_bias=use_bias,
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
                 dtype=self.dtype_policy,
                 name="projection",
@@ -84,8 +91,9 @@ class Embeddings(keras.layers.Layer):
             )
 
         self.token_embeddings = table(self.vocabulary_size, "token_embeddings")
-        positions = self.max_length + self.position_offset
-        self.position_embeddings = table(positions, "position_embeddings")
+        if self.max_length:
+            positions = self.max_length + self.position_offset
+            self.position_embeddings = table(positions, "position_embeddings")
         if self.num_segments:
             self.segment_embeddings = table(self.num_segments, "segment_embeddings")
         self.layer_norm.build((None, None, self.embedding_dim))
@@ -96,7 +104,8 @@ class Embeddings(keras.layers.Layer):
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=False):
         embeddings = ops.take(self.token_embeddings, token_ids, axis=0)
-        embeddings = embeddings + self._positions(token_ids, position_ids)
+        if self.max_length:
+            embeddings = embeddings + self._positions(token_ids, position_ids)
         if self.num_segments and segment_ids is None:
             embeddings = embeddings + self.segment_embeddings[0]
         elif self.num_segments:
@@ -131,4 +140,5 @@ class Embeddings(keras.layers.Layer):
             "dropout": self.dropout.rate,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "use_bias": self.use_bias,
         }

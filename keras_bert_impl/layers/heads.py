@@ -38,6 +38,7 @@ class MaskedLMHead(keras.layers.Layer):
         activation: str, a key of `ACTIVATIONS`; None for the token embeddings alone.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
+        use_bias: bool. Whether the dense layer and the normalization add a bias.
 
     Call arguments:
         inputs: `[batch, picks, hidden]`, hidden states of the positions to predict.
@@ -54,6 +55,7 @@ class MaskedLMHead(keras.layers.Layer):
         activation="gelu",
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        use_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -63,12 +65,16 @@ class MaskedLMHead(keras.layers.Layer):
             self.dense = keras.layers.Dense(
                 embeddings.embedding_dim,
                 activation=ACTIVATIONS[activation],
+                use_bias=use_bias,
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
                 dtype=self.dtype_policy,
                 name="dense",
             )
             self.layer_norm = keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+                epsilon=layer_norm_epsilon,
+                center=use_bias,
+                dtype=self.dtype_policy,
+                name="layer_norm",
             )
 
     def build(self, input_shape):
@@ -106,6 +112,8 @@ class ClassificationHead(keras.layers.Layer):
         transform: str, a key of `HEAD_ACTIVATIONS`: a dense layer comes first; None for none.
         transform_dim: int. Its width; None for that of the inputs.
         initializer_range: float. Standard deviation of the initial weights.
+        layer_norm_epsilon: float. A normalization of this epsilon follows the transform, neither
+            of them adds a bias, and there is no dropout before them. None for no normalization.
 
     Call arguments:
         inputs: `[..., hidden]`.
@@ -113,7 +121,8 @@ class ClassificationHead(keras.layers.Layer):
     Returns:
         float32 `[..., num_classes]`.
 
-    Source: Devlin et al., "BERT", section 4.1; the transform: the code of RoBERTa and ELECTRA.
+    Source: Devlin et al., "BERT", section 4.1; the transform: the code of RoBERTa and ELECTRA;
+    with a normalization: that of ModernBERT.
     """
 
     def __init__(
@@ -123,6 +132,7 @@ class ClassificationHead(keras.layers.Layer):
         transform=None,
         transform_dim=None,
         initializer_range=0.02,
+        layer_norm_epsilon=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -130,14 +140,24 @@ class ClassificationHead(keras.layers.Layer):
         self.activation = transform
         self.transform_dim = transform_dim
         self.initializer_range = initializer_range
+        self.layer_norm_epsilon = layer_norm_epsilon
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.transform = None
+        self.layer_norm = None
+        if layer_norm_epsilon is not None:
+            self.layer_norm = keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon,
+                center=False,
+                dtype=self.dtype_policy,
+                name="layer_norm",
+            )
         self.dense = self._dense(num_classes, "dense")
 
-    def _dense(self, units, name, activation=None):
+    def _dense(self, units, name, activation=None, use_bias=True):
         return keras.layers.Dense(
             units,
             activation=activation,
+            use_bias=use_bias,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
@@ -147,16 +167,21 @@ class ClassificationHead(keras.layers.Layer):
         if self.activation is not None:
             activation = HEAD_ACTIVATIONS[self.activation]
             width = self.transform_dim or input_shape[-1]
-            self.transform = self._dense(width, "transform", activation)
+            use_bias = self.layer_norm is None
+            self.transform = self._dense(width, "transform", activation, use_bias)
             self.transform.build(input_shape)
             input_shape = (*input_shape[:-1], width)
+        if self.layer_norm is not None:
+            self.layer_norm.build(input_shape)
         self.dense.build(input_shape)
         self.dropout.build()
         self.built = True
 
     def call(self, inputs, training=False):
         outputs = inputs
-        if self.transform is not None:
+        if self.layer_norm is not None:
+            outputs = self.layer_norm(self.transform(outputs))
+        elif self.transform is not None:
             outputs = self.transform(self.dropout(outputs, training=training))
         return ops.cast(self.dense(self.dropout(outputs, training=training)), "float32")
 
@@ -171,4 +196,5 @@ class ClassificationHead(keras.layers.Layer):
             "transform": self.activation,
             "transform_dim": self.transform_dim,
             "initializer_range": self.initializer_range,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
         }

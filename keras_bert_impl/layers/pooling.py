@@ -1,6 +1,32 @@
 """One vector for a sequence."""
 
 import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MeanPooling(keras.layers.Layer):
+    """The mean of the hidden states of the real tokens.
+
+    Call arguments:
+        inputs: `[batch, length, hidden]`.
+        padding_mask: int32 `[batch, length]`, 1 for a real token; None: all are real.
+
+    Returns:
+        `[batch, hidden]`; 0 for a row without any real token.
+    """
+
+    def call(self, inputs, padding_mask=None):
+        states = ops.cast(inputs, "float32")
+        real = ops.ones_like(states[:, :, 0])
+        if padding_mask is not None:
+            real = ops.cast(ops.not_equal(padding_mask, 0), "float32")  # [batch, length]
+        total = ops.sum(states * real[:, :, None], axis=1)
+        number = ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
+        return ops.cast(total / number, self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
+        return (inputs_shape[0], inputs_shape[2])
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -3,7 +3,6 @@
 import dataclasses
 
 import keras
-import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.files import replace_directory
@@ -16,10 +15,15 @@ from keras_bert_impl.interop import (
     to_keras_hub,
     write_model_directory,
 )
-from keras_bert_impl.layers import AttentionBias, Embeddings, Pooler, TransformerBlock
+from keras_bert_impl.layers import (
+    AttentionBias,
+    Embeddings,
+    MeanPooling,
+    Pooler,
+    TransformerBlock,
+)
+from keras_bert_impl.models import inputs
 from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
-
-FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -59,7 +63,7 @@ class Encoder(keras.Model):
         embeddings = Embeddings(
             vocabulary_size=config.vocabulary_size,
             hidden_dim=config.hidden_dim,
-            max_length=config.max_length,
+            max_length=config.max_length if config.rotary_base is None else 0,
             num_segments=config.num_segments,
             embedding_dim=config.embedding_dim,
             position_offset=config.position_offset,
@@ -67,10 +71,13 @@ class Encoder(keras.Model):
             dropout=config.dropout,
             layer_norm_epsilon=config.layer_norm_epsilon,
             initializer_range=config.initializer_range,
+            use_bias=config.use_bias,
             dtype=dtype,
             name="embeddings",
         )
-        attention_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        global_bias = local_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        if config.window is not None:
+            local_bias = AttentionBias(config.window, dtype=dtype, name="local_attention_bias")
         blocks = [
             TransformerBlock(
                 num_heads=config.num_heads,
@@ -81,37 +88,58 @@ class Encoder(keras.Model):
                 layer_norm_epsilon=config.layer_norm_epsilon,
                 initializer_range=config.initializer_range,
                 pre_norm=config.pre_norm,
+                attention_norm=index > 0 or not config.final_norm,
+                use_bias=config.use_bias,
+                gated=config.gated,
+                rotary_base=config.rotary_base_of(index),
                 dtype=dtype,
                 name=f"layer_{index}",
             )
             for index in range(config.num_layer_groups or config.num_layers)
         ]
         blocks = [block for block in blocks for _ in range(config.num_layers // len(blocks))]
+        biases = [
+            local_bias if config.is_local(index) else global_bias
+            for index in range(config.num_layers)
+        ]
+        final_layer_norm = None
+        if config.final_norm:
+            final_layer_norm = keras.layers.LayerNormalization(
+                epsilon=config.layer_norm_epsilon,
+                center=config.use_bias,
+                dtype=dtype,
+                name="final_layer_norm",
+            )
+        mean_pooling = None
+        if config.pooling == "mean":
+            mean_pooling = MeanPooling(dtype=dtype, name="mean_pooling")
         pooler = None
         if config.use_pooler:
             pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
 
         # === Functional model ===
-        inputs = _inputs()
-        states, _ = _connect(inputs, embeddings, attention_bias, blocks)
-        outputs = _outputs(states[-1], pooler)
-        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+        features = inputs.symbols()
+        states, _ = _connect(features, embeddings, biases, blocks, final_layer_norm)
+        outputs = _outputs(states[-1], features["padding_mask"], mean_pooling, pooler)
+        super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===
         self.config = config
         self.embeddings = embeddings
-        self.attention_bias = attention_bias
+        self.attention_biases = biases
         self.blocks = blocks
+        self.final_layer_norm = final_layer_norm
+        self.mean_pooling = mean_pooling
         self.pooler = pooler
 
     # A functional model wants a value, if only None, for each optional input. Trainers reach it
     # by `__call__` (TensorFlow) and by `call` (JAX), functional models by `compute_output_spec`.
     def __call__(self, features, *args, **kwargs):
-        return super().__call__(self._checked(features), *args, **kwargs)
+        return super().__call__(inputs.checked(features, self.config), *args, **kwargs)
 
     def call(self, features, training=None, mask=None):
-        return super().call(_with_all_inputs(features), training=training)
+        return super().call(inputs.with_all_names(features), training=training)
 
     def compute_output_spec(self, features, training=None, mask=None):
         shape = (*features["token_ids"].shape, self.config.hidden_dim)
@@ -210,27 +238,6 @@ class Encoder(keras.Model):
             )
         return _DetailedEncoder(self, names)
 
-    def _checked(self, features):
-        """Refuses what the embeddings have no row for."""
-        limits = {
-            "token_ids": self.config.vocabulary_size,
-            # Without segment embeddings it does not matter what stands there.
-            "segment_ids": self.config.num_segments or None,
-            "position_ids": self.config.max_length,
-        }
-        checked = _with_all_inputs(features)
-        for name, value in checked.items():
-            if value is not None:
-                checked[name] = _check_ids(name, value, limits.get(name))
-        _check_equal_shapes(checked)
-        length = checked["token_ids"].shape[1]
-        if checked["position_ids"] is None and length and length > self.config.max_length:
-            raise ValueError(
-                f"token_ids may be up to max_length={self.config.max_length} long. "
-                f"Received: length={length}"
-            )
-        return checked
-
     def get_config(self):
         return {
             "config": self.config.to_dict(),
@@ -260,86 +267,43 @@ class _DetailedEncoder(keras.Model):
 
     def call(self, features):
         encoder = self.encoder
-        with_scores = "attention_scores" in self.names
+        features = inputs.checked(features, encoder.config)
         states, scores = _connect(
-            encoder._checked(features),
+            features,
             encoder.embeddings,
-            encoder.attention_bias,
+            encoder.attention_biases,
             encoder.blocks,
-            with_scores,
+            encoder.final_layer_norm,
+            with_scores="attention_scores" in self.names,
         )
         details = {"hidden_states": tuple(states), "attention_scores": tuple(scores)}
-        outputs = _outputs(states[-1], encoder.pooler)
+        outputs = _outputs(
+            states[-1], features["padding_mask"], encoder.mean_pooling, encoder.pooler
+        )
         return outputs | {name: details[name] for name in self.names}
 
 
-def _inputs():
-    return {
-        name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
-        for name in FEATURES
-    }
-
-
-def _connect(inputs, embeddings, attention_bias, blocks, with_scores=False):
+def _connect(features, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
     """Applies the layers; returns all hidden states and, if asked for, all attention weights."""
-    bias = attention_bias(inputs["token_ids"], inputs["padding_mask"], inputs["example_ids"])
-    states = [embeddings(inputs["token_ids"], inputs["segment_ids"], inputs["position_ids"])]
+    token_ids, position_ids = features["token_ids"], features["position_ids"]
+    made = {
+        layer: layer(token_ids, features["padding_mask"], features["example_ids"])
+        for layer in dict.fromkeys(attention_biases)
+    }
+    states = [embeddings(token_ids, features["segment_ids"], position_ids)]
     scores = []
-    for block in blocks:
-        state = block(states[-1], bias, return_attention_scores=with_scores)
+    for block, layer in zip(blocks, attention_biases):
+        bias = made[layer]
+        state = block(states[-1], bias, position_ids, return_attention_scores=with_scores)
         if with_scores:
             state, block_scores = state
             scores.append(block_scores)
         states.append(state)
+    if final_layer_norm is not None:
+        states[-1] = final_layer_norm(states[-1])
     return states, scores
 
 
-def _outputs(sequence, pooler):
-    first = sequence[:, 0]  # [batch, hidden]
-    return {"sequence_output": sequence, "pooled_output": pooler(first) if pooler else first}
-
-
-def _with_all_inputs(features):
-    if not isinstance(features, dict):
-        features = {"token_ids": features}
-    if features.get("token_ids") is None or not set(features) <= set(FEATURES):
-        raise ValueError(
-            f"features must have token_ids and may have {', '.join(FEATURES[1:])}. "
-            f"Received: {sorted(features)}"
-        )
-    return {name: features.get(name) for name in FEATURES}
-
-
-def _check_ids(name, value, limit):
-    if not hasattr(value, "shape"):
-        value = np.asarray(value)
-    if len(value.shape) != 2:
-        raise ValueError(f"{name} must be [batch, length]. Received: shape={tuple(value.shape)}")
-    dtype = keras.backend.standardize_dtype(value.dtype)
-    if "int" not in dtype and dtype != "bool":
-        raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
-    known = _values(value) if limit else None
-    if known is not None and known.size and not 0 <= known.min() <= known.max() < limit:
-        worst = known.max() if known.max() >= limit else known.min()
-        raise ValueError(f"{name} must be in [0, {limit}). Received: {worst}")
-    return value
-
-
-def _check_equal_shapes(features):
-    expected = tuple(features["token_ids"].shape)
-    for name, value in features.items():
-        received = expected if value is None else tuple(value.shape)
-        if any(None not in pair and pair[0] != pair[1] for pair in zip(received, expected)):
-            raise ValueError(
-                f"{name} must have the shape of token_ids, {expected}. Received: shape={received}"
-            )
-
-
-def _values(tensor):
-    """The numbers in a tensor, or None while a graph is being traced."""
-    if isinstance(tensor, keras.KerasTensor):
-        return None
-    try:
-        return np.asarray(tensor)
-    except (NotImplementedError, TypeError):  # a symbolic tensor of TensorFlow, a tracer of JAX
-        return None
+def _outputs(sequence, padding_mask, mean_pooling, pooler):
+    pooled = mean_pooling(sequence, padding_mask) if mean_pooling else sequence[:, 0]
+    return {"sequence_output": sequence, "pooled_output": pooler(pooled) if pooler else pooled}

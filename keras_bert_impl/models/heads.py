@@ -23,12 +23,14 @@ def masked_lm_head(encoder, name="masked_lm"):
     """
     config = encoder.config
     # Generators of ELECTRA were trained with gelu whatever the encoder has.
-    activation = "gelu" if config.architecture == "electra" else config.activation
+    always_gelu = config.architecture in ("electra", "modernbert")
+    activation = "gelu" if always_gelu else config.activation
     return MaskedLMHead(
         encoder.embeddings,
         activation=None if config.architecture == "flaubert" else activation,
         layer_norm_epsilon=config.layer_norm_epsilon,
         initializer_range=config.initializer_range,
+        use_bias=config.use_bias,
         dtype=encoder.dtype_policy,
         name=name,
     )
@@ -94,12 +96,16 @@ def replaced_token_head(encoder, name="replaced_token"):
 
 def _head(encoder, num_classes, dropout, transform, name, transform_dim=None):
     config = encoder.config
+    epsilon = None
+    if config.architecture == "modernbert":  # the same before every output
+        transform, epsilon = "gelu", config.layer_norm_epsilon
     return ClassificationHead(
         num_classes,
         dropout=config.dropout if dropout is None else dropout,
         transform=transform,
         transform_dim=transform_dim,
         initializer_range=config.initializer_range,
+        layer_norm_epsilon=epsilon,
         dtype=encoder.dtype_policy,
         name=name,
     )

@@ -53,6 +53,7 @@ def load_weights(model, directory, names):
         with np.errstate(all="ignore"):
             if not np.isfinite(np.sum(tensor, dtype="float32")):
                 not_finite.append(name.tensor)
+        tensor = np.split(tensor, name.num_parts)[name.part]
         _set(variables[name.variable], tensor.T if name.transpose else tensor)
     for variable in model.variables:
         if variable._value is None:
@@ -93,6 +94,7 @@ def _check_shape(directory, name, shape):
     if received is None and not name.optional:
         raise InputError(f"{directory.path}: tensor {name.tensor} is missing.")
     expected = shape[::-1] if name.transpose else shape
+    expected = (name.num_parts * expected[0], *expected[1:])
     if received not in (None, expected):
         raise InputError(
             f"{directory.path}: tensor {name.tensor} must have shape {expected}. "
@@ -120,11 +122,15 @@ def tensors_of(model, names, prefix=""):
         dict of str to float32 numpy array.
     """
     variables = _by_path(model)
-    tensors = {}
+    parts = {}
     for name in names:
         array = np.asarray(variables[name.variable].numpy(), dtype="float32")
-        tensors[prefix + name.tensor] = array.T if name.transpose else array
-    return tensors
+        array = array.T if name.transpose else array
+        parts.setdefault(prefix + name.tensor, []).append(array)
+    return {
+        tensor: np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        for tensor, arrays in parts.items()
+    }
 
 
 def _by_path(model):

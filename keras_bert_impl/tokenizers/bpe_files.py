@@ -14,113 +14,137 @@ from keras_bert_impl.tokenizers.files import (
     tokenizer_directory,
 )
 
-SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-_NAMES = ("pad_token", "unk_token", "bos_token", "eos_token", "mask_token")
-_SAME = {"cls_token": "<s>", "sep_token": "</s>"}
+# Padding, unknown, start of a row, separator, mask.
+ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _CLASSES = ("LongformerTokenizer", "PreTrainedTokenizer", "RobertaTokenizer", "TokenizersBackend")
+_MAX_ADDED = 10_000  # published files have some hundreds; each makes the search slower
 
 
 def read(directory):
-    """Reads vocabulary and merges.
+    """Reads vocabulary, merges and settings.
 
     Args:
         directory: str or `Path` with `tokenizer.json`, or `vocab.json` and `merges.txt`.
 
     Returns:
-        (vocabulary, merges, mask_strips_left): list of str; list of (left, right) pairs of str;
-        bool, whether `<mask>` takes the white space before it along.
+        dict of the arguments of `ByteLevelBPETokenizer`.
 
     Raises:
         InputError: a file is missing or damaged or asks for something that is not supported.
     """
     directory = tokenizer_directory(directory)
-    if (directory / "tokenizer_config.json").exists():
-        _check_config(directory / "tokenizer_config.json")
-    if (directory / "tokenizer.json").exists():
-        if keras_hub_files.is_preset(read_json(directory / "tokenizer.json")):
-            return _read_two(*keras_hub_files.read_byte_pairs(directory))
-        return _read_whole(directory / "tokenizer.json")
-    if not (directory / "merges.txt").exists():
+    whole = directory / "tokenizer.json"
+    if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
+        return _read_parts(*keras_hub_files.read_byte_pairs(directory))
+    if whole.exists():
+        arguments = _read_whole(whole)
+    elif (directory / "merges.txt").exists():
+        arguments = _read_parts(directory / "vocab.json", directory / "merges.txt")
+    else:
         raise no_tokenizer(directory)
-    return _read_two(directory / "vocab.json", directory / "merges.txt")
+    if (directory / "tokenizer_config.json").exists():
+        _check_config(directory / "tokenizer_config.json", arguments["special_tokens"])
+    return arguments
 
 
-def write(directory, vocabulary, merges, mask_strips_left):
-    """Writes vocab.json, merges.txt, tokenizer_config.json, and so on, and tokenizer.json.
+def write(
+    directory, vocabulary, merges, mask_strips_left, special_tokens, added_tokens, normalize
+):
+    """Writes tokenizer.json and tokenizer_config.json, and RoBERTa's vocab.json and merges.txt.
 
     Args:
         directory: str or `Path`; made if needed.
-        vocabulary: list of str.
-        merges: list of (left, right) pairs of str.
-        mask_strips_left: bool.
+        vocabulary, ...: as of `ByteLevelBPETokenizer`.
     """
-    special = dict(zip(_NAMES, SPECIAL_TOKENS)) | _SAME
+    special = _settings(special_tokens)
     ids = {token: number for number, token in enumerate(vocabulary)}
-    config = {"add_prefix_space": False, "tokenizer_class": "RobertaTokenizer", **special}
+    is_roberta = special_tokens == ROBERTA
+    kind = "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast"
+    whole = _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize)
     files = {
-        "vocab.json": json.dumps(ids, ensure_ascii=False) + "\n",
-        "merges.txt": "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges),
-        "tokenizer_config.json": to_json(config),
+        "tokenizer_config.json": to_json(
+            {"add_prefix_space": False, "tokenizer_class": kind, **special}
+        ),
         "special_tokens_map.json": to_json(special),
-        "tokenizer.json": _whole(ids, merges, mask_strips_left),
+        "tokenizer.json": whole.to_str(pretty=True) + "\n",
     }
+    if is_roberta and not added_tokens and not normalize:  # which these could not say
+        files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
+        files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)
     for name, text in files.items():
         with replace_file(Path(directory) / name) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _whole(ids, merges, mask_strips_left):
-    """tokenizer.json, as the `tokenizers` library itself writes it."""
+def _settings(special_tokens):
+    """The special tokens as `tokenizer_config.json` has them."""
+    settings = dict(zip(_NAMES, special_tokens))
+    if special_tokens == ROBERTA:
+        settings |= {"bos_token": "<s>", "eos_token": "</s>"}
+    return settings
+
+
+def _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize):
+    """tokenizer.json, as the `tokenizers` library itself makes it."""
     import tokenizers
-    from tokenizers import decoders, models, pre_tokenizers, processors
+    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
     whole = tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges))
+    whole.normalizer = normalizers.NFC() if normalize else None
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     whole.decoder = decoders.ByteLevel()
-    whole.post_processor = processors.RobertaProcessing(
-        ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), trim_offsets=True, add_prefix_space=False
-    )
+    _, _, cls, sep, mask = special_tokens
+    if special_tokens == ROBERTA:
+        whole.post_processor = processors.RobertaProcessing(
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=False
+        )
+    else:
+        whole.post_processor = processors.TemplateProcessing(
+            single=f"{cls} $A {sep}",
+            pair=f"{cls} $A {sep} $B:1 {sep}:1",
+            special_tokens=[(token, ids[token]) for token in (cls, sep)],
+        )
     whole.add_special_tokens(
-        [
-            tokenizers.AddedToken(
-                token, lstrip=mask_strips_left and token == "<mask>", special=True
-            )
-            for token in SPECIAL_TOKENS
-        ]
+        [AddedToken(token, lstrip=mask_strips_left and token == mask) for token in special_tokens]
     )
-    return whole.to_str(pretty=True) + "\n"
+    # Searched after the special ones, so that `<mask>` has taken its white space before.
+    whole.add_tokens([AddedToken(token, normalized=True) for token in added_tokens])
+    return whole
 
 
-def _read_two(vocabulary, merges):
-    """What `read` returns, of the two files of RoBERTa's first tokenizer."""
-    pairs = []
-    for number, line in enumerate(read_text(merges).split("\n"), 1):
-        if line and not (number == 1 and line.startswith("#version")):
-            pairs.append(_pair(line.removesuffix("\r"), merges, number))
-    return _in_order(vocabulary, read_json(vocabulary)), pairs, True
-
-
-def _check_config(path):
+def _check_config(path, special_tokens):
     config = read_json(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only RoBERTa's BPE.")
+        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only byte-level BPE.")
     wanted = {"add_prefix_space": (False,), "trim_offsets": (True,)}
-    for name, token in (dict(zip(_NAMES, SPECIAL_TOKENS)) | _SAME).items():
+    for name, token in _settings(special_tokens).items():
         if isinstance(config.get(name), dict):
             config[name] = config[name].get("content")
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
 
 
+def _read_parts(vocabulary, merges):
+    """Arguments from the files of the first tokenizer of RoBERTa."""
+    tokens = _in_order(vocabulary, read_json(vocabulary))
+    pairs = []
+    for number, line in enumerate(read_text(merges).split("\n"), 1):
+        if line and not (number == 1 and line.startswith("#version")):
+            pairs.append(_pair(line.removesuffix("\r"), merges, number))
+    return {"vocabulary": tokens, "merges": pairs, "special_tokens": ROBERTA}
+
+
 def _read_whole(path):
-    """Vocabulary and merges of a tokenizer.json; checks that it does what ours does."""
+    """Arguments from a tokenizer.json; checks that it does what ours does."""
     whole = read_json(path)
-    model, splitter = (
+    model, splitter, normalizer = (
         whole[part] if isinstance(whole.get(part), dict) else {}
-        for part in ("model", "pre_tokenizer")
+        for part in ("model", "pre_tokenizer", "normalizer")
     )
-    check_settings(path, whole, {"normalizer": (None,)})
+    check_settings(path, {"type": None} | normalizer, {"type": (None, "NFC")}, "normalizer.")
     check_settings(
         path,
         {"type": None} | splitter,
@@ -131,28 +155,45 @@ def _read_whole(path):
     wanted = {"dropout": (None, 0.0), "byte_fallback": (False,), "ignore_merges": (False,)}
     wanted |= {"continuing_subword_prefix": nothing, "end_of_word_suffix": nothing}
     check_settings(path, model, wanted, "model.")
-    mask_strips_left = _check_added_tokens(path, whole.get("added_tokens") or [])
     merges = model.get("merges")
     if not isinstance(merges, list):
         raise InputError(f"{path}: model.merges is missing.")
-    merges = [_pair(merge, path, number) for number, merge in enumerate(merges, 1)]
-    return _in_order(path, model.get("vocab")), merges, mask_strips_left
+    added = _added_tokens(path, whole.get("added_tokens") or [])
+    special = BERT if BERT[-1] in added else ROBERTA
+    ids = model.get("vocab")
+    if isinstance(ids, dict):
+        ids = ids | {content: token["id"] for content, token in added.items()}
+    return {
+        "vocabulary": _in_order(path, ids),
+        "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
+        "mask_strips_left": _mask_strips_left(path, added, special[-1]),
+        "special_tokens": special,
+        "added_tokens": [content for content in added if content not in special],
+        "normalize": bool(normalizer),
+    }
 
 
-def _check_added_tokens(path, added_tokens):
-    """Whether `<mask>` strips; checks the others."""
-    mask_strips_left = False
-    for token in added_tokens:
-        content = token.get("content") if isinstance(token, dict) else token
-        if content not in SPECIAL_TOKENS:
-            raise InputError(f"{path}: the added token {content!r} is not supported.")
-        wanted = dict.fromkeys(("single_word", "rstrip"), (False,))
-        if content == "<mask>":
-            mask_strips_left = bool(token.get("lstrip"))
-        else:
-            wanted["lstrip"] = (False,)
+def _added_tokens(path, tokens):
+    """dict of content to the whole entry."""
+    if not isinstance(tokens, list) or len(tokens) > _MAX_ADDED:
+        raise InputError(f"{path}: added_tokens must be a list of at most {_MAX_ADDED}.")
+    added = {}
+    for token in tokens:
+        content = token.get("content") if isinstance(token, dict) else None
+        if not _is_token(content) or "id" not in token:
+            raise InputError(f"{path}: an added token has no content or no id: {token!r:.60}")
+        added[content] = token
+    return added
+
+
+def _mask_strips_left(path, added, mask):
+    """Whether the mask takes white space before it along; that the others do not is checked."""
+    for content, token in added.items():
+        wanted = dict.fromkeys(("single_word", "rstrip", "lstrip"), (False,))
+        if content == mask:
+            del wanted["lstrip"]
         check_settings(path, token, wanted, f"added token {content}: ")
-    return mask_strips_left
+    return bool(added.get(mask, {}).get("lstrip"))
 
 
 def _pair(merge, path, number):

@@ -10,7 +10,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers import added_tokens, utf8
+from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.added_tokens import AddedTokens
 from keras_bert_impl.tokenizers.unicode_table import BOUNDARY, CODE_POINTS, SPACE, ClassTable
 
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -18,28 +19,32 @@ _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 @dataclasses.dataclass
 class ByteLevelWords:
-    """Words of a batch of texts, special tokens among them, as flat tensors.
+    """Words of a batch of texts, added tokens among them, as flat tensors.
+
+    The texts stand one after the other, with a line end after each part between added tokens.
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        special: int32 [words], the number of the special token that it is, or less than 0.
+        tokens: int32 [words], the number of the added token that it is, or -1.
         starts: int32 [words], the code point that each word begins with.
         ends: int32 [words], the code point after each word.
         texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the code points.
-        characters: int32 [code points] of all texts.
+        text_starts: int32 [texts + 1], where each text begins among the characters of all texts.
+        code_points: int32 [code points] of all texts, and of the line ends.
+        places: int32 [code points], where each stands among the characters of all texts.
     """
 
     strings: tf.Tensor
-    special: tf.Tensor
+    tokens: tf.Tensor
     starts: tf.Tensor
     ends: tf.Tensor
     texts: tf.Tensor
     text_starts: tf.Tensor
-    characters: tf.Tensor
+    code_points: tf.Tensor
+    places: tf.Tensor
 
     def characters_of(self, starts):
-        """Where the pieces of the words stand among the code points of all texts.
+        """Where the pieces of the words stand among the characters of all texts.
 
         Args:
             starts: int32 ragged [words, (pieces)], bytes of the word at which pieces begin.
@@ -47,24 +52,24 @@ class ByteLevelWords:
         Returns:
             (starts, ends): int32 [pieces].
         """
-        size = 1 + sum(tf.cast(self.characters >= limit, tf.int32) for limit in (128, 2048, 65536))
+        size = 1 + sum(tf.cast(self.code_points >= limit, tf.int32) for limit in (128, 2048, 65536))
         place = tf.cumsum(size, exclusive=True)  # [code points], where each begins, in bytes
         word = starts.value_rowids()
         first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
         is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
-        word_ends = tf.gather(tf.concat([place, [tf.reduce_sum(size)]], axis=0), self.ends)
         last = tf.concat([first[1:], [0]], axis=0)[: tf.size(word)]
-        last = tf.where(is_last, tf.gather(word_ends, word), last) - 1
+        last = tf.where(is_last, tf.gather(tf.gather(place, self.ends), word), last) - 1
         begin = tf.searchsorted(place, first, side="right") - 1
-        return begin, tf.searchsorted(place, last, side="right")
+        end = tf.searchsorted(place, last, side="right")
+        return tf.gather(self.places, begin), tf.gather(self.places, end)
 
 
 class ByteLevelSplitter:
-    """Splits texts into words, with the special tokens found first, exactly as they are written.
+    """Splits texts into words, with the added tokens found first, exactly as they are written.
 
     Args:
-        special_tokens: list of str.
-        strips_left: str, the special token, such as `<mask>`, that takes white space before it
+        added_tokens: list of str.
+        strips_left: str, the added token, such as `<mask>`, that takes white space before it
             along, or None.
 
     Example:
@@ -72,42 +77,45 @@ class ByteLevelSplitter:
         words.strings  # ["it", "'s", "<mask>"]
     """
 
-    def __init__(self, special_tokens, strips_left=None):
+    def __init__(self, added_tokens, strips_left=None):
         self._table = ClassTable()
-        self._special_tokens = list(special_tokens)
-        self._strips_left = strips_left
+        self._cut = AddedTokens(added_tokens, strips_left)
+        self._lengths = [len(token) for token in added_tokens]
 
     def __call__(self, texts):
-        code_points, text_starts = utf8.decode(texts)  # with a line end after each text
-        text_ends = text_starts[1:] - 1
-        special = added_tokens.find(code_points, self._special_tokens)  # [code points]
-        is_special = tf.not_equal(special, added_tokens.NO_TOKEN)
+        parts, tokens = self._cut(texts)
+        code_points, starts = utf8.decode(parts.values)  # with a line end after each part
+        text_starts = tf.gather(starts, parts.row_splits)
+        starts, ends = starts[:-1], starts[1:] - 1  # [parts]
+        # White space that a token has taken along is in no word.
+        token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
+        starts = tf.where(tokens >= 0, token_starts, starts)
+        is_start, is_end = _mark(starts, code_points), _mark(ends, code_points)
+        part = tf.cumsum(tf.cast(is_end, tf.int32), exclusive=True)  # [code points]
         # What nothing joins, and nothing looks beyond, has codes after Unicode's.
-        marked = tf.where(is_special, CODE_POINTS, code_points)
-        marked = tf.tensor_scatter_nd_update(
-            marked, text_ends[:, tf.newaxis], tf.fill(tf.shape(text_ends), CODE_POINTS)
-        )
-        classes = self._table.lookup(marked)
-        breaks = tf.where(is_special, special >= 0, _breaks(marked, classes))
-        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of text ends
+        marked = tf.where(is_end, CODE_POINTS, code_points)
+        is_token = tf.gather(tokens, part) >= 0
+        breaks = tf.where(is_token, is_start, _breaks(marked, self._table.lookup(marked))) | is_end
+        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of line ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
-        tokens = tf.gather(special, starts)
-        is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
-        if self._strips_left is not None:
-            number = self._special_tokens.index(self._strips_left)
-            next_tokens = tf.concat([tokens[1:], [added_tokens.NO_TOKEN]], axis=0)
-            is_space = tf.equal(tf.gather(classes, ends - 1), SPACE)  # then all of the word is
-            is_word &= tf.logical_not(is_space & (next_tokens == number))
+        is_word = tf.logical_not(tf.gather(is_end, starts))
         starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
         return ByteLevelWords(
             strings=utf8.encode(code_points, starts, ends),
-            special=tf.boolean_mask(tokens, is_word),
+            tokens=tf.gather(tokens, tf.gather(part, starts)),
             starts=starts,
             ends=ends,
             texts=tf.searchsorted(starts, text_starts, out_type=tf.int64),
-            text_starts=text_starts,
-            characters=code_points,
+            text_starts=text_starts - tf.cast(parts.row_splits, tf.int32),
+            code_points=code_points,
+            places=tf.range(tf.size(part)) - part,
         )
+
+
+def _mark(places, values):
+    """bool, of the shape of the values, true at the places."""
+    marks = tf.fill(tf.shape(places), True)
+    return tf.tensor_scatter_nd_update(tf.zeros_like(values, tf.bool), places[:, tf.newaxis], marks)
 
 
 def _matches(code_points, text):

@@ -55,10 +55,14 @@ def original_outputs(model, features, dtype=torch.float64):
         )
     states = [state.double().numpy() for state in outputs.hidden_states]
     pooled = getattr(outputs, "pooler_output", None)
+    pooled = states[-1][:, 0] if pooled is None else pooled.double().numpy()
+    if getattr(model.config, "classifier_pooling", "cls") == "mean":
+        real = features["padding_mask"][:, :, None]
+        pooled = (states[-1] * real).sum(1) / real.sum(1)
     return {
         "hidden_states": states,
         "attention_scores": [scores.double().numpy() for scores in outputs.attentions or ()],
-        "pooled_output": states[-1][:, 0] if pooled is None else pooled.double().numpy(),
+        "pooled_output": pooled,
     }
 
 

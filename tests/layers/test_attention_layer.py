@@ -37,7 +37,10 @@ def closed_form(layer, inputs, visible):
     return joined @ weights["output/kernel"] + weights["output/bias"], scores
 
 
-@pytest.mark.parametrize("kind", ["no mask", "padding", "packed", "packed and padding"])
+@pytest.mark.parametrize(
+    "kind",
+    ["no mask", "padding", "packed", "packed and padding", "window", "window, packed and padding"],
+)
 def test_closed_form(kind):
     mask = MASK if "padding" in kind else None
     examples = EXAMPLES if "packed" in kind else None
@@ -46,10 +49,14 @@ def test_closed_form(kind):
         visible &= mask[:, None, :] == 1
     if examples is not None:
         visible &= (examples[:, :, None] == examples[:, None, :]) & (examples[:, None, :] != 0)
+    window = 2 if "window" in kind else None
+    if window:
+        place = np.arange(LENGTH)
+        visible &= np.abs(place[:, None] - place) <= window
     layer = SelfAttention(HEADS, name="attention")
     layer.build(INPUTS.shape)
     randomize(layer, scale=0.5)
-    bias = AttentionBias()(IDS, padding_mask=mask, example_ids=examples)
+    bias = AttentionBias(window)(IDS, padding_mask=mask, example_ids=examples)
     outputs, scores = layer(INPUTS, bias, return_attention_scores=True)
     expected_outputs, expected_scores = closed_form(layer, INPUTS, visible)
     # Three sums of 12 products of numbers up to about 4 in float32, whose unit roundoff is 2**-24.
@@ -78,6 +85,17 @@ def test_layer(tmp_path):
     run_layer_test(layer, (INPUTS, NO_BIAS), 4 * (HIDDEN**2 + HIDDEN), tmp_path)
 
 
+def test_layer_with_rotary_positions_and_without_biases(tmp_path):
+    layer = SelfAttention(HEADS, initializer_range=0.3, use_bias=False, rotary_base=10.0)
+    positions = np.tile(np.arange(LENGTH, dtype="int32")[::-1], (BATCH, 1))
+    run_layer_test(layer, (INPUTS, NO_BIAS, positions), 4 * HIDDEN**2, tmp_path)
+    assert difference(layer(INPUTS, NO_BIAS, positions + 3), layer(INPUTS, NO_BIAS, positions)) < (
+        # Only distances matter: two sums of 12 products of up to 16, of angles up to 10.
+        2 * 12 * 16 * 10 * 2.0**-24
+    )
+    assert difference(layer(INPUTS, NO_BIAS, 2 * positions), layer(INPUTS, NO_BIAS, positions)) > 0.01
+
+
 def test_scores_are_taken_before_dropout():
     layer = SelfAttention(HEADS, dropout=0.5)
     outputs, scores = layer(INPUTS, NO_BIAS, return_attention_scores=True, training=True)
@@ -88,10 +106,11 @@ def test_scores_are_taken_before_dropout():
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_bias_symbols(packed, dtype):
+@pytest.mark.parametrize("window", [None, 2])
+def test_bias_symbols(window, packed, dtype):
     import keras
 
-    layer = AttentionBias(dtype=dtype)
+    layer = AttentionBias(window, dtype=dtype)
     ids = keras.Input((LENGTH,), dtype="int32")
     symbol = layer(ids, example_ids=ids if packed else None)
     tensor = layer(IDS, example_ids=EXAMPLES if packed else None)

@@ -1,7 +1,8 @@
 import numpy as np
 
 from keras_bert_impl.layers import Dropout, TransformerBlock
-from tests.helpers import difference, run_layer_test
+from keras_bert_impl.layers.activations import gelu
+from tests.helpers import difference, run_layer_test, to_numpy
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
 BIAS = np.zeros((3, 1, 1, 5), "float32")
@@ -13,6 +14,30 @@ def test_layer(tmp_path):
     attention = 4 * (hidden**2 + hidden)
     feed_forward = 2 * hidden * inner + inner + hidden
     run_layer_test(layer, (INPUTS, BIAS), attention + feed_forward + 4 * hidden, tmp_path)
+
+
+def test_gated_layer_without_biases(tmp_path):
+    layer = TransformerBlock(
+        2,
+        20,
+        initializer_range=0.3,
+        pre_norm=True,
+        attention_norm=False,
+        use_bias=False,
+        gated=True,
+        rotary_base=10.0,
+        name="block",
+    )
+    outputs = run_layer_test(layer, (INPUTS, BIAS), 4 * 8**2 + 3 * 8 * 20 + 8, tmp_path)
+    attended = INPUTS + to_numpy(layer.attention(INPUTS, BIAS))
+    normal = to_numpy(layer.output_layer_norm(attended))
+    weights = {
+        name: to_numpy(getattr(layer, name).kernel.value)
+        for name in ("intermediate", "gate", "output_dense")
+    }
+    inner = to_numpy(gelu(normal @ weights["intermediate"])) * (normal @ weights["gate"])
+    # The same float32 operations, summed in another order: 20 products of numbers up to 4.
+    assert difference(outputs, attended + inner @ weights["output_dense"]) < 2 * 20 * 16 * 2.0**-24
 
 
 def test_outputs_are_normalized():

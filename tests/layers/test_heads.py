@@ -22,6 +22,21 @@ def test_classification_head(tmp_path):
     assert difference(outputs, expected) < 8 * 4 * 2.0**-24
 
 
+def test_classification_head_with_a_normalized_transform(tmp_path):
+    head = ClassificationHead(
+        3, dropout=0.4, transform="gelu", initializer_range=0.5, layer_norm_epsilon=1e-5
+    )
+    inputs = SEQUENCE[:, 0]
+    number = 8 * 8 + 8 + 8 * 3 + 3  # the transform and the normalization without biases
+    outputs = run_layer_test(head, (inputs,), number, tmp_path, output_dtype="float32")
+    hidden = to_numpy(gelu(inputs @ to_numpy(head.transform.kernel.value))).astype("float64")
+    hidden -= hidden.mean(-1, keepdims=True)
+    hidden /= np.sqrt((hidden**2).mean(-1, keepdims=True) + 1e-5)
+    # As below, for the head of the masked language model.
+    tolerance = 4 * 2 * 8 * 4 * 2.0**-24
+    assert difference(outputs, hidden @ to_numpy(head.dense.kernel.value)) < tolerance
+
+
 def test_classification_head_drops_its_inputs():
     head = ClassificationHead(3, dropout=0.9)
     assert difference(head(SEQUENCE, training=True), head(SEQUENCE)) > 0

@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_bert_impl.layers import Pooler
+from keras_bert_impl.layers import MeanPooling, Pooler
 from tests.helpers import difference, run_layer_test, to_numpy
 
 
@@ -11,3 +11,13 @@ def test_layer(tmp_path):
     expected = np.tanh(inputs.astype("float64") @ to_numpy(pooler.dense.kernel.value))
     # A sum of 8 products of up to 4 in float32.
     assert difference(outputs, expected) < 8 * 4 * 2.0**-24
+
+
+def test_mean_of_the_real_tokens(tmp_path):
+    inputs = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
+    mask = (np.arange(5) < np.array([[5], [2], [0]])).astype("int32")
+    outputs = run_layer_test(MeanPooling(), (inputs, mask), 0, tmp_path)
+    expected = np.stack([inputs[0].mean(0), inputs[1, :2].mean(0), np.zeros(8)])
+    # A sum of 5 numbers of up to 4 in float32.
+    assert difference(outputs, expected) < 5 * 4 * 2.0**-24
+    assert difference(MeanPooling()(inputs), inputs.mean(1)) < 5 * 4 * 2.0**-24

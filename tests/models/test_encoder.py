@@ -8,7 +8,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.models.encoder import Encoder
-from tests.helpers import TINY, difference, random_features, randomize, to_numpy
+from tests.helpers import MODERN, TINY, compiled, difference, random_features, randomize, to_numpy
 
 # Sums of at most 24 products, some 20 of them one after another, of numbers up to about 4, in
 # float32: what may differ where the same numbers are added in another order.
@@ -102,9 +102,13 @@ def test_every_input_matters(encoder, features):
 
 @pytest.mark.parametrize("lengths", [[12], [3, 4, 5], [1] * 12, [5, 4], [2, 9, 1]])
 def test_packed_equals_separate(encoder, lengths):
+    assert_packed_equals_separate(encoder, lengths)
+
+
+def assert_packed_equals_separate(encoder, lengths):
     # One row of 12 tokens holds all examples; what is left over is padding.
     width = TINY.max_length
-    separate = [random_features(TINY, [n], seed=i) for i, n in enumerate(lengths)]
+    separate = [random_features(encoder.config, [n], seed=i) for i, n in enumerate(lengths)]
     packed = {
         "token_ids": [int(i) for row in separate for i in row["token_ids"][0]],
         "segment_ids": [int(i) for row in separate for i in row["segment_ids"][0]],
@@ -282,3 +286,63 @@ def test_save_to_a_file_is_refused(encoder, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file is a file; give the name of a directory"):
         encoder.save_pretrained(tmp_path / "file")
+
+
+# === Rotary positions and local layers ===
+
+
+@pytest.fixture(scope="module")
+def modern():
+    model = Encoder(MODERN)
+    randomize(model)
+    return model
+
+
+def test_modern_number_of_parameters(modern):
+    assert modern.count_params() == MODERN.num_parameters()
+    biases = dataclasses.replace(MODERN, use_bias=True)
+    assert Encoder(biases).count_params() == biases.num_parameters()
+
+
+@pytest.mark.parametrize("lengths", [[12], [3, 4, 5], [2, 9, 1]])
+def test_modern_packed_equals_separate(modern, lengths):
+    assert_packed_equals_separate(modern, lengths)
+
+
+def test_local_layers_see_their_window_alone(modern, features):
+    scores = modern.with_outputs("attention_scores")(features)["attention_scores"]
+    distance = np.abs(np.arange(9)[:, None] - np.arange(9))
+    for index, weights in enumerate(to_numpy(scores)):
+        seen = weights[0].min(0) > 0  # [9, 9], in the row without padding
+        assert (seen == ((distance <= 2) | (index % 2 == 0))).all()
+
+
+def test_modern_positions_matter_by_their_distance(modern, features):
+    features = features | {"position_ids": np.tile(np.arange(9, dtype="int32"), (3, 1))}
+    expected = modern(features)["sequence_output"]
+    moved = modern(features | {"position_ids": features["position_ids"] + 3})
+    assert difference(moved["sequence_output"], expected) < REORDERED
+    reverse = modern(features | {"position_ids": features["position_ids"][:, ::-1]})
+    assert difference(reverse["sequence_output"], expected) > 1e-3
+
+
+def test_modern_saves_and_compiles(modern, features, tmp_path):
+    expected = modern(features)
+    modern.save(tmp_path / "encoder.keras")
+    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
+    assert loaded.config == MODERN
+    tensors = {name: keras.ops.convert_to_tensor(value) for name, value in features.items()}
+    by_xla = compiled(modern)(tensors)
+    for name, value in loaded(features).items():
+        assert difference(value, expected[name]) == 0
+        assert difference(by_xla[name], expected[name]) < REORDERED
+
+
+def test_modern_in_half_precision(modern, features):
+    half = Encoder(MODERN, dtype="mixed_bfloat16")
+    half.set_weights(modern.get_weights())
+    expected = modern(features)
+    for name, value in half(features).items():
+        assert keras.backend.standardize_dtype(value.dtype) == "bfloat16"
+        # As in test_bfloat16_is_close_to_float32, with twice the layers.
+        assert 0 < difference(value, expected[name]) < 4 * 12 * 4 * 2.0**-9

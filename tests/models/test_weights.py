@@ -1,10 +1,14 @@
+import dataclasses
+
 import keras
 import numpy as np
+import pytest
 
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_tensors, open_model
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights, values_deferred
-from tests.helpers import TINY, to_numpy
+from tests.helpers import MODERN, TINY, to_numpy
 
 
 def test_deferred_variables_draw_nothing(monkeypatch):
@@ -24,6 +28,18 @@ def test_deferred_variables_draw_nothing(monkeypatch):
     ]
     # Tables, 4 + 2 matrices of each layer and the pooler: of the second encoder alone.
     assert len(drawn) == 3 + 6 * TINY.num_layers + 1
+
+
+def test_a_part_of_a_tensor_of_another_size(tmp_path):
+    source = Encoder(MODERN)
+    source.save_pretrained(tmp_path)
+    narrow = Encoder(dataclasses.replace(MODERN, hidden_dim=8))
+    with pytest.raises(InputError, match=r"embeddings.*must have shape \(40, 8\)"):
+        load_weights(narrow, open_model(tmp_path), encoder_tensors(narrow.config))
+    names = [name for name in encoder_tensors(MODERN) if "Wqkv" in name.tensor]
+    message = r"Wqkv.weight must have shape \(24, 8\). Received: \(48, 16\)"
+    with pytest.raises(InputError, match=message):
+        load_weights(narrow, open_model(tmp_path), names)
 
 
 def test_loading_into_a_model_that_has_values(tmp_path):

@@ -15,18 +15,36 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import BertPretrainer
 from keras_bert_impl.tasks import MaskedLM, TextClassifier
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.bpe_files import BERT
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
 from tests.helpers import randomize
 from tests.tasks import helpers
 
 ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
 NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
+MODERN = NO_SEGMENTS | {
+    "num_layers": 4,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "layer_norm_epsilon": 1e-5,
+    "pre_norm": True,
+    "final_norm": True,
+    "pooling": "mean",
+    "use_bias": False,
+    "gated": True,
+    "rotary_base": 160_000.0,
+    "global_every": 3,
+    # So wide that padding sees a token: theirs is NaN in float64 where it sees none.
+    "window": 12,
+    "local_rotary_base": 10_000.0,
+}
 KINDS = {
     "bert": {},
     "roberta": ROBERTA,
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
+    "modernbert": MODERN,
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
 PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
@@ -34,17 +52,23 @@ PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
 TOLERANCE = 1e-5
 
 
-def byte_level_bpe():
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+def byte_level_bpe(first_tokens, **settings):
     words = ["Ġ" + word for word in helpers.WORDS]
     merges = [(word[:i], word[i]) for word in words for i in range(1, len(word))]
     merges = list(dict.fromkeys(merges))
     made = dict.fromkeys(a + b for a, b in merges)
-    return ByteLevelBPETokenizer([*special, *byte_characters(), *made], merges)
+    return ByteLevelBPETokenizer([*first_tokens, *byte_characters(), *made], merges, **settings)
 
 
 def tokenizer_of(architecture):
-    return byte_level_bpe() if architecture == "roberta" else helpers.tokenizer()
+    if architecture == "roberta":
+        return byte_level_bpe(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    if architecture == "modernbert":
+        added = ["   ", "  ", "|||PHONE|||"]
+        return byte_level_bpe(
+            [*BERT, *added], special_tokens=BERT, added_tokens=added, normalize=True
+        )
+    return helpers.tokenizer()
 
 
 @pytest.fixture(params=KINDS)

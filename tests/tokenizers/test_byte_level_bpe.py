@@ -168,7 +168,7 @@ def edit(name, change):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1: no valid JSON"),
+        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1, is not valid JSON"),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
         (edit("vocab.json", lambda ids: ids.pop("!")), "ids are not 0 to"),
@@ -193,12 +193,23 @@ def test_damaged_files(directory, tmp_path, damage, message):
     ("change", "message"),
     [
         (lambda whole: whole["model"].update(type="WordLevel"), "model WordLevel is not supported"),
-        (lambda whole: whole.update(normalizer={"type": "NFC"}), "normalizer=.* not supported"),
+        (
+            lambda whole: whole.update(normalizer={"type": "NFD"}),
+            "normalizer.type='NFD' is not supported",
+        ),
         (lambda whole: whole["pre_tokenizer"].update(type="Split"), "type='Split' is not supported"),
         (lambda whole: whole["model"].pop("merges"), "model.merges is missing"),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>"}),
-            "added token '<new>' is not supported",
+            "an added token has no content or no id: {'content': '<new>'}",
+        ),
+        (
+            lambda whole: whole["added_tokens"].append({"content": "<new>", "id": 99999}),
+            "the ids are not 0 to",
+        ),
+        (
+            lambda whole: whole["added_tokens"][0].update(rstrip=True),
+            "added token <s>: rstrip=True is not supported",
         ),
     ],
 )

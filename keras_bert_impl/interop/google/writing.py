@@ -41,7 +41,7 @@ def write_google_checkpoint(directory, config, tensors, vocabulary=None):
             an ALBERT with the exact GELU, for which Google's code has no name.
 
     Example:
-        source = ModelDirectory("path/to/model")
+        source = open_model("path/to/model")
         tensors = {name: source.read(name) for name in names}
         write_google_checkpoint(directory, source.config, tensors)
     """

@@ -4,6 +4,7 @@ from keras_bert_impl.interop.layouts.albert import AlbertLayout
 from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
 from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
 from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
+from keras_bert_impl.interop.layouts.modernbert import ModernBertLayout
 
 LAYOUTS = {
     layout.model_type: layout
@@ -16,5 +17,6 @@ LAYOUTS = {
         DistilBertLayout(),
         ElectraLayout(),
         FlaubertLayout(),
+        ModernBertLayout(),
     )
 }

@@ -14,12 +14,24 @@ class TensorName:
         transpose: bool. Whether the checkpoint has it the other way around, as PyTorch keeps
             the matrix of a linear layer.
         optional: bool. Whether checkpoints may lack it; the variable then keeps its fresh value.
+        part: int. Which part of the tensor the variable is, where that holds several; lists of
+            names have all of them, in order.
+        num_parts: int. Of how many parts of equal size, along the first axis, the tensor is made.
     """
 
     variable: str
     tensor: str
     transpose: bool = False
     optional: bool = False
+    part: int = 0
+    num_parts: int = 1
+
+
+def kernel(ours, theirs, part=0, num_parts=1):
+    """The matrix of a linear layer without a bias; arguments as of `TensorName`."""
+    return TensorName(
+        f"{ours}/kernel", f"{theirs}.weight", transpose=True, part=part, num_parts=num_parts
+    )
 
 
 def dense(ours, theirs, optional=False):

@@ -1,0 +1,151 @@
+"""ModernBERT."""
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.layouts.bert import BertLayout
+from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel
+
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_BASES = {_FULL: "rotary_base", _SLIDING: "local_rotary_base"}
+
+
+class ModernBertLayout(BertLayout):
+    """ModernBERT: rotary positions, local and global layers, gates, no biases."""
+
+    model_type = "modernbert"
+    prefix = "model"
+    decoder = "decoder"
+    token_embeddings = "embeddings.tok_embeddings.weight"
+    keys = {
+        "vocabulary_size": "vocab_size",
+        "hidden_dim": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_dim": "intermediate_size",
+        "max_length": "max_position_embeddings",
+        "activation": "hidden_activation",
+        "dropout": "embedding_dropout",
+        "mlp_dropout": "mlp_dropout",
+        "attention_dropout": "attention_dropout",
+        "layer_norm_epsilon": "norm_eps",
+        "initializer_range": "initializer_range",
+        "pad_token_id": "pad_token_id",
+        "pooling": "classifier_pooling",
+        "rotary_base": "global_rope_theta",
+        "local_rotary_base": "local_rope_theta",
+        "rotary": "rope_parameters",  # both bases, in files of transformers 5
+        "global_every": "global_attn_every_n_layers",
+        "layer_types": "layer_types",  # in files of transformers 5
+        "window": "local_attention",  # of both sides
+    }
+    silent = {
+        "max_length": 8192,
+        "num_segments": 0,
+        "dropout": 0.0,
+        "mlp_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "layer_norm_epsilon": 1e-5,
+        "pad_token_id": 50283,
+        "use_pooler": False,
+        "pre_norm": True,
+        "final_norm": True,
+        "use_bias": False,
+        "gated": True,
+        "rotary_base": 160000.0,
+        "local_rotary_base": 10000.0,
+        "global_every": 3,
+        "window": 128,
+    }
+    fixed = {"attention_bias": False, "mlp_bias": False, "norm_bias": False}
+    fixed |= {"rope_scaling": None, "classifier_bias": False,}
+    fixed |= {"classifier_activation": "gelu", "decoder_bias": True}
+    dropout_key = "classifier_dropout"
+    classes = {
+        None: "ModernBertModel",
+        "masked_lm": "ModernBertForMaskedLM",
+        "classifier": "ModernBertForSequenceClassification",
+        "token_classifier": "ModernBertForTokenClassification",
+        "question_answerer": "ModernBertForQuestionAnswering",
+        "multiple_choice": "ModernBertForMultipleChoice",
+    }
+
+    def to_fields(self, settings):
+        fields = dict(settings)
+        rates = {fields[name] for name in ("dropout", "attention_dropout", "mlp_dropout")}
+        if len(rates) > 1:  # that of attention is also that of its outputs
+            raise InputError("embedding_dropout, attention_dropout and mlp_dropout differ.")
+        del fields["mlp_dropout"]
+        fields |= _rotary_bases(fields.pop("rotary", {}))
+        if "layer_types" in fields:
+            types = fields.pop("layer_types")
+            fields["global_every"] = _global_every(types, fields["num_layers"])
+        fields["window"] //= 2
+        if fields["global_every"] == 1:
+            fields |= {"window": None, "local_rotary_base": None}
+        if fields["local_rotary_base"] == fields["rotary_base"]:
+            fields["local_rotary_base"] = None
+        return fields
+
+    def to_settings(self, fields):
+        settings = {name: fields[name] for name in self.keys if fields.get(name) is not None}
+        if fields["window"] is not None:
+            settings["window"] = 2 * fields["window"]
+            settings["local_rotary_base"] = fields["local_rotary_base"] or fields["rotary_base"]
+        return settings | {"mlp_dropout": fields["dropout"]}
+
+    def encoder_tensors(self, config):
+        names = [
+            TensorName("embeddings/token_embeddings", self.token_embeddings),
+            TensorName("embeddings/layer_norm/gamma", "embeddings.norm.weight"),
+        ]
+        for index in range(config.num_layers):
+            names += self._block(f"layer_{index}", f"layers.{index}", with_norm=index > 0)
+        return [*names, TensorName("final_layer_norm/gamma", "final_norm.weight")]
+
+    def _block(self, ours, theirs, with_norm):
+        norm = TensorName(f"{ours}/attention_layer_norm/gamma", f"{theirs}.attn_norm.weight")
+        return [
+            *([norm] if with_norm else []),
+            kernel(f"{ours}/attention/query", f"{theirs}.attn.Wqkv", 0, 3),
+            kernel(f"{ours}/attention/key", f"{theirs}.attn.Wqkv", 1, 3),
+            kernel(f"{ours}/attention/value", f"{theirs}.attn.Wqkv", 2, 3),
+            kernel(f"{ours}/attention/output", f"{theirs}.attn.Wo"),
+            TensorName(f"{ours}/output_layer_norm/gamma", f"{theirs}.mlp_norm.weight"),
+            kernel(f"{ours}/intermediate", f"{theirs}.mlp.Wi", 0, 2),
+            kernel(f"{ours}/gate", f"{theirs}.mlp.Wi", 1, 2),
+            kernel(f"{ours}/output", f"{theirs}.mlp.Wo"),
+        ]
+
+    def heads(self):
+        heads = {
+            "masked_lm": [
+                kernel("masked_lm/dense", "head.dense"),
+                TensorName("masked_lm/layer_norm/gamma", "head.norm.weight"),
+                TensorName("masked_lm/output_bias", "decoder.bias"),
+            ]
+        }
+        for head in ("classifier", "token_classifier", "question_answerer", "multiple_choice"):
+            heads[head] = [
+                kernel(f"{head}/transform", "head.dense"),
+                TensorName(f"{head}/layer_norm/gamma", "head.norm.weight"),
+                *dense(f"{head}/dense", "classifier"),
+            ]
+        return heads
+
+
+def _rotary_bases(parameters):
+    """Fields of an `EncoderConfig` from `rope_parameters`."""
+    fields = {}
+    for kind, values in parameters.items():
+        if kind not in _BASES or values.get("rope_type", "default") != "default":
+            raise InputError(f"rope_parameters {kind}={values!r} are not supported.")
+        if "rope_theta" in values:
+            fields[_BASES[kind]] = values["rope_theta"]
+    return fields
+
+
+def _global_every(types, num_layers):
+    """The distance of the global layers in `layer_types`."""
+    every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
+    if types != [_SLIDING if index % every else _FULL for index in range(num_layers)]:
+        raise InputError("layer_types must repeat a global layer and a number of sliding ones.")
+    return every

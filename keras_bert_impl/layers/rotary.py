@@ -1,0 +1,49 @@
+"""Rotary positions: queries and keys turned by angles that grow with their positions."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class RotaryPositions(keras.layers.Layer):
+    """Turns number `i` of a head and number `i + width / 2`, as a point, by `position * angle_i`.
+
+    The product of a query and a key then depends on the distance of their positions alone.
+    `angle_i` is `base ** (-2 i / width)`.
+
+    Args:
+        base: float. The larger, the farther the distances that are told apart.
+
+    Call arguments:
+        inputs: `[batch, heads, length, width]`, of an even width.
+        position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
+
+    Returns:
+        A tensor of the same shape.
+
+    Source: Su et al. 2021, "RoFormer" (arXiv:2104.09864), section 3.2, with the pairs of the code
+    of GPT-NeoX.
+    """
+
+    def __init__(self, base, **kwargs):
+        super().__init__(**kwargs)
+        self.base = base
+
+    def call(self, inputs, position_ids=None):
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(inputs)[2], dtype="int32")[None]
+        angles = self.base ** -np.linspace(0.0, 1.0, inputs.shape[-1] // 2, endpoint=False)
+        # float32 under every dtype policy: bfloat16 would not tell position 256 from 257.
+        positions = ops.cast(position_ids, "float32")[:, None, :, None]
+        angles = positions * angles.astype("float32")  # [batch, 1, length, width / 2]
+        cosine, sine = ops.cos(angles), ops.sin(angles)
+        first, second = ops.split(ops.cast(inputs, "float32"), 2, axis=-1)
+        turned = [first * cosine - second * sine, second * cosine + first * sine]
+        return ops.cast(ops.concatenate(turned, axis=-1), self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        return {**super().get_config(), "base": self.base}

@@ -1,0 +1,91 @@
+"""The features that an encoder takes, and what is wrong with some."""
+
+import keras
+import numpy as np
+
+FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
+
+
+def symbols():
+    """dict of the inputs of a functional model, all but `token_ids` optional."""
+    return {
+        name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
+        for name in FEATURES
+    }
+
+
+def with_all_names(features):
+    """The features, or bare `token_ids`, as a dict with a value, if only None, for each name."""
+    if not isinstance(features, dict):
+        features = {"token_ids": features}
+    if features.get("token_ids") is None or not set(features) <= set(FEATURES):
+        raise ValueError(
+            f"features must have token_ids and may have {', '.join(FEATURES[1:])}. "
+            f"Received: {sorted(features)}"
+        )
+    return {name: features.get(name) for name in FEATURES}
+
+
+def checked(features, config):
+    """The features as of `with_all_names`.
+
+    Args:
+        features: dict of tensors or arrays, or `token_ids` alone.
+        config: `EncoderConfig`.
+
+    Raises:
+        ValueError: one of a wrong rank, shape or dtype, too long, or without an embedding.
+    """
+    limits = {
+        "token_ids": config.vocabulary_size,
+        # Without segment embeddings it does not matter what stands there.
+        "segment_ids": config.num_segments or None,
+        "position_ids": config.max_length,
+    }
+    found = with_all_names(features)
+    for name, value in found.items():
+        if value is not None:
+            found[name] = _check_ids(name, value, limits.get(name))
+    _check_equal_shapes(found)
+    length = found["token_ids"].shape[1]
+    if found["position_ids"] is None and length and length > config.max_length:
+        raise ValueError(
+            f"token_ids may be up to max_length={config.max_length} long. "
+            f"Received: length={length}"
+        )
+    return found
+
+
+def _check_ids(name, value, limit):
+    if not hasattr(value, "shape"):
+        value = np.asarray(value)
+    if len(value.shape) != 2:
+        raise ValueError(f"{name} must be [batch, length]. Received: shape={tuple(value.shape)}")
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    if "int" not in dtype and dtype != "bool":
+        raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
+    known = _values(value) if limit else None
+    if known is not None and known.size and not 0 <= known.min() <= known.max() < limit:
+        worst = known.max() if known.max() >= limit else known.min()
+        raise ValueError(f"{name} must be in [0, {limit}). Received: {worst}")
+    return value
+
+
+def _check_equal_shapes(features):
+    expected = tuple(features["token_ids"].shape)
+    for name, value in features.items():
+        received = expected if value is None else tuple(value.shape)
+        if any(None not in pair and pair[0] != pair[1] for pair in zip(received, expected)):
+            raise ValueError(
+                f"{name} must have the shape of token_ids, {expected}. Received: shape={received}"
+            )
+
+
+def _values(tensor):
+    """The numbers in a tensor, or None while a graph is being traced."""
+    if isinstance(tensor, keras.KerasTensor):
+        return None
+    try:
+        return np.asarray(tensor)
+    except (NotImplementedError, TypeError):  # a symbolic tensor of TensorFlow, a tracer of JAX
+        return None

@@ -1,0 +1,173 @@
+"""Byte-level BPE in the form of ModernBERT's, against `tokenizers`, in ids and in offsets."""
+
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tokenizers
+import transformers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+
+TEXT = """It's a test of what doesn't fit: naïve cafés, 1,234.5 numbers — and “quotes”.
+    def indented(code):
+            return "more"   # aaaaaa bbbb the the the then them there theirs"""
+SPECIAL = ["<|endoftext|>", "[UNK]", "[CLS]", "[SEP]", "[PAD]"]
+ODD = [
+    "",
+    " ",
+    "  ",
+    "a b  c   d" + " " * 30 + "e" + " " * 49,
+    "x  y \n z\t\t  \n\n  w  ",
+    "a [MASK] b[MASK]  \n   [MASK] [MASK \u3000\t [MASK][MASK]",
+    "[CLS]hi[SEP] [PAD]x[UNK]|||IP_ADDRESS|||EMAIL_ADDRESS|||EMAIL_ADDRESS||| [unused1][unused9]",
+    "it's 's 'st it's''s don't we'll   's",
+    "\u3000x \u00a0  y\u2028  z",
+    "cafe\u0301s e\u0301e\u0301 a\u0301\u0323x a\u0323\u0301  \u0301 [SEP]\u0301a",
+    "\u0958y x\ufb2cx \u1100\u1161\u11a8\u1100\u1161 \uac00\u11a8 \u212b \u2126",
+    "👩‍👩‍👧 ok \u0000 \ufffd \ue000",
+]
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """Its parts: NFC, tokens of its own before and after the learned ones, runs of spaces."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        initial_alphabet=alphabet,
+        special_tokens=["|||IP_ADDRESS|||", "<|padding|>"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([TEXT] * 3, trainer)
+    tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)])
+    tokenizer.add_tokens([AddedToken("|||EMAIL_ADDRESS|||", normalized=True)])
+    mask = AddedToken("[MASK]", lstrip=True, special=True)
+    tokenizer.add_special_tokens([*SPECIAL, mask])
+    tokenizer.add_tokens([AddedToken(f"[unused{i}]", normalized=True) for i in range(3)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def ours(theirs, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole")
+    theirs.save(str(path / "tokenizer.json"))
+    return Tokenizer.from_pretrained(path)
+
+
+def assert_equal(ours, theirs, texts):
+    # Ours leave the space before a word out of its offsets, as RoBERTa's.
+    trimming = tokenizers.Tokenizer.from_str(theirs.to_str())
+    trimming.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
+    assert ours.tokenize(texts).to_list() == ids
+    for row, expected in enumerate(trimming.encode_batch(texts)):
+        assert ids[row] == expected.ids, texts[row]
+        assert list(zip(starts[row], ends[row])) == expected.offsets, texts[row]
+
+
+def test_equals_tokenizers(ours, theirs):
+    assert (ours.num_separators, ours.segment_of_second) == (1, 1)
+    assert_equal(ours, theirs, [TEXT, *ODD])
+    assert_equal(ours, theirs, [])
+    assert_equal(ours, theirs, [""])
+
+
+def test_equals_tokenizers_on_random_text(ours, theirs):
+    draw = random.Random(0)
+    pieces = [*"   '\n\tastel1é日", "  ", "[MASK]", "[SEP]", "[unused2]", "|||EMAIL_ADDRESS|||"]
+    pieces += ["e\u0301", "a", "o", "\u0323", "\u0301", "\u1100", "\u1161", "\u11a8", "\u0958"]
+    pieces += ["|||", "IP_ADDRESS", "[", "]", "MASK", "\u00a0", "\u2028", "\x1c", "\x85"]
+    texts = ["".join(draw.choices(pieces, k=draw.randint(0, 20))) for _ in range(2000)]
+    assert_equal(ours, theirs, texts)
+
+
+def test_every_code_point(ours, theirs):
+    """In composed sequences too, but for what is newer than the table of `tokenizers`."""
+    newer = (0x113C2, 0x1611E, 0x16D67)
+    codes = [code for code in range(0, 0x110000, 11) if not 0xD800 <= code < 0xE000]
+    codes = [code for code in codes if code not in newer]
+    texts = [f"a{chr(code)}1 {chr(code)}{chr(code)}!" for code in codes]
+    texts += [f"a{chr(code)}\u0301" for code in range(0x20, 0x800) if code != 0x7FD]
+    received = ours.tokenize(texts).to_list()
+    assert received == [row.ids for row in theirs.encode_batch(texts, add_special_tokens=False)]
+
+
+def test_invalid_utf8_is_what_python_replaces_it_with(ours):
+    data = [b"a\xff\xfeb  [MASK]\xff", b"\xe2\x82", b"ok \xf0\x9f\x98 e\xcc\x81"]
+    clean = [text.decode("utf-8", "replace") for text in data]
+    for one, other in zip(ours.tokenize_with_offsets(data), ours.tokenize_with_offsets(clean)):
+        assert one.to_list() == other.to_list()
+
+
+def test_normalized_before_tokens_are_found(ours):
+    """`tokenizers` looks for special tokens first, so that no Kelvin sign is in one."""
+    assert ours.tokenize(["[MAS\u212a]"]).to_list() == [[ours.mask_id]]
+
+
+def test_rows_and_files_equal_transformers(ours, theirs, tmp_path):
+    ours.save_pretrained(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
+    ]
+    loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert (loaded.mask_token_id, loaded.pad_token_id) == (ours.mask_id, ours.pad_id)
+    for text in (TEXT, *ODD):
+        assert loaded(text)["input_ids"] == theirs.encode(text).ids
+    assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
+    pairs = [("it's a [MASK]  test", "the theirs"), ("then", "them " * 20)]
+    features = ours(pairs, length=16)
+    expected = loaded(*map(list, zip(*pairs)), truncation=True, max_length=16, padding="max_length")
+    np.testing.assert_array_equal(features["token_ids"], expected["input_ids"])
+    np.testing.assert_array_equal(features["padding_mask"], expected["attention_mask"])
+
+
+def test_runs_in_a_saved_model(ours, tmp_path):
+    module = tf.Module()
+    module.tokenize = tf.function(
+        lambda texts: ours.tokenize(texts).to_tensor(-1),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    expected = ours.tokenize(ODD).to_tensor(-1)
+    np.testing.assert_array_equal(loaded.tokenize(tf.constant(ODD)), expected)
+
+
+def test_detokenize(ours):
+    text = "  two   spaces, über 😀 [MASK] it's"
+    assert ours.detokenize(ours([text])["token_ids"][0]) == text.replace(" [MASK]", "[MASK]")
+
+
+def test_the_longest_token_is_taken():
+    cut = AddedTokens(["ab", "abc", "bcd", "c", "."])
+    parts, numbers = cut(["xabcd.bcdab", "", "axbx"])
+    parts = parts.to_list()
+    assert [[part for part in row if part] for row in parts] == [
+        [b"x", b"abc", b"d", b".", b"bcd", b"ab"], [], [b"axbx"],
+    ]
+    found = dict(zip(sum(parts, []), numbers.numpy().tolist()))
+    expected = {b"x": -1, b"abc": 1, b"d": -1, b".": 4, b"bcd": 2, b"ab": 0, b"axbx": -1}
+    assert found == {**expected, **({b"": -1} if b"" in found else {})}
+
+
+def test_too_many_added_tokens(ours, tmp_path):
+    theirs = tokenizers.Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.add_tokens([f"<{i}>" for i in range(10_001)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="added_tokens must be a list of at most 10000"):
+        Tokenizer.from_pretrained(tmp_path)
