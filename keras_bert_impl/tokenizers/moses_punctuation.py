@@ -22,11 +22,10 @@ SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for nu
 FIRST_SPECIAL = 0xFDD0  # of the special tokens, which take one character each
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 TEXT_START = TEXT_END + 1
-_SPACED_QUOTE, _JUNK = 0xFDEE, 0xFDEF
+_SECOND, _SPACED_QUOTE, _JUNK = 0xFDED, 0xFDEE, 0xFDEF
 _DELETED = -1
 
 _APOSTROPHE, _QUOTE, _GRAVE, _NBSP = ord("'"), ord('"'), ord("`"), 0xA0
-_VARIA = 0x1FEF  # NFC makes a grave accent of it
 _LATE_APOSTROPHES = "´‘‚"
 _OTHERS = {
     "，": ",", "、": ",", "∶": ":", "：": ":", "？": "?", "！": "!", "；": ";", "％": "%",
@@ -34,6 +33,8 @@ _OTHERS = {
     "“": '"', "”": '"', "„": '"', "《": '"', "》": '"', "「": '"', "」": '"', "’": "'",
     **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
 }  # fmt: skip
+_OTHER_CODES = np.array(sorted(map(ord, _OTHERS)), np.int32)
+_ASCII = np.array([ord(_OTHERS[chr(code)]) for code in _OTHER_CODES], np.int32)
 _SEVERAL = {"…": "...", "。": ". ", "．": ". ", "—": " - "}
 _FULL_STOPS = "。．"
 
@@ -101,10 +102,8 @@ class PunctuationNormalizer:
             (characters, text_starts): `Characters`; int32 [texts + 1], where each text begins
             among the characters of all texts, of which each has one more at its end.
         """
-        characters, text_starts = self._composed(_with_special_tokens(texts))
-        characters = _double_quotes(characters)
-        is_space = has(self._table.lookup(tf.maximum(characters.codes, 0)), SPACE)
-        characters = _ascii_punctuation(characters, is_space)
+        characters, text_starts = self._composed(_marked(texts))
+        characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
         characters = _quotes_after_commas(characters)
         characters = self._quotes_after_dots(characters)
@@ -126,8 +125,6 @@ class PunctuationNormalizer:
         text_starts = tf.gather(tf.concat([starts, place[-1:]], axis=0), new_starts)
         text_ends = new_starts[1:, tf.newaxis] - 1
         codes = tf.tensor_scatter_nd_update(after, text_ends, tf.fill(tf.shape(text_ends)[:1], TEXT_END))
-        is_varia = (codes == _GRAVE) & (tf.gather(before, first) == _VARIA)
-        codes = tf.where(is_varia, _VARIA, codes)
         parts = ([TEXT_START], codes), ([0], starts), ([0], ends)
         return Characters(*(tf.concat(part, axis=0) for part in parts)), text_starts
 
@@ -154,6 +151,25 @@ class PunctuationNormalizer:
         ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
         follows = tf.concat([[True], ends[:-1]], axis=0)[: tf.size(codes)]
         return tf.cumsum(tf.cast(follows | ~has(self._table.lookup(codes), JOINS), tf.int32))
+
+    def _ascii_punctuation(self, characters):
+        """Wide and typographic punctuation as ASCII, carriage returns deleted."""
+        is_space = has(self._table.lookup(characters.codes), SPACE)
+        others = tf.cast(tf.where(~is_space)[:, 0], tf.int32)
+        stops = characters.places(*map(ord, _FULL_STOPS))
+        following = tf.gather(others, tf.searchsorted(others, stops + 1))
+        spaces = tf.ragged.range(stops + 1, following).values
+        characters = _joined(characters, characters.places(_SECOND)).having(spaces, _DELETED)
+        characters = characters.having(characters.places(ord("\r")), _DELETED).compacted()
+        places = tf.cast(tf.where(characters.codes > 127)[:, 0], tf.int32)
+        codes = characters.at(places)
+        number = tf.minimum(tf.searchsorted(_OTHER_CODES, codes), len(_OTHER_CODES) - 1)
+        codes = tf.where(tf.gather(_OTHER_CODES, number) == codes, tf.gather(_ASCII, number), codes)
+        characters = characters.having(places, codes)
+        characters = characters.having(characters.places(_GRAVE), _APOSTROPHE)
+        for one, several in _SEVERAL.items():
+            characters = _expanded(characters, ord(one), [ord(part) for part in several])
+        return characters
 
     def _apostrophes_and_spaces(self, characters):
         """Pairs of apostrophes are quotes; no-break spaces inside of quotes and of numbers go."""
@@ -235,14 +251,14 @@ def leftmost(starts, ends):
     return tf.cond(overlap, search, lambda: tf.ones_like(starts, tf.bool))
 
 
-def _with_special_tokens(texts):
-    """Strings in which each special token is one character."""
+def _marked(texts):
+    """Strings in which special tokens are one character, and two apostrophes or graves a quote."""
     strings = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     own = f"[\\x00{chr(FIRST_SPECIAL)}-{chr(_JUNK)}]"
     strings = tf.strings.regex_replace(strings, own, chr(_JUNK))
     for number, token in enumerate(SPECIAL_TOKENS):
         strings = tf.strings.regex_replace(strings, token, chr(FIRST_SPECIAL + number))
-    return strings
+    return tf.strings.regex_replace(strings, "``|''", chr(_QUOTE) + chr(_SECOND))
 
 
 def _paired(characters, code, new):
@@ -250,37 +266,15 @@ def _paired(characters, code, new):
     places = characters.places(code)
     places = tf.boolean_mask(places, characters.at(places + 1) == code)
     places = tf.boolean_mask(places, leftmost(places, places + 2))
+    return _joined(characters.having(places, new), places + 1)
+
+
+def _joined(characters, places):
+    """Deletes characters; those before them stand for what they stood for, too."""
     ends = tf.tensor_scatter_nd_update(
-        characters.ends, places[:, tf.newaxis], tf.gather(characters.ends, places + 1)
+        characters.ends, places[:, tf.newaxis] - 1, tf.gather(characters.ends, places)
     )
-    characters = characters.having(places, new).having(places + 1, _DELETED)
-    return characters._replace(ends=ends)
-
-
-def _double_quotes(characters):
-    return _paired(_paired(characters, _GRAVE, _QUOTE), _APOSTROPHE, _QUOTE)
-
-
-def _ascii_punctuation(characters, is_space):
-    """Wide and typographic punctuation as ASCII; what was deleted, carriage returns, go."""
-    stops = characters.places(*map(ord, _FULL_STOPS))
-    before = tf.cast(tf.where(~is_space)[:, 0], tf.int32)
-    follows = tf.gather(before, tf.searchsorted(before, stops + 1))  # what is no space
-    places = tf.ragged.range(stops + 1, follows).values
-    characters = characters.having(places, _DELETED).having(characters.places(ord("\r")), _DELETED)
-    characters = characters.compacted()
-    keys = np.array(sorted(map(ord, _OTHERS)), np.int32)
-    values = np.array([ord(_OTHERS[chr(key)]) for key in keys], np.int32)
-    places = tf.cast(tf.where(characters.codes > 127)[:, 0], tf.int32)
-    number = tf.minimum(tf.searchsorted(keys, characters.at(places)), len(keys) - 1)
-    known = tf.gather(keys, number) == characters.at(places)
-    places, number = tf.boolean_mask(places, known), tf.boolean_mask(number, known)
-    characters = characters.having(places, tf.gather(values, number))
-    graves = characters.places(_GRAVE, _VARIA)
-    characters = characters.having(graves, _APOSTROPHE)
-    for one, several in _SEVERAL.items():
-        characters = _expanded(characters, ord(one), [ord(part) for part in several])
-    return characters
+    return characters._replace(ends=ends).having(places, _DELETED)
 
 
 def _expanded(characters, one, several):
