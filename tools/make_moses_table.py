@@ -29,11 +29,11 @@ def decomposed(character):
 
 
 def second_parts():
-    """Characters that composition (NFC) may join to the character before."""
+    """What characters decompose to after their first part, which may join them again (NFC)."""
     parts = {chr(code) for code in HANGUL_PARTS}
-    for character in map(chr, range(0x110000)):
+    for character in map(chr, range(layout.CODE_POINTS)):
         halves = unicodedata.decomposition(character).split()
-        if len(halves) == 2 and unicodedata.normalize("NFC", character) == character:
+        if len(halves) == 2 and not halves[0].startswith("<"):
             parts.add(chr(int(halves[1], 16)))
     return parts
 

@@ -136,6 +136,8 @@ class PunctuationNormalizer:
         """
         group_before, group_after = self._groups(before), self._groups(after)
         num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
+        # Both have the same groups, as long as TensorFlow and our table know the same characters.
+        group_after = tf.minimum(group_after, num_groups - 1)
         size_before = tf.math.bincount(group_before, minlength=num_groups)
         size_after = tf.math.bincount(group_after, minlength=num_groups)
         begin_before = tf.gather(tf.cumsum(size_before, exclusive=True), group_after)
