@@ -12,6 +12,7 @@ _HOMES = {
     "Tokenizer": "tokenizers",
     "WordPieceTokenizer": "tokenizers",
     "ByteLevelBPETokenizer": "tokenizers",
+    "MosesBPETokenizer": "tokenizers",
     "learn_wordpiece_vocabulary": "tokenizers",
     "AdamW": "training.optimizer",
     "LinearWarmupDecay": "training.optimizer",

@@ -2,9 +2,9 @@
 
     python tools/make_moses_table.py [--out FILE]
 
-The sets of characters are what Moses' rules speak of (letters, numbers, ...), and what Python knows
-of each code point (white space, control characters, digits); with Python 3.11, Unicode 14. The layout
-of the file is described in keras_bert_impl/tokenizers/moses_table.py, its reader.
+The sets of characters are those that Moses' rules speak of (letters, numbers, ...), and what Python
+knows of each code point (white space, control characters, digits); the file in the package was made
+with Python 3.11, Unicode 14. The layout is described in keras_bert_impl/tokenizers/moses_table.py.
 """
 
 import argparse
@@ -24,8 +24,8 @@ SURROGATES = range(0xD800, 0xE000)  # no text can hold them
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
 
 
-def decomposed(character):
-    return unicodedata.normalize("NFD", character)
+def joins(character, parts):
+    return unicodedata.combining(character) > 0 or character in parts
 
 
 def second_parts():
@@ -53,15 +53,16 @@ def main():
         layout.NUMBER: set(moses.IsN).__contains__,
         layout.LOWER: set(moses.IsLower).__contains__,
         layout.DIGIT: lambda c: unicodedata.category(c) == "Nd",
-        layout.JOINS: lambda c: unicodedata.combining(decomposed(c)[0]) or decomposed(c)[0] in parts,
+        layout.JOINS: lambda c: joins(unicodedata.normalize("NFD", c)[0], parts),
     }
     flags = np.zeros(layout.CODE_POINTS, np.uint8)
     for code in range(layout.CODE_POINTS):
         if code not in SURROGATES:
             flags[code] = sum(flag for flag, test in tests.items() if test(chr(code)))
     blocks, index = np.unique(flags.reshape(-1, layout.BLOCK), axis=0, return_inverse=True)
+    index = index.reshape(-1).astype(np.uint16)
     with replace_file(out) as temporary, open(temporary, "wb") as file:
-        np.savez_compressed(file, index=index.reshape(-1).astype(np.uint16), blocks=blocks.reshape(-1))
+        np.savez_compressed(file, index=index, blocks=blocks.reshape(-1))
     print(f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {len(blocks)} blocks")
 
 

@@ -17,7 +17,7 @@ _MODELS = {"WordPiece": "WordPiece", "BPE": "byte-level BPE"}  # types in tokeni
 
 
 def kind_of(directory):
-    """What kind of tokenizer a model directory has: `"WordPiece"` or `"byte-level BPE"`.
+    """What kind of tokenizer a model directory has: `"WordPiece"`, `"byte-level BPE"`, `"Moses BPE"`.
 
     Args:
         directory: str or `Path`.
@@ -28,6 +28,8 @@ def kind_of(directory):
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
+    if _is_flaubert(directory):
+        return "Moses BPE"
     whole = directory / "tokenizer.json"
     if whole.exists():
         model = read_json(whole).get("model")
@@ -43,6 +45,16 @@ def kind_of(directory):
                 )
             return kind
     raise no_tokenizer(directory)
+
+
+def _is_flaubert(directory):
+    """Whether vocab.json and merges.txt are FlauBERT's: their names are those of RoBERTa's, too."""
+    wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
+    for name, key in wanted.items():
+        kind = read_json(directory / name).get(key) if (directory / name).exists() else None
+        if kind is not None:
+            return kind in ("FlaubertTokenizer", "flaubert")
+    return False
 
 
 def no_tokenizer(directory):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import moses_files
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
-from keras_bert_impl.tokenizers.moses_punctuation import FIRST_SPECIAL, SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
 

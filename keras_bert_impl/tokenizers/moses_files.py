@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tokenizers.files import check_settings, read_json, read_text, to_json
-from keras_bert_impl.tokenizers.moses_punctuation import SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
 
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {

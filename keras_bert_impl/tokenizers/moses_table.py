@@ -1,7 +1,7 @@
 """What Moses' rules, as FlauBERT uses them, need to know of every code point.
 
-The table comes from `tools/make_moses_table.py`. An entry is a uint8 of flags, the names below; equal
-blocks of BLOCK entries are stored once.
+The table comes from `tools/make_moses_table.py`. An entry is a uint8 of flags, the names below;
+equal blocks of BLOCK entries are stored once.
 """
 
 from pathlib import Path
@@ -32,13 +32,13 @@ class MosesTable:
 
     def __init__(self):
         with np.load(_FILE, allow_pickle=False) as stored:
-            self._index = stored["index"].astype(np.int32) * BLOCK
-            self._blocks = stored["blocks"].astype(np.int32)
+            self._index, self._blocks = stored["index"], stored["blocks"]
 
     def lookup(self, code_points):
         """Flags of int32 code points [n]."""
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
-        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
+        place = tf.bitwise.bitwise_and(code_points, BLOCK - 1)
+        return tf.cast(tf.gather(self._blocks, BLOCK * tf.cast(block, tf.int32) + place), tf.int32)
 
 
 def has(flags, wanted):

@@ -1,10 +1,10 @@
 """Moses' tokenizer for French in graph: where it cuts a normalized text into words.
 
-Moses inserts spaces by one rule after the other. Here the characters stay where they are, and a space
-is a gap: a flag that a character has when something parts it from the one before. Rules look at the
-neighbours of commas, dots and apostrophes only, which are few.
-Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the rules
-are those of its tokenizer for French as `sacremoses` 0.2.0 has them.
+Moses inserts spaces by one rule after the other. Here the characters stay where they are, and a
+space is a gap: a flag of a character that something parts from the one before. Most rules look at
+the neighbours of commas, dots and apostrophes only, which are few.
+Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the
+rules and the abbreviations are those of its tokenizer for French, as `sacremoses` 0.2.0 has them.
 """
 
 import dataclasses
@@ -12,13 +12,13 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.moses_punctuation import (
+from keras_bert_impl.tokenizers.moses_characters import (
     TEXT_END,
     TEXT_START,
-    PunctuationNormalizer,
     is_boundary,
     leftmost,
 )
+from keras_bert_impl.tokenizers.moses_punctuation import PunctuationNormalizer
 from keras_bert_impl.tokenizers.moses_table import (
     LETTER,
     LOWER,

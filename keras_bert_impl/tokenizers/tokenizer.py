@@ -29,20 +29,25 @@ class Tokenizer(abc.ABC):
 
         Args:
             directory: str or `Path` of a folder with `tokenizer.json`, or with `vocab.txt`
-                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE); and
+                (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE, or FlauBERT's); and
                 `tokenizer_config.json`.
 
         Returns:
-            A `WordPieceTokenizer` or a `ByteLevelBPETokenizer`.
+            A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `MosesBPETokenizer`.
 
         Raises:
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
         from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
+        from keras_bert_impl.tokenizers.moses import MosesBPETokenizer
         from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
-        kinds = {"WordPiece": WordPieceTokenizer, "byte-level BPE": ByteLevelBPETokenizer}
+        kinds = {
+            "WordPiece": WordPieceTokenizer,
+            "byte-level BPE": ByteLevelBPETokenizer,
+            "Moses BPE": MosesBPETokenizer,
+        }
         return kinds[kind_of(directory)].from_pretrained(directory)
 
     @property
