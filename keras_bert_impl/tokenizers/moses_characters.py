@@ -41,7 +41,7 @@ class Characters(NamedTuple):
     def places(self, *codes):
         """int32 [found], where one of the codes stands."""
         found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
-        return tf.cast(tf.where(found)[:, 0], tf.int32)
+        return places_of(found)
 
     def having(self, places, codes):
         """The same characters, with other codes at the given places."""
@@ -61,7 +61,7 @@ class Characters(NamedTuple):
 
     def compacted(self):
         """Without the deleted ones."""
-        return self.gather(tf.where(tf.not_equal(self.codes, DELETED))[:, 0])
+        return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
 
 def decode(texts, table, lowercase):
@@ -129,6 +129,16 @@ def is_boundary(codes):
     return (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
 
 
+def places_of(mask):
+    """int32 [true ones], where a bool vector is true."""
+    return tf.cast(tf.squeeze(tf.where(mask), axis=1), tf.int32)
+
+
+def chosen(values, mask):
+    """Those of the values where a bool vector is true; `tf.boolean_mask` makes larger graphs."""
+    return tf.gather(values, places_of(mask))
+
+
 def leftmost(starts, ends):
     """Of matches of a pattern those that a search from the left finds, each after the one before.
 
@@ -140,20 +150,17 @@ def leftmost(starts, ends):
         bool [matches].
     """
     size = tf.size(starts)
-
-    def search():
-        # Doubling: after n rounds 2^n matches are found, and `jumps` leads as many further.
-        jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
-        found = tf.concat([[True], tf.zeros([size], tf.bool)], axis=0)
-
-        def double(found, jumps):
-            reached = tf.boolean_mask(jumps, found)
-            yes = tf.ones_like(reached, tf.bool)
-            found = tf.tensor_scatter_nd_update(found, reached[:, tf.newaxis], yes)
-            return found, tf.gather(jumps, jumps)
-
-        more = lambda found, jumps: jumps[0] < size  # noqa: E731
-        return tf.while_loop(more, double, (found, jumps))[0][:-1]
-
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
-    return tf.cond(overlap, search, lambda: tf.ones_like(starts, tf.bool))
+    # Doubling: after n rounds 2^n matches are found, and `jumps` leads as many further.
+    jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
+    found = tf.equal(tf.range(size + 1), 0) | ~overlap
+
+    def double(found, jumps):
+        reached = chosen(jumps, found)[:, tf.newaxis]
+        yes = tf.ones_like(reached, tf.bool)[:, 0]
+        return tf.tensor_scatter_nd_update(found, reached, yes), tf.gather(jumps, jumps)
+
+    found, _ = tf.while_loop(
+        lambda found, jumps: overlap & (jumps[0] < size), double, (found, jumps)
+    )
+    return found[:-1]

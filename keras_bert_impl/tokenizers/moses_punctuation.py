@@ -12,9 +12,11 @@ from keras_bert_impl.tokenizers.moses_characters import (
     DELETED,
     SECOND,
     SPACED_QUOTE,
+    chosen,
     decode,
     is_boundary,
     leftmost,
+    places_of,
 )
 from keras_bert_impl.tokenizers.moses_table import DIGIT, SPACE, has
 
@@ -29,6 +31,7 @@ _OTHERS = {
 _OTHER_CODES = np.array(sorted(map(ord, _OTHERS)), np.int32)
 _ASCII = np.array([ord(_OTHERS[chr(code)]) for code in _OTHER_CODES], np.int32)
 _SEVERAL = {"…": "...", "。": ". ", "．": ". ", "—": " - "}
+_LONGEST = max(map(len, _SEVERAL.values()))
 _FULL_STOPS = "。．"
 
 
@@ -68,21 +71,18 @@ class PunctuationNormalizer:
     def _ascii_punctuation(self, characters):
         """Wide and typographic punctuation as ASCII, carriage returns deleted."""
         is_space = has(self._table.lookup(characters.codes), SPACE)
-        others = tf.cast(tf.where(~is_space)[:, 0], tf.int32)
+        others = places_of(~is_space)
         stops = characters.places(*map(ord, _FULL_STOPS))
         following = tf.gather(others, tf.searchsorted(others, stops + 1))
         spaces = tf.ragged.range(stops + 1, following).values
         characters = characters.joined(characters.places(SECOND)).having(spaces, DELETED)
         characters = characters.having(characters.places(ord("\r")), DELETED).compacted()
-        places = tf.cast(tf.where(characters.codes > 127)[:, 0], tf.int32)
+        places = places_of(characters.codes > 127)
         codes = characters.at(places)
         number = tf.minimum(tf.searchsorted(_OTHER_CODES, codes), len(_OTHER_CODES) - 1)
         codes = tf.where(tf.gather(_OTHER_CODES, number) == codes, tf.gather(_ASCII, number), codes)
         characters = characters.having(places, codes)
-        characters = characters.having(characters.places(_GRAVE), _APOSTROPHE)
-        for one, several in _SEVERAL.items():
-            characters = _expanded(characters, ord(one), [ord(part) for part in several])
-        return characters
+        return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
         """Pairs of apostrophes are quotes; no-break spaces inside of quotes and of numbers go."""
@@ -97,9 +97,9 @@ class PunctuationNormalizer:
         inside |= (after == ord("«")) & (characters.at(places + 2) == _NBSP)
         inside |= (before == ord("»")) & (characters.at(places - 2) == _NBSP)
         are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (before, after)]
-        numbers = tf.boolean_mask(places, are_digits[0] & are_digits[1])
-        numbers = tf.boolean_mask(numbers, leftmost(numbers - 1, numbers + 2))
-        characters = characters.having(tf.boolean_mask(places, inside), DELETED)
+        numbers = chosen(places, are_digits[0] & are_digits[1])
+        numbers = chosen(numbers, leftmost(numbers - 1, numbers + 2))
+        characters = characters.having(chosen(places, inside), DELETED)
         characters = characters.having(numbers, ord(","))
         return characters.having(characters.places(ord("«"), ord("»")), _QUOTE)
 
@@ -108,7 +108,7 @@ class PunctuationNormalizer:
         quotes = characters.places(_QUOTE)
         following = characters.at(quotes + 1)
         wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
-        quotes = tf.boolean_mask(quotes, wanted & ~is_boundary(following))
+        quotes = chosen(quotes, wanted & ~is_boundary(following))
         moved = lambda: characters.gather(self._order_with_moved(quotes, characters))  # noqa: E731
         return tf.cond(tf.size(quotes) > 0, moved, lambda: characters)
 
@@ -116,13 +116,13 @@ class PunctuationNormalizer:
         # Each match goes on to the next character that is no space, `<` left out: dots that one
         # match has used the next one does not move its quote before.
         flags = self._table.lookup(characters.codes)
-        others = tf.cast(tf.where(~has(flags, SPACE))[:, 0], tf.int32)
+        others = places_of(~has(flags, SPACE))
         after = tf.gather(others, tf.searchsorted(others, quotes + 1))
         following = characters.at(after)
         after += tf.cast((following != ord("<")) & ~is_boundary(following), tf.int32)
         found = leftmost(quotes - 1, after)
-        quotes, after = tf.boolean_mask(quotes, found), tf.boolean_mask(after, found)
-        others = tf.cast(tf.where(characters.codes != ord("."))[:, 0], tf.int32)
+        quotes, after = chosen(quotes, found), chosen(after, found)
+        others = places_of(characters.codes != ord("."))
         dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # begin of the run
         dots = tf.maximum(dots, tf.concat([[0], after], axis=0)[: tf.size(quotes)])
         keys = 2 * tf.range(tf.size(characters.codes))
@@ -133,30 +133,34 @@ class PunctuationNormalizer:
 def _paired(characters, code, new):
     """Makes one new character of each pair of the same ones; the second is marked as deleted."""
     places = characters.places(code)
-    places = tf.boolean_mask(places, characters.at(places + 1) == code)
-    places = tf.boolean_mask(places, leftmost(places, places + 2))
+    places = chosen(places, characters.at(places + 1) == code)
+    places = chosen(places, leftmost(places, places + 2))
     return characters.having(places, new).joined(places + 1)
 
 
-def _expanded(characters, one, several):
-    """Characters of which each that has the code `one` is replaced by several."""
-    found = tf.equal(characters.codes, one)
+def _expanded(characters):
+    """Characters of which those that stand for several are replaced by these."""
+    places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
-        counts = tf.where(found, len(several), 1)
-        index = tf.repeat(tf.range(tf.size(counts)), counts)
-        longer = characters.gather(index)
-        inside = tf.range(tf.size(index)) - tf.gather(tf.cumsum(counts, exclusive=True), index)
-        codes = tf.where(longer.codes == one, tf.gather(several, inside), longer.codes)
-        return longer._replace(codes=codes)
+        counts = tf.ones_like(characters.codes)
+        index = characters.at(places)[:, tf.newaxis] == [ord(one) for one in _SEVERAL]
+        number = tf.argmax(index, axis=1, output_type=tf.int32)  # [found]
+        lengths = tf.gather([len(several) for several in _SEVERAL.values()], number)
+        counts = tf.tensor_scatter_nd_update(counts, places[:, tf.newaxis], lengths)
+        begins = tf.gather(tf.cumsum(counts, exclusive=True), places)
+        several = [[*map(ord, several.ljust(_LONGEST))] for several in _SEVERAL.values()]
+        new = tf.RaggedTensor.from_tensor(tf.gather(several, number), lengths=lengths)
+        longer = characters.gather(tf.repeat(tf.range(tf.size(counts)), counts))
+        return longer.having(tf.ragged.range(begins, begins + lengths).values, new.values)
 
-    return tf.cond(tf.reduce_any(found), expand, lambda: characters)
+    return tf.cond(tf.size(places) > 0, expand, lambda: characters)
 
 
 def _quotes_after_commas(characters):
     """Puts a quote before the comma that it follows."""
     commas = characters.places(ord(","))
-    commas = tf.boolean_mask(commas, characters.at(commas + 1) == _QUOTE)
+    commas = chosen(commas, characters.at(commas + 1) == _QUOTE)
     order = tf.range(tf.size(characters.codes))
     order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis], commas + 1)
     order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis] + 1, commas)

@@ -15,8 +15,10 @@ from keras_bert_impl.tokenizers import utf8
 from keras_bert_impl.tokenizers.moses_characters import (
     TEXT_END,
     TEXT_START,
+    chosen,
     is_boundary,
     leftmost,
+    places_of,
 )
 from keras_bert_impl.tokenizers.moses_punctuation import PunctuationNormalizer
 from keras_bert_impl.tokenizers.moses_table import (
@@ -112,7 +114,7 @@ class MosesSplitter:
         flags = tf.where(is_boundary(characters.codes), _NOTHING, flags)
         is_space = has(flags, SPACE) & ~has(flags, REMOVED)
         spaces = tf.cumsum(tf.cast(is_space, tf.int32))
-        kept = tf.where(~has(flags, SPACE | REMOVED))[:, 0]
+        kept = places_of(~has(flags, SPACE | REMOVED))
         characters, flags = characters.gather(kept), tf.gather(flags, kept)
         spaces = tf.gather(spaces, kept)
         line = _Line(characters.codes, flags, spaces != _before(spaces, 0))
@@ -122,12 +124,12 @@ class MosesSplitter:
         line.cut_at_apostrophes()
         line.set_apart_last_dots()
         breaks = line.breaks()
-        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)
+        starts = places_of(breaks)
         ends = tf.concat([starts, [tf.size(breaks)]], axis=0)[1:]
         texts = tf.concat([[0], characters.places(TEXT_END)], axis=0)
         is_end = (characters.codes == TEXT_START) | (characters.codes == TEXT_END)
         is_word = ~tf.gather(is_end, starts)
-        starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
+        starts, ends = chosen(starts, is_word), chosen(ends, is_word)
         return MosesWords(
             codes=tf.where(is_end, ord("\n"), characters.codes),
             first=characters.starts,
@@ -175,37 +177,37 @@ class _Line:
     def set_apart_commas(self):
         """Commas, but for those between two digits."""
         places = self._places(_COMMA)
-        before = tf.boolean_mask(places, ~has(self._left(places), NUMBER | _NOTHING))
+        before = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
         place = tf.gather(self._places_in_string(), before)
-        before = tf.boolean_mask(before, leftmost(place - 1, place + 1))
+        before = chosen(before, leftmost(place - 1, place + 1))
         self._add_gaps(before, before + 1)
-        after = tf.boolean_mask(places, ~has(self._right(places), NUMBER | _NOTHING))
+        after = chosen(places, ~has(self._right(places), NUMBER | _NOTHING))
         self._add_gaps(after, after + 1)
         at_end = has(self._right(places), _NOTHING) & has(self._left(places), NUMBER)
-        self._add_gaps(tf.boolean_mask(places, at_end))
+        self._add_gaps(chosen(places, at_end))
 
     def cut_at_apostrophes(self):
         """After an apostrophe between letters, around other ones; not at an end of the text."""
         places = self._places(_APOSTROPHE)
         before, after = self._left(places), self._right(places)
-        neither = tf.boolean_mask(places, ~has(before | after, LETTER | _NOTHING))
+        neither = chosen(places, ~has(before | after, LETTER | _NOTHING))
         place = tf.gather(self._places_in_string(), neither)
-        neither = tf.boolean_mask(neither, leftmost(place - 1, place + 2))
+        neither = chosen(neither, leftmost(place - 1, place + 2))
         self._add_gaps(neither, neither + 1)
         before, after = self._left(places), self._right(places)
         inside = ~has(before | after, _NOTHING)
-        one = tf.boolean_mask(places, inside & (has(before, LETTER) != has(after, LETTER)))
-        both = tf.boolean_mask(places, inside & has(before, LETTER) & has(after, LETTER))
-        both = tf.boolean_mask(both, leftmost(both - 1, both + 2))
+        one = chosen(places, inside & (has(before, LETTER) != has(after, LETTER)))
+        both = chosen(places, inside & has(before, LETTER) & has(after, LETTER))
+        both = chosen(both, leftmost(both - 1, both + 2))
         self._add_gaps(one, one + 1, both + 1)
 
     def set_apart_last_dots(self):
         """The dot at a word's end, unless it is an abbreviation's or goes on in lowercase."""
         breaks = self.breaks()
         ends_word = _after(breaks, True) & ~breaks
-        dots = tf.cast(tf.where(tf.equal(self._codes, _DOT) & ends_word)[:, 0], tf.int32)
-        dots = tf.boolean_mask(dots, ~tf.gather(self._in_runs, dots))
-        words = tf.cast(tf.where(breaks)[:, 0], tf.int32)
+        dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
+        dots = chosen(dots, ~tf.gather(self._in_runs, dots))
+        words = places_of(breaks)
         starts = tf.gather(words, tf.searchsorted(words, dots, side="right") - 1)
         has_dot = self._count(tf.equal(self._codes, _DOT), starts, dots) > 0
         has_letter = self._count(has(self._flags, LETTER), starts, dots) > 0
@@ -217,11 +219,11 @@ class _Line:
         quotes = self._places(_APOSTROPHE)
         at_end = has(self._right(quotes), _NOTHING) & ~tf.gather(self._gaps, quotes)
         at_end &= tf.gather(self._codes, quotes - 1) == _DOT
-        quotes = tf.boolean_mask(quotes, at_end)
-        self._add_gaps(tf.boolean_mask(dots, ~keeps), quotes - 1, quotes)
+        quotes = chosen(quotes, at_end)
+        self._add_gaps(chosen(dots, ~keeps), quotes - 1, quotes)
 
     def _places(self, code):
-        return tf.cast(tf.where(tf.equal(self._codes, code))[:, 0], tf.int32)
+        return places_of(tf.equal(self._codes, code))
 
     def _left(self, places):
         """Flags of what stands before."""

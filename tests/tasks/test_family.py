@@ -14,8 +14,9 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import BertPretrainer
 from keras_bert_impl.tasks import MaskedLM, TextClassifier
-from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
 from tests.helpers import randomize
 from tests.tasks import helpers
 
@@ -27,6 +28,7 @@ KINDS = {
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
+    "flaubert": NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
 PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
@@ -43,8 +45,17 @@ def byte_level_bpe():
     return ByteLevelBPETokenizer([*special, *byte_characters(), *made], merges)
 
 
+def moses_bpe():
+    words = [[*word[:-1], f"{word[-1]}</w>"] for word in helpers.WORDS]
+    merges = [("".join(word[:i]), word[i]) for word in words for i in range(1, len(word))]
+    merges = list(dict.fromkeys(merges))
+    pieces = dict.fromkeys(piece for left, right in merges for piece in (left, right, left + right))
+    return MosesBPETokenizer([*SPECIAL_TOKENS, *pieces], merges)
+
+
 def tokenizer_of(architecture):
-    return byte_level_bpe() if architecture == "roberta" else helpers.tokenizer()
+    tokenizers = {"roberta": byte_level_bpe, "flaubert": moses_bpe}
+    return tokenizers.get(architecture, helpers.tokenizer)()
 
 
 @pytest.fixture(params=KINDS)
