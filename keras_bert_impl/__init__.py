@@ -13,6 +13,7 @@ _HOMES = {
     "WordPieceTokenizer": "tokenizers",
     "ByteLevelBPETokenizer": "tokenizers",
     "SentencePieceTokenizer": "tokenizers",
+    "MosesBPETokenizer": "tokenizers",
     "learn_wordpiece_vocabulary": "tokenizers",
     "AdamW": "training.optimizer",
     "LinearWarmupDecay": "training.optimizer",

@@ -29,7 +29,7 @@ _MODELS = {  # types in tokenizer.json
 
 
 def kind_of(directory):
-    """What kind of tokenizer a directory has: "WordPiece", "byte-level BPE" or "SentencePiece".
+    """What kind of tokenizer a directory has: that of `_MODELS`, or "Moses BPE".
 
     Args:
         directory: str or `Path`.
@@ -40,6 +40,8 @@ def kind_of(directory):
     from keras_bert_impl.tokenizers import keras_hub_files  # which needs this module
 
     directory = tokenizer_directory(directory)
+    if _is_flaubert(directory):
+        return "Moses BPE"
     whole = directory / "tokenizer.json"
     if whole.exists():
         settings = read_json(whole)
@@ -66,6 +68,16 @@ def has_tokenizer(directory):
     """
     names = ("tokenizer.json", *_FILES)
     return any((Path(directory) / name).exists() for name in names)
+
+
+def _is_flaubert(directory):
+    """Whether vocab.json and merges.txt are FlauBERT's: their names are those of RoBERTa's, too."""
+    wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
+    for name, key in wanted.items():
+        kind = read_json(directory / name).get(key) if (directory / name).exists() else None
+        if kind is not None:
+            return kind in ("FlaubertTokenizer", "flaubert")
+    return False
 
 
 def no_tokenizer(directory):

@@ -30,17 +30,20 @@ class Tokenizer(abc.ABC):
 
         Args:
             name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a folder
-                with `tokenizer.json`, or with `vocab.txt` (WordPiece), or `vocab.json` and `merges.txt` (byte-level BPE), or `spiece.model`
-                or `sentencepiece.bpe.model` (SentencePiece); and `tokenizer_config.json`.
+                with `tokenizer.json`, or with `vocab.txt` (WordPiece), or `vocab.json` and
+                `merges.txt` (byte-level BPE, or FlauBERT's), or `spiece.model` or
+                `sentencepiece.bpe.model` (SentencePiece); and `tokenizer_config.json`.
 
         Returns:
-            A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer`.
+            A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
+            `MosesBPETokenizer`.
 
         Raises:
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
         from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
+        from keras_bert_impl.tokenizers.moses import MosesBPETokenizer
         from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
         from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
@@ -48,6 +51,7 @@ class Tokenizer(abc.ABC):
             "WordPiece": WordPieceTokenizer,
             "byte-level BPE": ByteLevelBPETokenizer,
             "SentencePiece": SentencePieceTokenizer,
+            "Moses BPE": MosesBPETokenizer,
         }
         directory = local_directory(name_or_path)
         return kinds[kind_of(directory)].from_pretrained(directory)

@@ -14,11 +14,13 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import BertPretrainer
 from keras_bert_impl.tasks import MaskedLM, TextClassifier
-from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.bpe_files import BERT
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
 from tests.helpers import randomize
 from tests.tasks import helpers
+from tests.tokenizers.sentencepiece_models import train
 
 ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
 NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
@@ -41,10 +43,13 @@ MODERN = NO_SEGMENTS | {
 KINDS = {
     "bert": {},
     "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
     "modernbert": MODERN,
+    "flaubert": NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
 PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
@@ -60,7 +65,23 @@ def byte_level_bpe(first_tokens, **settings):
     return ByteLevelBPETokenizer([*first_tokens, *byte_characters(), *made], merges, **settings)
 
 
-def tokenizer_of(architecture):
+def moses_bpe():
+    words = [[*word[:-1], f"{word[-1]}</w>"] for word in helpers.WORDS]
+    merges = [("".join(word[:i]), word[i]) for word in words for i in range(1, len(word))]
+    merges = list(dict.fromkeys(merges))
+    pieces = dict.fromkeys(piece for left, right in merges for piece in (left, right, left + right))
+    return MosesBPETokenizer([*SPECIAL_TOKENS, *pieces], merges)
+
+
+def sentencepiece(architecture, directory):
+    families = {"albert": "ALBERT", "xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT"}
+    train(directory, families[architecture])
+    return Tokenizer.from_pretrained(directory)
+
+
+def tokenizer_of(architecture, directory):
+    if architecture in ("albert", "xlm-roberta", "camembert"):
+        return sentencepiece(architecture, directory)
     if architecture == "roberta":
         return byte_level_bpe(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     if architecture == "modernbert":
@@ -68,6 +89,8 @@ def tokenizer_of(architecture):
         return byte_level_bpe(
             [*BERT, *added], special_tokens=BERT, added_tokens=added, normalize=True
         )
+    if architecture == "flaubert":
+        return moses_bpe()
     return helpers.tokenizer()
 
 
@@ -77,8 +100,8 @@ def architecture(request):
 
 
 @pytest.fixture
-def tokenizer(architecture):
-    return tokenizer_of(architecture)
+def tokenizer(architecture, tmp_path_factory):
+    return tokenizer_of(architecture, tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture

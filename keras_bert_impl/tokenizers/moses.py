@@ -1,0 +1,221 @@
+"""FlauBERT's tokenizer, Moses' words and byte-pair encoding of their characters, as one graph."""
+
+import functools
+import hashlib
+import itertools
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import moses_files
+from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
+from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.moses_words import MosesSplitter
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+
+_END = "</w>"  # of the piece that ends a word
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MosesBPETokenizer(Tokenizer):
+    """FlauBERT's tokenizer, equal to `transformers`' in ids, running in graph.
+
+    Text is normalized and cut into words as Moses does it for French, and words into pieces by
+    byte-pair encoding of their characters; a piece that is not in the vocabulary is `<unk>`. A
+    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD.
+    Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
+    3.1; docs/tokenization.md has the details.
+
+    Args:
+        vocabulary: list of str, the token of each id; a piece at a word's end ends with `</w>`.
+            Holds `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>` is
+            the mask.
+        merges: list of (left, right) pairs of pieces, best first.
+        lowercase: bool. Default False.
+
+    Raises:
+        InputError: the vocabulary has a token twice or lacks a special one.
+
+    Example:
+        tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "l", "'</w>", "à</w>"], [("l", "'</w>")])
+        tokenizer.tokenize(["l'à"])  # [[3, 16]], <unk> and à: l' is not in the vocabulary
+    """
+
+    segment_of_second = 0
+
+    def __init__(self, vocabulary, merges, lowercase=False):
+        self.vocabulary = list(vocabulary)
+        self.merges = [tuple(pair) for pair in merges]
+        self.lowercase = bool(lowercase)
+        ids = {token: number for number, token in enumerate(self.vocabulary)}
+        if len(ids) < len(self.vocabulary):
+            raise InputError("the vocabulary has a token twice.")
+        missing = [token for token in SPECIAL_TOKENS if token not in ids]
+        if missing:
+            raise InputError(f"the vocabulary lacks {' '.join(missing)}; FlauBERT needs these.")
+        self.pad_id, self.unk_id, self.mask_id = ids["<pad>"], ids["<unk>"], ids["<special1>"]
+        self.cls_id, self.sep_id = ids["<s>"], ids["</s>"]
+        self._split = MosesSplitter(self.lowercase)
+        self._merge = _CharacterPairMerger(ids, self.merges, self.unk_id)
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `vocab.json`, `merges.txt` and `tokenizer_config.json` of a directory.
+
+        Args:
+            directory: str or `Path`.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(*moses_files.read(directory))
+
+    def save_pretrained(self, directory):
+        """Writes vocab.json, merges.txt and tokenizer_config.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        moses_files.write(directory, self.vocabulary, self.merges, self.lowercase)
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        return {
+            "vocabulary": self.vocabulary,
+            "merges": self.merges,
+            "lowercase": self.lowercase,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """A tokenizer of what `get_config` returned."""
+        return cls(**config)
+
+    def tokenize(self, texts):
+        """Ids of the pieces of each text, without `<s>` and `</s>`.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            int32 `tf.RaggedTensor` [batch, (tokens)].
+        """
+        return self._tokenize(as_strings(texts))
+
+    def tokenize_with_offsets(self, texts):
+        """Ids of the pieces of each text and where they stand in it.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece was made of
+            `text[start:end]`, counted in characters (code points) of the text as it was given.
+            Pieces of one character each have its place. In the order of the text, but for a
+            quote, which Moses puts before the comma or the dots that it follows.
+        """
+        return self._with_offsets(as_strings(texts))
+
+    def detokenize(self, ids):
+        """Joins the pieces of one sequence of ids to a text.
+
+        Args:
+            ids: list or array of int [tokens]. `<pad>`, `<s>` and `</s>` are left out.
+
+        Returns:
+            str: words with a space between them, as the vocabulary has them.
+        """
+        left_out = {self.pad_id, self.cls_id, self.sep_id}
+        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        return "".join(pieces).replace(_END, " ").strip()
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of everything that decides how a text is tokenized."""
+        settings = {"kind": "moses bpe", **self.get_config()}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return words.per_text(self._pieces(words)[0])
+
+        return in_graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, starts = self._pieces(words)
+            return words.per_text(ids), *words.offsets(starts)
+
+        return in_graph(tokenize_with_offsets)
+
+    def _pieces(self, words):
+        """Ids of each word's pieces and the characters of it that they begin with, ragged both."""
+        unique, number = tf.unique(words.strings())
+        ids, starts = self._merge(unique)
+        return tf.gather(ids, number), tf.gather(starts, number)
+
+
+class _CharacterPairMerger(BytePairMerger):
+    """Cuts words into the pieces that byte-pair encoding merges their characters to.
+
+    Args:
+        ids: dict of str to int, the vocabulary.
+        merges: list of (left, right) pairs of str, best first.
+        unk_id: int, the id of a piece that is not in the vocabulary.
+
+    Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
+    """
+
+    def __init__(self, ids, merges, unk_id):
+        # What a merge makes may be missing in the vocabulary, but other merges may need it.
+        merges = [(left, right, left + right) for left, right in merges]
+        symbols = list(dict.fromkeys([*ids, *itertools.chain(*merges)]))
+        number = {symbol: position for position, symbol in enumerate(symbols)}
+        super().__init__([], [[number[symbol] for symbol in merge] for merge in merges])
+        unknown = len(symbols)  # one more, for every character that nothing is known of
+        self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
+        at_end = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
+        for position, token in enumerate(SPECIAL_TOKENS):
+            at_end[chr(FIRST_SPECIAL + position)] = number[token]
+        characters = sorted({*at_end, *(symbol for symbol in symbols if len(symbol) == 1)})
+        self._characters = np.array([*map(ord, characters)], np.int32)
+        at_end = [at_end.get(character, unknown) for character in characters]
+        inside = [number.get(character, unknown) for character in characters]
+        self._symbols = np.array([[*inside, unknown], [*at_end, unknown]], np.int32)
+
+    def __call__(self, words):
+        """Pieces of words.
+
+        Args:
+            words: string [words], none of them empty.
+
+        Returns:
+            (ids, starts): int32 `tf.RaggedTensor`s [words, (pieces)]; `starts` in characters.
+        """
+        codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
+        word = tf.cast(codes.value_rowids(), tf.int32)
+        position = tf.searchsorted(self._characters, codes.values)
+        unknown = len(self._characters)
+        known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
+        is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
+        place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
+        start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
+        symbols, word, start, _ = tf.while_loop(
+            lambda symbols, word, start, more: more,
+            self._round,
+            (tf.gather_nd(self._symbols, place), word, start, tf.constant(True)),
+            shape_invariants=(*3 * [tf.TensorShape([None])], tf.TensorShape([])),
+        )
+        splits = tf.searchsorted(word, tf.range(tf.size(words) + 1), out_type=tf.int64)
+        ids = tf.gather(self._ids, symbols)
+        ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+        return ids, ids.with_values(start)

@@ -1,0 +1,166 @@
+"""Characters of a batch of texts that remember what they stand for; finding patterns in them."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.moses_table import JOINS, has
+
+SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
+
+# Codes of our own are noncharacters of Unicode, U+FDD0 to U+FDEF; those in a text become _JUNK.
+FIRST_SPECIAL = 0xFDD0  # the special tokens, which take one character each
+TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
+TEXT_START = TEXT_END + 1
+SECOND = 0xFDED  # after a quote, which was two characters
+SPACED_QUOTE = 0xFDEE
+_JUNK = 0xFDEF
+DELETED = -1
+
+
+class Characters(NamedTuple):
+    """Characters of a batch of texts, with TEXT_START before the first and TEXT_END after each.
+
+    Attributes:
+        codes: int32 [characters], code points.
+        starts, ends: int32 [characters], what each stands for among the characters of all texts.
+    """
+
+    codes: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+
+    def at(self, places):
+        """Codes at places, which may lie one or two beyond the ends."""
+        return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
+
+    def places(self, *codes):
+        """int32 [found], where one of the codes stands."""
+        found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
+        return places_of(found)
+
+    def having(self, places, codes):
+        """The same characters, with other codes at the given places."""
+        codes = tf.broadcast_to(codes, tf.shape(places))
+        codes = tf.tensor_scatter_nd_update(self.codes, places[:, tf.newaxis], codes)
+        return self._replace(codes=codes)
+
+    def joined(self, places):
+        """Deletes characters; those before them stand for what they stood for, too."""
+        ends = tf.gather(self.ends, places)
+        ends = tf.tensor_scatter_nd_update(self.ends, places[:, tf.newaxis] - 1, ends)
+        return self._replace(ends=ends).having(places, DELETED)
+
+    def gather(self, order):
+        """Characters in another order, or some more or less often."""
+        return Characters(*(tf.gather(part, order) for part in self))
+
+    def compacted(self):
+        """Without the deleted ones."""
+        return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
+
+
+def decode(texts, table, lowercase):
+    """Characters in composed form (NFC), special tokens one character, double quotes one, too.
+
+    Args:
+        texts: string [texts].
+        table: a `MosesTable`.
+        lowercase: bool.
+
+    Returns:
+        (characters, text_starts): `Characters`; int32 [texts + 1], where each text begins among
+        the characters of all texts, of which each has one more at its end.
+    """
+    strings = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+    strings = tf.strings.regex_replace(strings, "[\\x00\uFDD0-\uFDEF]", chr(_JUNK))
+    for number, token in enumerate(SPECIAL_TOKENS):
+        strings = tf.strings.regex_replace(strings, token, chr(FIRST_SPECIAL + number))
+    strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
+    before, _ = utf8.decode(strings)  # with a line end after each text
+    strings = tensorflow_text.normalize_utf8(strings, "NFC")
+    if lowercase:
+        strings = tf.strings.lower(strings, encoding="utf-8")
+    codes, starts_of_texts = utf8.decode(strings)
+    first, last = _align(before, codes, table)
+    special = tf.clip_by_value(before - FIRST_SPECIAL, -1, len(SPECIAL_TOKENS))
+    widths = np.array([1, *map(len, SPECIAL_TOKENS), 1], np.int32)  # by number, others are 1 wide
+    place = tf.concat([[0], tf.cumsum(tf.gather(widths, special + 1))], axis=0)
+    starts, ends = tf.gather(place, first), tf.gather(place, last + 1)
+    text_starts = tf.gather(tf.concat([starts, place[-1:]], axis=0), starts_of_texts)
+    parts = ([TEXT_START], codes), ([0], starts), ([0], ends)
+    characters = Characters(*(tf.concat(part, axis=0) for part in parts))
+    return characters.having(starts_of_texts[1:], TEXT_END), text_starts
+
+
+def _align(before, after, table):
+    """For each character after normalization the first and the last one that it was made of.
+
+    A group is a character and those that may join it. Normalization changes groups one by one;
+    characters of one whose length stays correspond in order, others stand for the whole group.
+    """
+    group_before, group_after = _groups(before, table), _groups(after, table)
+    num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
+    # Both have the same groups, as long as TensorFlow and our table know the same characters.
+    group_after = tf.minimum(group_after, num_groups - 1)
+    size_before = tf.math.bincount(group_before, minlength=num_groups)
+    size_after = tf.math.bincount(group_after, minlength=num_groups)
+    begin = tf.gather(tf.cumsum(size_before, exclusive=True), group_after)
+    begin_after = tf.gather(tf.cumsum(size_after, exclusive=True), group_after)
+    inside = tf.range(tf.size(after)) - begin_after
+    last = tf.gather(size_before, group_after) - 1
+    same = tf.gather(tf.equal(size_before, size_after), group_after)
+    return begin + tf.where(same, inside, 0), begin + tf.where(same, inside, last)
+
+
+def _groups(codes, table):
+    """int32 [characters], the number of the group that each belongs to."""
+    ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
+    begins = tf.concat([[True], ends[:-1]], axis=0)[: tf.size(codes)]
+    return tf.cumsum(tf.cast(begins | ~has(table.lookup(codes), JOINS), tf.int32))
+
+
+def is_boundary(codes):
+    """bool, where a special token stands or a text begins or ends."""
+    return (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
+
+
+def places_of(mask):
+    """int32 [true ones], where a bool vector is true."""
+    return tf.cast(tf.squeeze(tf.where(mask), axis=1), tf.int32)
+
+
+def chosen(values, mask):
+    """Those of the values where a bool vector is true; `tf.boolean_mask` makes larger graphs."""
+    return tf.gather(values, places_of(mask))
+
+
+def leftmost(starts, ends):
+    """Of matches of a pattern those that a search from the left finds, each after the one before.
+
+    Args:
+        starts: int32 [matches], ascending: the last place where the match may begin.
+        ends: int32 [matches], ascending: where the search goes on.
+
+    Returns:
+        bool [matches].
+    """
+    size = tf.size(starts)
+    overlap = tf.reduce_any(starts[1:] < ends[:-1])
+    # Doubling: after n rounds 2^n matches are found, and `jumps` leads as many further.
+    jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
+    found = tf.equal(tf.range(size + 1), 0) | ~overlap
+
+    def double(found, jumps):
+        reached = chosen(jumps, found)[:, tf.newaxis]
+        yes = tf.ones_like(reached, tf.bool)[:, 0]
+        return tf.tensor_scatter_nd_update(found, reached, yes), tf.gather(jumps, jumps)
+
+    found, _ = tf.while_loop(
+        lambda found, jumps: overlap & (jumps[0] < size), double, (found, jumps)
+    )
+    return found[:-1]
