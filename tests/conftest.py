@@ -1,6 +1,7 @@
 """Settings that have to be made before TensorFlow starts."""
 
 import contextlib
+import gc
 import os
 
 # What PyTorch for GPUs compiles with. Imported after TensorFlow it ends the process: both bring an
@@ -11,6 +12,7 @@ with contextlib.suppress(ImportError):
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
+import pytest
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -19,3 +21,11 @@ if keras.backend.backend() == "tensorflow":
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def survivors_are_not_searched_again():
+    """Graphs and modules live on; to go through all of them takes seconds, again and again."""
+    yield
+    gc.collect()
+    gc.freeze()
