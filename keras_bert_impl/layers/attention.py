@@ -5,6 +5,12 @@ from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.rotary import RotaryPositions
+from keras_bert_impl.layers.windows import (
+    from_blocks,
+    in_blocks,
+    weights_of_row,
+    with_neighbours,
+)
 
 # Added to a hidden position's score: its weight is then exactly 0 in float32. Finite even in
 # float16, to which Keras casts a layer's inputs, so that a row without any visible position has
@@ -26,8 +32,9 @@ class AttentionBias(keras.layers.Layer):
             row belongs to, 0 for padding; None: a row is one example.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows or a
-        window; 0 where a query (second last axis) may see a key (last axis).
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows; 0 where
+        a query (second last axis) may see a key (last axis). With a window
+        `[batch, 1, blocks, window, 3 * window]`, for each block its neighbours and itself.
     """
 
     def __init__(self, window=None, **kwargs):
@@ -35,6 +42,8 @@ class AttentionBias(keras.layers.Layer):
         self.window = window
 
     def call(self, token_ids, padding_mask=None, example_ids=None):
+        if self.window is not None:
+            return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
             queries, keys = example_ids[:, :, None], example_ids[:, None, :]
             visible = ops.logical_and(ops.equal(queries, keys), ops.not_equal(keys, 0))
@@ -45,15 +54,31 @@ class AttentionBias(keras.layers.Layer):
             visible = ops.not_equal(padding_mask, 0)[:, None, None, :]  # [batch, 1, 1, length]
         else:
             visible = ops.ones_like(token_ids, dtype="bool")[:, None, None, :]
-        if self.window is not None:
-            place = ops.arange(ops.shape(token_ids)[1])
-            distance = ops.abs(place[:, None] - place[None, :])  # [length, length]
-            visible = ops.logical_and(visible, ops.less_equal(distance, self.window))
         return ops.where(visible, 0.0, _HIDDEN)
+
+    def _in_window(self, token_ids, padding_mask, example_ids):
+        numbers = ops.ones_like(token_ids) if example_ids is None else example_ids
+        real = ops.cast(ops.not_equal(numbers, 0), "int32")
+        if padding_mask is not None:
+            real = real * ops.cast(ops.not_equal(padding_mask, 0), "int32")
+        # Blocks are filled up with 0: what is beyond the row is seen by nobody.
+        real, numbers = (
+            in_blocks(ids[:, None, :, None], self.window) for ids in (real, numbers)
+        )  # [batch, 1, blocks, window, 1]
+        keys = ops.swapaxes(with_neighbours(numbers), -1, -2)
+        visible = ops.not_equal(ops.swapaxes(with_neighbours(real), -1, -2), 0)
+        visible = ops.logical_and(visible, ops.equal(numbers, keys))
+        distance = ops.arange(self.window)[:, None] + self.window - ops.arange(3 * self.window)
+        near = ops.less_equal(ops.abs(distance), self.window)  # [window, 3 * window]
+        return ops.where(ops.logical_and(visible, near), 0.0, _HIDDEN)
 
     def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
         batch, length = token_ids.shape
-        queries = 1 if example_ids is None and self.window is None else length
+        if self.window is not None:
+            blocks = None if length is None else -(-length // self.window)
+            shape = (batch, 1, blocks, self.window, 3 * self.window)
+            return keras.KerasTensor(shape, dtype="float32")
+        queries = 1 if example_ids is None else length
         return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
 
     def get_config(self):
@@ -71,10 +96,11 @@ class SelfAttention(keras.layers.Layer):
         use_bias: bool. Whether the projections add a bias.
         rotary_base: float. Queries and keys are turned by `RotaryPositions` of that base; None:
             they are not.
+        window: int. As of the `AttentionBias` that made the bias.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        bias: float32, broadcast to `[batch, heads, length, length]`.
+        bias: float32, what `AttentionBias` returns.
         position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...; for rotary positions.
         return_attention_scores: bool.
 
@@ -92,10 +118,12 @@ class SelfAttention(keras.layers.Layer):
         initializer_range=0.02,
         use_bias=True,
         rotary_base=None,
+        window=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
+        self.window = window
         self.initializer_range = initializer_range
         self.use_bias = use_bias
         self.rotary_base = rotary_base
@@ -131,18 +159,27 @@ class SelfAttention(keras.layers.Layer):
     def call(
         self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
     ):
-        # b: batch, n: heads, q and k: length, d: hidden / heads
+        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is an axis
+        # for blocks after n, q is the length of a block and k that of three.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
         if self.rotary is not None:
             query, key = (self.rotary(part, position_ids) for part in (query, key))
+        if self.window is not None:
+            query, key, value = (in_blocks(part, self.window) for part in (query, key, value))
+            key, value = with_neighbours(key), with_neighbours(value)
         query = query * self.head_dim**-0.5
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [b, n, q, k]
+        scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [b, n, q, k]
         scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
         weights = ops.softmax(scores, axis=-1)
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        outputs = self.output_dense(self._join_heads(ops.matmul(dropped, value)))
+        outputs = ops.matmul(dropped, value)  # [b, n, q, d]
+        if self.window is not None:
+            length = ops.shape(inputs)[1]
+            outputs = from_blocks(outputs, length)
+            weights = weights_of_row(weights, length) if return_attention_scores else None
+        outputs = self.output_dense(self._join_heads(outputs))
         return (outputs, weights) if return_attention_scores else outputs
 
     def _split_heads(self, tensor):
@@ -172,4 +209,5 @@ class SelfAttention(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "use_bias": self.use_bias,
             "rotary_base": self.rotary_base,
+            "window": self.window,
         }

@@ -24,7 +24,7 @@ class TransformerBlock(keras.layers.Layer):
         use_bias: bool. Whether dense layers and normalizations add a bias.
         gated: bool. Whether the activation is multiplied by a second map of the inputs. Dropout
             is then before the output map, as in ModernBERT, and not after it.
-        rotary_base: float. As of `SelfAttention`.
+        rotary_base, window: as of `SelfAttention`.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
@@ -54,6 +54,7 @@ class TransformerBlock(keras.layers.Layer):
         use_bias=True,
         gated=False,
         rotary_base=None,
+        window=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -68,12 +69,14 @@ class TransformerBlock(keras.layers.Layer):
         self.use_bias = use_bias
         self.gated = gated
         self.rotary_base = rotary_base
+        self.window = window
         self.attention = SelfAttention(
             num_heads,
             dropout=attention_dropout,
             initializer_range=initializer_range,
             use_bias=use_bias,
             rotary_base=rotary_base,
+            window=window,
             dtype=self.dtype_policy,
             name="attention",
         )
@@ -172,4 +175,5 @@ class TransformerBlock(keras.layers.Layer):
             "use_bias": self.use_bias,
             "gated": self.gated,
             "rotary_base": self.rotary_base,
+            "window": self.window,
         }

@@ -92,6 +92,7 @@ class Encoder(keras.Model):
                 use_bias=config.use_bias,
                 gated=config.gated,
                 rotary_base=config.rotary_base_of(index),
+                window=config.window if config.is_local(index) else None,
                 dtype=dtype,
                 name=f"layer_{index}",
             )

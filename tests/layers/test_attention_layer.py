@@ -53,7 +53,7 @@ def test_closed_form(kind):
     if window:
         place = np.arange(LENGTH)
         visible &= np.abs(place[:, None] - place) <= window
-    layer = SelfAttention(HEADS, name="attention")
+    layer = SelfAttention(HEADS, window=window, name="attention")
     layer.build(INPUTS.shape)
     randomize(layer, scale=0.5)
     bias = AttentionBias(window)(IDS, padding_mask=mask, example_ids=examples)
