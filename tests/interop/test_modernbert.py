@@ -118,5 +118,5 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
     expected = original_outputs(model, features)
     for one, other in zip(outputs["hidden_states"], expected["hidden_states"]):
         assert difference(one, other) < 1e-5  # as in test_parity.py
-    weights = np.asarray(outputs["attention_scores"][1])[0, :, 150]  # of a local layer, [heads, keys]
-    assert (weights[:, 86:215] > 0).all() and weights[:, :86].sum() + weights[:, 215:].sum() == 0
+    local = np.asarray(outputs["attention_scores"][1])[0, :, 150]  # [heads, keys]
+    assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0

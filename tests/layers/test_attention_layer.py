@@ -89,11 +89,11 @@ def test_layer_with_rotary_positions_and_without_biases(tmp_path):
     layer = SelfAttention(HEADS, initializer_range=0.3, use_bias=False, rotary_base=10.0)
     positions = np.tile(np.arange(LENGTH, dtype="int32")[::-1], (BATCH, 1))
     run_layer_test(layer, (INPUTS, NO_BIAS, positions), 4 * HIDDEN**2, tmp_path)
-    assert difference(layer(INPUTS, NO_BIAS, positions + 3), layer(INPUTS, NO_BIAS, positions)) < (
-        # Only distances matter: two sums of 12 products of up to 16, of angles up to 10.
-        2 * 12 * 16 * 10 * 2.0**-24
-    )
-    assert difference(layer(INPUTS, NO_BIAS, 2 * positions), layer(INPUTS, NO_BIAS, positions)) > 0.01
+    outputs = layer(INPUTS, NO_BIAS, positions)
+    moved = layer(INPUTS, NO_BIAS, positions + 3)
+    # Only distances matter: two sums of 12 products of up to 16, of angles up to 10.
+    assert difference(moved, outputs) < 2 * 12 * 16 * 10 * 2.0**-24
+    assert difference(layer(INPUTS, NO_BIAS, 2 * positions), outputs) > 0.01
 
 
 def test_scores_are_taken_before_dropout():
