@@ -15,7 +15,7 @@ from keras_bert_impl.conversion import convert
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from tests.interop.google import unpacked
+from tests.interop.google_models import unpacked
 from tests.interop.parity import random_original
 from tests.interop.test_architectures import CASES, original
 

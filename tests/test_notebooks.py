@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbclient
 import nbformat
+import pytest
 
 ROOT = Path(__file__).parent.parent
 SMALL = """
@@ -25,6 +26,7 @@ corpus.installed_files = lambda: _few
 """
 
 
+@pytest.mark.slow
 def test_pretrain_and_finetune(tmp_path):
     notebook = nbformat.read(ROOT / "colab" / "01_pretrain_and_finetune.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)  # committed without outputs

@@ -32,7 +32,7 @@ def main():
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from tests.interop.google import loaded
+    from tests.interop.google_models import loaded
     from tests.interop.parity import batch, original_features
 
     original, lengths = in_pytorch(arguments.checkpoint)

@@ -33,6 +33,7 @@ def base(tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_finetune(base, tmp_path):
     texts, labels = examples(count=42)
     lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
@@ -52,6 +53,7 @@ def test_finetune(base, tmp_path):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_pretrain(base, tmp_path):
     texts, _ = examples(count=400)
     (tmp_path / "corpus.txt").write_text(

@@ -325,10 +325,10 @@ def test_damaged(directory, damage, message):
 
 
 def test_no_directory(tmp_path):
-    with pytest.raises(InputError, match="absent is not a directory with a model in it"):
+    with pytest.raises(InputError, match="absent' does not exist"):
         open_model(tmp_path / "absent")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file is not a directory with a model in it"):
+    with pytest.raises(InputError, match="file' is a file; give the directory it is in"):
         open_model(tmp_path / "file")
 
 

@@ -12,7 +12,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
-from tests.interop.google import unpacked, write_variables
+from tests.interop.google_models import unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
 
 WORDS = "bert/embeddings/word_embeddings"

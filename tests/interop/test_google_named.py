@@ -15,7 +15,7 @@ from keras_bert_impl.interop.google import open_google_checkpoint, write_google_
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.google_slots import load_adam_slots
 from keras_bert_impl.training.optimizer import AdamW
-from tests.interop.google import loaded, variables_of, write_variables
+from tests.interop.google_models import loaded, variables_of, write_variables
 from tests.interop.parity import batch, original_features
 
 TOLERANCE = 1e-5  # as in test_parity.py

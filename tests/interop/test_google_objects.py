@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
-from tests.interop.google import loaded, unpacked
+from tests.interop.google_models import loaded, unpacked
 
 # Both sides are in float32: each is a few times 1e-6 from the exact numbers, which are up to 4.
 TOLERANCE = 1e-5

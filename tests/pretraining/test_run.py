@@ -90,7 +90,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(records_directory, tmp_p
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
 
 
-@pytest.mark.slow  # two workers do the same in tests/cli/test_workers.py
+@pytest.mark.slow  # tests/training compares steps on replicas and on workers
 def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_path, settings):
     # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
     settings |= {"dropout": 0.0, "epsilon": 1e-3, "bias_correction": True}

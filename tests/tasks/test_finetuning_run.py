@@ -54,7 +54,7 @@ def test_scores_and_predictions_are_those_of_the_saved_model(run):
     np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], "float32"), scores)
 
 
-@pytest.mark.slow  # two workers do the same in tests/cli/test_workers.py
+@pytest.mark.slow  # tests/training compares steps on replicas and on workers
 def test_four_replicas_tune_the_model_of_one_device(base, tmp_path):
     settings = SETTINGS | {"dropout": 0.0, "batch_size": 10}  # the last batch has 4 texts
     one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
@@ -79,6 +79,7 @@ def test_a_finished_run_is_not_trained_again(run, base):
         np.testing.assert_array_equal(tensor, before[name])
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_the_undisturbed_one(base, tmp_path):
     def start(out, *epoch):
         script = ROOT / "tests" / "tasks" / "run_and_be_killed.py"

@@ -89,7 +89,7 @@ def test_equals_tokenizers(ours, theirs):
 def test_equals_tokenizers_on_random_text(ours, theirs):
     draw = random.Random(0)
     alphabet = " '\n\tastrvmld<>/k1é日" * 3 + "".join(map(chr, range(0x80, 0x3100, 37)))
-    texts = ["".join(draw.choices(alphabet, k=draw.randint(0, 30))) for _ in range(2000)]
+    texts = ["".join(draw.choices(alphabet, k=draw.randint(0, 30))) for _ in range(500)]
     assert_equal(ours, theirs, texts)
 
 

@@ -254,7 +254,7 @@ def edit(name, change):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1: no valid JSON"),
+        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1, is not valid JSON"),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (lambda path: (path / "merges.txt").unlink(), "cannot read .*merges.txt"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),

@@ -56,7 +56,7 @@ class ModernBertLayout(BertLayout):
         "window": 128,
     }
     fixed = {"attention_bias": False, "mlp_bias": False, "norm_bias": False}
-    fixed |= {"rope_scaling": None, "classifier_bias": False,}
+    fixed |= {"rope_scaling": None, "classifier_bias": False}
     fixed |= {"classifier_activation": "gelu", "decoder_bias": True}
     dropout_key = "classifier_dropout"
     classes = {
