@@ -9,11 +9,15 @@ import dataclasses
 import hashlib
 import http.server
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 
 LARGE = (".safetensors", ".bin", ".h5", ".spm")
 
@@ -360,3 +364,22 @@ def closed_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def start_client(code, home, environment):
+    """A process that runs code with `local_directory`, and has nothing but this environment.
+
+    Args:
+        code: str.
+        home: `Path`.
+        environment: dict.
+    """
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "HOME": str(home),
+        "NO_PROXY": "127.0.0.1,localhost",
+    } | environment
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", f"from keras_bert_impl.hub import local_directory\n{code}"]
+    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True)

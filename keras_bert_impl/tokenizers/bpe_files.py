@@ -12,6 +12,7 @@ from keras_bert_impl.tokenizers.files import (
     no_tokenizer,
     to_json,
     tokenizer_directory,
+    tokens_in_order,
 )
 
 # Padding, unknown, start of a row, separator, mask.
@@ -129,7 +130,7 @@ def _check_config(path, special_tokens):
 
 def _read_parts(vocabulary, merges):
     """Arguments from the files of the first tokenizer of RoBERTa."""
-    tokens = _in_order(vocabulary, read_json(vocabulary))
+    tokens = tokens_in_order(vocabulary, read_json(vocabulary))
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
         if line and not (number == 1 and line.startswith("#version")):
@@ -164,7 +165,7 @@ def _read_whole(path):
     if isinstance(ids, dict):
         ids = ids | {content: token["id"] for content, token in added.items()}
     return {
-        "vocabulary": _in_order(path, ids),
+        "vocabulary": tokens_in_order(path, ids),
         "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
         "mask_strips_left": _mask_strips_left(path, added, special[-1]),
         "special_tokens": special,
@@ -205,13 +206,3 @@ def _pair(merge, path, number):
 
 def _is_token(part):
     return isinstance(part, str) and part != ""
-
-
-def _in_order(path, ids):
-    """The tokens of a {token: id} object, by their ids."""
-    if not isinstance(ids, dict) or not ids:
-        raise InputError(f"{path}: there is no vocabulary in it.")
-    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
-    if sorted(tokens) != list(range(len(ids))):
-        raise InputError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once.")
-    return [tokens[number] for number in range(len(ids))]

@@ -1,8 +1,6 @@
 """Byte-level BPE as RoBERTa and ModernBERT have it, as one graph of TensorFlow operations."""
 
 import functools
-import hashlib
-import json
 
 import keras
 import numpy as np
@@ -13,7 +11,7 @@ from keras_bert_impl.tokenizers import bpe_files, nfc
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
 
 
 def byte_characters():
@@ -28,7 +26,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     """The tokenizer of RoBERTa or ModernBERT, equal to `tokenizers`' in ids and offsets, in graph.
 
     Nothing is unknown: every text is bytes. A special or added token written in the text becomes
-    that token.
+    that token. Offsets leave out the space before a piece.
 
     Args:
         vocabulary: list of str, the token of each id, bytes written as characters (`Ġthe`).
@@ -48,6 +46,8 @@ class ByteLevelBPETokenizer(Tokenizer):
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
     """
+
+    kind = "byte-level BPE"
 
     def __init__(
         self,
@@ -95,35 +95,6 @@ class ByteLevelBPETokenizer(Tokenizer):
             "normalize": self.normalize,
         }
 
-    @classmethod
-    def from_config(cls, config):
-        """A tokenizer of what `get_config` returned."""
-        return cls(**config)
-
-    def tokenize(self, texts):
-        """Ids of the pieces of each text, without those that begin and end a row.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            int32 `tf.RaggedTensor` [batch, (tokens)].
-        """
-        return self._tokenize(as_strings(texts))
-
-    def tokenize_with_offsets(self, texts):
-        """Ids of the pieces of each text and where they stand in it.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
-            `text[start:end]`, counted in characters (code points) of the text as it was given,
-            without the space before it. Pieces of one character each have its place.
-        """
-        return self._with_offsets(as_strings(texts))
-
     def detokenize(self, ids):
         """The text of one sequence of ids.
 
@@ -133,20 +104,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         Returns:
             str; bytes that are no UTF-8 become U+FFFD.
         """
-        left_out = {self.pad_id, self.cls_id, self.sep_id}
-        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        pieces = self._without_frame(ids)
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
         data = b"".join(
             piece.encode() if piece in self._whole_tokens else bytes(bytes_of[c] for c in piece)
             for piece in pieces
         )
         return data.decode("utf-8", "replace")
-
-    @property
-    def fingerprint(self):
-        """sha256, in hex, of everything that decides how a text is tokenized."""
-        settings = {"kind": "byte-level BPE", **self.get_config()}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_pretrained(cls, directory):
@@ -174,7 +138,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     def _tokenize(self):
         def tokenize(texts):
             words = self._words(texts)
-            return _per_text(self._pieces(words)[0], words)
+            return per_text(self._pieces(words)[0], words)
 
         return in_graph(tokenize)
 
@@ -196,7 +160,7 @@ class ByteLevelBPETokenizer(Tokenizer):
                 starts, text_starts = tf.gather(origins, starts), tf.gather(origins, text_starts)
             starts = tf.minimum(starts + tf.gather(leading, ids.values), ends)
             ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
-            ids = _per_text(ids, words)
+            ids = per_text(ids, words)
             before = tf.gather(text_starts, ids.value_rowids())
             return ids, ids.with_values(starts - before), ids.with_values(ends - before)
 
@@ -215,9 +179,3 @@ class ByteLevelBPETokenizer(Tokenizer):
         starts = tf.concat([starts, nothing], axis=0)
         row = tf.where(words.tokens >= 0, tf.size(unique) + words.tokens, number)
         return tf.gather(ids, row), tf.gather(starts, row)
-
-
-def _per_text(pieces, words):
-    """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
-    splits = tf.gather(pieces.row_splits, words.texts)
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)

@@ -44,15 +44,19 @@ class BytePairMerger:
         ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
         word = tf.repeat(tf.range(tf.size(words)), lengths)
         start = tf.range(tf.size(ids)) - tf.gather(tf.cumsum(lengths, exclusive=True), word)
-        merged_ids, merged_words, merged_starts, _ = tf.while_loop(
+        return self._merged_pieces(ids, word, start, tf.size(words))
+
+    def _merged_pieces(self, ids, word, start, num_words):
+        """Pieces and where they begin, ragged [words, (pieces)], of flat ones not merged yet."""
+        ids, word, start, _ = tf.while_loop(
             lambda ids, word, start, more: more,
             self._round,
             (ids, word, start, tf.constant(True)),
             shape_invariants=(*3 * [tf.TensorShape([None])], tf.TensorShape([])),
         )
-        splits = tf.searchsorted(merged_words, tf.range(tf.size(words) + 1), out_type=tf.int64)
-        ids = tf.RaggedTensor.from_row_splits(merged_ids, splits, validate=False)
-        return ids, ids.with_values(merged_starts)
+        splits = tf.searchsorted(word, tf.range(num_words + 1), out_type=tf.int64)
+        ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+        return ids, ids.with_values(start)
 
     def _round(self, ids, word, start, _):
         number, rank = self._look_up(ids, word)  # [pieces], of the pair that begins there

@@ -113,6 +113,24 @@ def check_settings(path, settings, wanted, inside=""):
             )
 
 
+def tokens_in_order(path, ids):
+    """The tokens of a {token: id} object in a file, by their ids.
+
+    Args:
+        path: `Path` of the file, for errors.
+        ids: what should be such a dict.
+
+    Raises:
+        InputError: it is none, or the ids are not 0, 1, 2, ..., each once.
+    """
+    if not isinstance(ids, dict) or not ids:
+        raise InputError(f"{path}: there is no vocabulary in it.")
+    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
+    if sorted(tokens) != list(range(len(ids))):
+        raise InputError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once.")
+    return [tokens[number] for number in range(len(ids))]
+
+
 def to_json(value):
     """str. The JSON text of a file."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"

@@ -1,9 +1,7 @@
 """FlauBERT's tokenizer, Moses' words and byte-pair encoding of their characters, as one graph."""
 
 import functools
-import hashlib
 import itertools
-import json
 
 import keras
 import numpy as np
@@ -14,7 +12,7 @@ from keras_bert_impl.tokenizers import moses_files
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 
 _END = "</w>"  # of the piece that ends a word
 
@@ -25,7 +23,9 @@ class MosesBPETokenizer(Tokenizer):
 
     Text is normalized and cut into words as Moses does it for French, and words into pieces by
     byte-pair encoding of their characters; a piece that is not in the vocabulary is `<unk>`. A
-    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD.
+    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets are
+    of what a piece was made of, in the order of the text but for a quote, which Moses puts before
+    the comma or the dots that it follows.
     Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
     3.1; docs/tokenization.md has the details.
 
@@ -44,6 +44,7 @@ class MosesBPETokenizer(Tokenizer):
         tokenizer.tokenize(["l'à"])  # [[3, 16]], <unk> and à: l' is not in the vocabulary
     """
 
+    kind = "moses bpe"
     segment_of_second = 0
 
     def __init__(self, vocabulary, merges, lowercase=False):
@@ -91,36 +92,6 @@ class MosesBPETokenizer(Tokenizer):
             "lowercase": self.lowercase,
         }
 
-    @classmethod
-    def from_config(cls, config):
-        """A tokenizer of what `get_config` returned."""
-        return cls(**config)
-
-    def tokenize(self, texts):
-        """Ids of the pieces of each text, without `<s>` and `</s>`.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            int32 `tf.RaggedTensor` [batch, (tokens)].
-        """
-        return self._tokenize(as_strings(texts))
-
-    def tokenize_with_offsets(self, texts):
-        """Ids of the pieces of each text and where they stand in it.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece was made of
-            `text[start:end]`, counted in characters (code points) of the text as it was given.
-            Pieces of one character each have its place. In the order of the text, but for a
-            quote, which Moses puts before the comma or the dots that it follows.
-        """
-        return self._with_offsets(as_strings(texts))
-
     def detokenize(self, ids):
         """Joins the pieces of one sequence of ids to a text.
 
@@ -130,15 +101,8 @@ class MosesBPETokenizer(Tokenizer):
         Returns:
             str: words with a space between them, as the vocabulary has them.
         """
-        left_out = {self.pad_id, self.cls_id, self.sep_id}
-        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        pieces = self._without_frame(ids)
         return "".join(pieces).replace(_END, " ").strip()
-
-    @property
-    def fingerprint(self):
-        """sha256, in hex, of everything that decides how a text is tokenized."""
-        settings = {"kind": "moses bpe", **self.get_config()}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @functools.cached_property
     def _tokenize(self):
@@ -209,13 +173,6 @@ class _CharacterPairMerger(BytePairMerger):
         is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
         place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
         start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
-        symbols, word, start, _ = tf.while_loop(
-            lambda symbols, word, start, more: more,
-            self._round,
-            (tf.gather_nd(self._symbols, place), word, start, tf.constant(True)),
-            shape_invariants=(*3 * [tf.TensorShape([None])], tf.TensorShape([])),
-        )
-        splits = tf.searchsorted(word, tf.range(tf.size(words) + 1), out_type=tf.int64)
-        ids = tf.gather(self._ids, symbols)
-        ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
-        return ids, ids.with_values(start)
+        symbols = tf.gather_nd(self._symbols, place)
+        symbols, starts = self._merged_pieces(symbols, word, start, tf.size(words))
+        return symbols.with_values(tf.gather(self._ids, symbols.values)), starts

@@ -6,7 +6,12 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.reading import read_json, read_text
-from keras_bert_impl.tokenizers.files import check_settings, to_json, tokenizer_directory
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    to_json,
+    tokenizer_directory,
+    tokens_in_order,
+)
 from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
 
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
@@ -37,7 +42,7 @@ def read(directory):
     lowercase = False
     if (directory / "tokenizer_config.json").exists():
         lowercase = _read_config(directory / "tokenizer_config.json")
-    vocabulary = _in_order(directory / "vocab.json", read_json(directory / "vocab.json"))
+    vocabulary = tokens_in_order(directory / "vocab.json", read_json(directory / "vocab.json"))
     return vocabulary, _read_merges(directory / "merges.txt"), lowercase
 
 
@@ -106,11 +111,3 @@ def _read_merges(path):
             first = merges[tuple(parts[:2])]
             raise InputError(f"{path}, line {number}: the pair stands in line {first} too.")
     return list(merges)
-
-
-def _in_order(path, ids):
-    """The tokens of a {token: id} object, by their ids."""
-    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
-    if not ids or sorted(tokens) != list(range(len(ids))):
-        raise InputError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once.")
-    return [tokens[number] for number in range(len(ids))]

@@ -1,8 +1,6 @@
 """SentencePiece's unigram models as ALBERT, XLM-RoBERTa and CamemBERT have them, in graph."""
 
 import functools
-import hashlib
-import json
 import math
 
 import keras
@@ -13,7 +11,7 @@ from keras_bert_impl.tokenizers import added_tokens, sentencepiece_files, utf8
 from keras_bert_impl.tokenizers.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_words import MarkedWordSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
 from keras_bert_impl.tokenizers.unigram import SPACE_MARK, UnigramModel
 
 _ARGUMENTS = (
@@ -32,7 +30,8 @@ class SentencePieceTokenizer(Tokenizer):
 
     The text is normalized by the model's own map of characters; ALBERT's is decomposed, stripped
     of marks and lowercased before that. A special token written in the text becomes that token.
-    docs/tokenization.md has the details.
+    Offsets leave out the space before a piece; a `▁` by itself has the place of the character after
+    it. docs/tokenization.md has the details.
 
     Args:
         family: str, `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
@@ -55,6 +54,8 @@ class SentencePieceTokenizer(Tokenizer):
         tokenizer = SentencePieceTokenizer("XLM-RoBERTa", vocabulary, [0, 0, 0, 0, -2, -3, 0])
         tokenizer.tokenize(["ab b"])  # [[4, 5, 3, 5]], where 3 is the ▁ that is no piece
     """
+
+    kind = "SentencePiece"
 
     def __init__(
         self,
@@ -95,35 +96,6 @@ class SentencePieceTokenizer(Tokenizer):
         """The arguments that it was made with, for `.keras` files."""
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
-    @classmethod
-    def from_config(cls, config):
-        """A tokenizer of what `get_config` returned."""
-        return cls(**config)
-
-    def tokenize(self, texts):
-        """Ids of the pieces of each text, without the tokens that begin and end a row.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            int32 `tf.RaggedTensor` [batch, (tokens)].
-        """
-        return self._tokenize(as_strings(texts))
-
-    def tokenize_with_offsets(self, texts):
-        """Ids of the pieces of each text and where they stand in it.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
-            `text[start:end]`, counted in characters (code points) of the text as it was given,
-            without the space before it. A `▁` by itself has the place of the character after it.
-        """
-        return self._with_offsets(as_strings(texts))
-
     def detokenize(self, ids):
         """The text of one sequence of ids.
 
@@ -134,15 +106,8 @@ class SentencePieceTokenizer(Tokenizer):
             str, as the vocabulary writes it: lost are what normalization changed and spaces
             beside special tokens.
         """
-        left_out = {self.pad_id, self.cls_id, self.sep_id}
-        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        pieces = self._without_frame(ids)
         return "".join(pieces).replace(SPACE_MARK, " ").removeprefix(" ")
-
-    @property
-    def fingerprint(self):
-        """sha256, in hex, of everything that decides how a text is tokenized."""
-        settings = {"kind": "SentencePiece", **self.get_config()}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_pretrained(cls, directory):
@@ -171,7 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _tokenize(self):
         def tokenize(texts):
             words = self._split(texts)
-            return _per_text(self._pieces(words)[0], words)
+            return per_text(self._pieces(words)[0], words)
 
         return in_graph(tokenize)
 
@@ -181,7 +146,7 @@ class SentencePieceTokenizer(Tokenizer):
             words = self._split(texts)
             ids, starts, ends = self._pieces(words)
             starts, ends = words.characters_of(starts, ends)  # [pieces]
-            ids = _per_text(ids, words)
+            ids = per_text(ids, words)
             before = tf.gather(words.text_starts, ids.value_rowids())
             return ids, ids.with_values(starts - before), ids.with_values(ends - before)
 
@@ -211,12 +176,6 @@ class SentencePieceTokenizer(Tokenizer):
             for values, more in zip(pieces, added)
         ]
         return [tf.gather(values, number) for values in pieces]
-
-
-def _per_text(pieces, words):
-    """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
-    splits = tf.gather(pieces.row_splits, words.texts)
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
 
 def _as_numbers(scores, vocabulary):

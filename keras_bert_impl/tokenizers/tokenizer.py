@@ -1,6 +1,8 @@
 """What every tokenizer does: texts to ids, ids to rows of features, reading the right kind."""
 
 import abc
+import hashlib
+import json
 
 import tensorflow as tf
 
@@ -13,10 +15,11 @@ from keras_bert_impl.tokenizers.packing import pack_segments
 class Tokenizer(abc.ABC):
     """Turns texts into rows of token ids, eagerly and in any graph.
 
-    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id`, `mask_id` and implement
-    `tokenize` and `tokenize_with_offsets`. Use `Tokenizer.from_pretrained` to read one.
+    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id`, `mask_id`, and make the
+    graphs `_tokenize` and `_with_offsets`. Use `Tokenizer.from_pretrained` to read one.
 
     Attributes:
+        kind: str, a part of the fingerprint.
         num_separators: int, how often `sep_id` stands between two segments.
         segment_of_second: int, the segment id of the second segment.
     """
@@ -61,13 +64,54 @@ class Tokenizer(abc.ABC):
         """Number of tokens, special ones included."""
         return len(self.vocabulary)
 
-    @abc.abstractmethod
     def tokenize(self, texts):
-        """Ids of the pieces of each text: int32 `tf.RaggedTensor` [batch, (tokens)]."""
+        """Ids of the pieces of each text, without the tokens that begin and end a row.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            int32 `tf.RaggedTensor` [batch, (tokens)].
+        """
+        return self._tokenize(as_strings(texts))
+
+    def tokenize_with_offsets(self, texts):
+        """Ids of the pieces of each text and where they stand in it.
+
+        Args:
+            texts: list of str, or string tensor [batch].
+
+        Returns:
+            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
+            `text[start:end]`, counted in characters (code points) of the text as it was given.
+            Pieces of one character each have its place.
+        """
+        return self._with_offsets(as_strings(texts))
+
+    @property
+    @abc.abstractmethod
+    def _tokenize(self):
+        """`in_graph` function of a string tensor [batch]: what `tokenize` returns."""
+
+    @property
+    @abc.abstractmethod
+    def _with_offsets(self):
+        """The same for `tokenize_with_offsets`."""
 
     @abc.abstractmethod
-    def tokenize_with_offsets(self, texts):
-        """(ids, starts, ends): the same, and where in the text each piece stands."""
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+
+    @classmethod
+    def from_config(cls, config):
+        """A tokenizer of what `get_config` returned."""
+        return cls(**config)
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of everything that decides how a text is tokenized."""
+        settings = {"kind": self.kind, **self.get_config()}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @abc.abstractmethod
     def save_pretrained(self, directory):
@@ -108,6 +152,11 @@ class Tokenizer(abc.ABC):
             num_separators=self.num_separators,
             segment_of_second=self.segment_of_second,
         )
+
+    def _without_frame(self, ids):
+        """Pieces of one sequence of ids, without padding and what begins and ends a row."""
+        left_out = {self.pad_id, self.cls_id, self.sep_id}
+        return [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
 
     def id_to_token(self, token_id):
         """The piece with this id, as it stands in the vocabulary."""
@@ -180,3 +229,14 @@ def _segments(texts):
     pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
     first, second = zip(*pairs)
     return as_strings(list(first)), as_strings(list(second)), tf.constant(is_pair)
+
+
+def per_text(pieces, words):
+    """Regroups a ragged [words, (pieces)] to [texts, (pieces)].
+
+    Args:
+        pieces: `tf.RaggedTensor`.
+        words: has `texts`, int64 [texts + 1], where each text begins among the words.
+    """
+    splits = tf.gather(pieces.row_splits, words.texts)
+    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)

@@ -1,15 +1,13 @@
 """WordPiece as BERT has it, as one graph of TensorFlow and TensorFlow Text operations."""
 
 import functools
-import hashlib
-import json
 
 import keras
 import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.tokenizers import pretrained_files
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, as_strings, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 from keras_bert_impl.tokenizers.words import (
     EMPTY_WORD,
     MAX_CHARACTERS,
@@ -40,6 +38,8 @@ class WordPieceTokenizer(Tokenizer):
         tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
         tokenizer.tokenize(["AB a"])  # [[5, 6, 5]]
     """
+
+    kind = "wordpiece"
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
@@ -85,34 +85,6 @@ class WordPieceTokenizer(Tokenizer):
         """The arguments that it was made with, for `.keras` files."""
         return {"vocabulary": self.vocabulary, "lowercase": self.lowercase}
 
-    @classmethod
-    def from_config(cls, config):
-        """A tokenizer of what `get_config` returned."""
-        return cls(**config)
-
-    def tokenize(self, texts):
-        """Ids of the pieces of each text, without [CLS] and [SEP].
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            int32 `tf.RaggedTensor` [batch, (tokens)].
-        """
-        return self._tokenize(as_strings(texts))
-
-    def tokenize_with_offsets(self, texts):
-        """Ids of the pieces of each text and where they stand in it.
-
-        Args:
-            texts: list of str, or string tensor [batch].
-
-        Returns:
-            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
-            `text[start:end]`, counted in characters (code points) of the text as it was given.
-        """
-        return self._with_offsets(as_strings(texts))
-
     def detokenize(self, ids):
         """Joins the pieces of one sequence of ids to a text.
 
@@ -122,15 +94,8 @@ class WordPieceTokenizer(Tokenizer):
         Returns:
             str: words with a space between them, as the vocabulary has them.
         """
-        left_out = {self.pad_id, self.cls_id, self.sep_id}
-        pieces = [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+        pieces = self._without_frame(ids)
         return " ".join(pieces).replace(" ##", "")
-
-    @property
-    def fingerprint(self):
-        """sha256, in hex, of everything that decides how a text is tokenized."""
-        settings = {"kind": "wordpiece", "lowercase": self.lowercase, "vocabulary": self.vocabulary}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @functools.cached_property
     def _tokenize(self):

@@ -1,10 +1,6 @@
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -418,75 +414,3 @@ def test_a_full_disk(hub, tmp_path, monkeypatch):
         point_at(hub.url, tmp_path / "small" / "cache", monkeypatch)
         with pytest.raises(InputError, match="cannot write to the cache .*HF_HOME"):
             local_directory("hf://owner/model")
-
-
-def client(hub, cache, code="", **environment):
-    """A process of its own that downloads; all it is told is in the environment."""
-    code = f"from keras_bert_impl.hub import local_directory\n{code}\n" + (
-        "print(local_directory('hf://owner/model'))"
-    )
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "HOME": str(cache),
-        "HF_HOME": str(cache),
-        "HF_ENDPOINT": hub.url,
-        "NO_PROXY": "127.0.0.1,localhost",
-    } | environment
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=pipe, stderr=pipe, text=True
-    )
-
-
-def finished(process):
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert errors == ""  # no progress bars where there is no terminal
-    return Path(output.splitlines()[-1])
-
-
-BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes 10 at a time
-
-
-def test_a_killed_process_loses_little(cache):
-    with HubServer() as hub:
-        hub.add("owner/model", FILES | {"model.safetensors": BIG})
-        stop = 11 * 2**20
-        hub.faults["model.safetensors"] = Fault(drop_after=stop, stalls=True)
-        partial = cache / f"hub/models--owner--model/blobs/{sha256(BIG)}.incomplete"
-        process = client(hub, cache)
-        while not partial.exists() or partial.stat().st_size < 10 * 2**20:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kept = partial.stat().st_size
-        directory = finished(client(hub, cache))
-        assert (directory / "model.safetensors").read_bytes() == BIG
-        assert hub.asked("GET", "model.safetensors")[-1].range == f"bytes={kept}-"
-        assert hub.sent["model.safetensors"] == stop + len(BIG) - kept
-
-
-def test_two_processes_at_the_same_time(cache):
-    with HubServer() as hub:
-        hub.add("owner/model", FILES | {"model.safetensors": BIG})
-        hub.faults["model.safetensors"] = Fault(seconds=0.5)
-        processes = [client(hub, cache) for _ in range(2)]
-        for process in processes:
-            assert (finished(process) / "model.safetensors").read_bytes() == BIG
-        assert hub.sent["model.safetensors"] == len(BIG)
-
-
-def test_offline_by_the_environment_and_without_heavy_imports(cache):
-    with HubServer() as hub:
-        hub.add("owner/model", FILES)
-        directory = finished(client(hub, cache))
-        hub.requests.clear()
-        check = (
-            "import atexit, sys\n"
-            "heavy = {'tensorflow', 'keras', 'torch', 'numpy'}\n"
-            "atexit.register(lambda: print(*(heavy & set(sys.modules)), file=sys.stderr, end=''))"
-        )
-        assert finished(client(hub, cache, check, HF_HUB_OFFLINE="1")) == directory
-        assert hub.requests == []

@@ -1,15 +1,11 @@
-import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
-from tests.hub_server import Fault, KaggleServer, closed_port
+from tests.hub_server import Fault, KaggleServer, closed_port, start_client
 
 WEIGHTS = bytes(range(256)) * 2**14  # 4 MiB: the library writes 1 MiB at a time
 PRESET = {
@@ -198,16 +194,7 @@ def test_a_full_disk(kaggle, tmp_path, monkeypatch):
 
 
 def client(kaggle, cache):
-    code = f"from keras_bert_impl.hub import local_directory\nlocal_directory('{MODEL}')"
-    variables = environment(kaggle.url, cache) | {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "HOME": str(cache),
-    }
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=variables, stdout=pipe, stderr=pipe, text=True
-    )
+    return start_client(f"local_directory('{MODEL}')", cache, environment(kaggle.url, cache))
 
 
 def finished(process):
