@@ -92,7 +92,7 @@ def read_encoder_config(directory):
     """The `EncoderConfig` of a model directory.
 
     Args:
-        directory: `ModelDirectory`.
+        directory: `ModelSource`.
 
     Returns:
         `EncoderConfig`.
@@ -211,7 +211,7 @@ def tensor_prefix(config):
 
 
 def has_head(directory, config, head):
-    """bool. Whether a `ModelDirectory` says that its model, of `config`, has that head."""
+    """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
     return directory.config.get("architectures") == [LAYOUTS[config.architecture].classes[head]]
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
-from keras_bert_impl.interop.directory import ModelDirectory
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.keras_hub import open_keras_hub
 from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.reading import file_within, read_json
 
@@ -24,24 +24,24 @@ def open_model(name_or_path, generator=False):
             the generator and not the discriminator.
 
     Returns:
-        `ModelDirectory`.
+        `ModelSource`.
 
     Raises:
         InputError: no such model, a missing or damaged file.
     """
     if _is_prefix(name_or_path):
         path = Path(name_or_path)
-        return ModelDirectory(path.parent, *open_google_checkpoint(path, generator))
+        return ModelSource(path.parent, *open_google_checkpoint(path, generator))
     path = local_directory(name_or_path)
     config = file_within(path, "config.json")
     if not config.exists():
         if is_google_checkpoint(path):
-            return ModelDirectory(path, *open_google_checkpoint(path, generator))
+            return ModelSource(path, *open_google_checkpoint(path, generator))
         raise InputError(f"{path} has no config.json.")
     config = read_json(config)
     if is_preset(config):
-        return ModelDirectory(path, *open_preset(path))
-    return ModelDirectory(path, config, open_tensors(path))
+        return ModelSource(path, *open_preset(path))
+    return ModelSource(path, config, open_tensors(path))
 
 
 def _is_prefix(name):
@@ -54,4 +54,4 @@ def _is_prefix(name):
 def open_keras_hub_model(model):
     """The same for a backbone or task of KerasHub; see `interop.keras_hub.open_keras_hub`."""
     config, tensors = open_keras_hub(model)
-    return ModelDirectory(tensors.path, config, tensors)
+    return ModelSource(tensors.path, config, tensors)

@@ -32,7 +32,7 @@ def load_weights(model, directory, names):
 
     Args:
         model: `keras.Model`, built.
-        directory: `interop.ModelDirectory`.
+        directory: `interop.ModelSource`.
         names: list of `interop.huggingface.TensorName`.
 
     Returns:
@@ -73,7 +73,7 @@ def check_tied(directory, copies):
     """Refuses weights of a head that were trained apart from the ones they should be copies of.
 
     Args:
-        directory: `interop.ModelDirectory`.
+        directory: `interop.ModelSource`.
         copies: dict of str to str, as of `interop.tied_tensors`.
 
     Raises:

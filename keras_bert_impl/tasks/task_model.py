@@ -122,11 +122,11 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        """Arguments of the class: those given, and for the rest those in a `ModelDirectory`."""
+        """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
         return dict(arguments)
 
     def pretrained_head(self, source):
-        """List of `TensorName` of the head, those to read from a `ModelDirectory`."""
+        """List of `TensorName` of the head, those to read from a `ModelSource`."""
         return head_tensors(self.config, self.head)
 
     def task_config(self):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
-from keras_bert_impl.tokenizers import pretrained_files
+from keras_bert_impl.tokenizers import wordpiece_files
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 from keras_bert_impl.tokenizers.words import (
     EMPTY_WORD,
@@ -44,7 +44,7 @@ class WordPieceTokenizer(Tokenizer):
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
         self.lowercase = bool(lowercase)
-        pretrained_files.check_vocabulary(self.vocabulary)
+        wordpiece_files.check_vocabulary(self.vocabulary)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(
             self.vocabulary.index, SPECIAL_TOKENS
         )
@@ -69,7 +69,7 @@ class WordPieceTokenizer(Tokenizer):
         Raises:
             InputError: a file is missing or damaged, or asks for something not supported.
         """
-        return cls(*pretrained_files.read(directory))
+        return cls(*wordpiece_files.read(directory))
 
     def save_pretrained(self, directory):
         """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
@@ -79,7 +79,7 @@ class WordPieceTokenizer(Tokenizer):
         Args:
             directory: str or `Path`; made if needed. Other files in it stay.
         """
-        pretrained_files.write(directory, self.vocabulary, self.lowercase)
+        wordpiece_files.write(directory, self.vocabulary, self.lowercase)
 
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""

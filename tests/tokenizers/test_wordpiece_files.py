@@ -6,7 +6,7 @@ import transformers
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from keras_bert_impl.tokenizers.pretrained_files import read_vocabulary
+from keras_bert_impl.tokenizers.wordpiece_files import read_vocabulary
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 
