@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 
-_CHUNK = 1024  # texts tokenized at once
+CHUNK = 1024  # texts tokenized at once
 _WINDOW = 16  # batches in a window that is sorted by length
 
 
@@ -117,25 +117,41 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None):
         `TokenizedTexts`.
     """
     texts = as_list(texts)
-    tokens, lengths, second_starts = [], [], []
-    for start in range(0, len(texts), _CHUNK):
-        features = tokenizer(texts[start : start + _CHUNK], length=max_length)
-        ids, segments, mask = (
-            features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
-        )
-        tokens.append(ids[mask == 1])
-        lengths.append(mask.sum(axis=1))
-        second_starts.append(lengths[-1] - segments.sum(axis=1))
-    splits = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
+    chunks = [
+        flat_rows(tokenizer(texts[start : start + CHUNK], length=max_length))
+        for start in range(0, max(len(texts), 1), CHUNK)
+    ]
+    return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
+
+
+def flat_rows(features):
+    """dict of numpy arrays of the rows of features: `token_ids` without padding, int32 [tokens];
+    `lengths` and `second_starts`, int32 [rows]."""
+    ids, segments, mask = (
+        features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
+    )
+    lengths = mask.sum(axis=1, dtype=np.int32)
+    second_starts = lengths - segments.sum(axis=1, dtype=np.int32)
+    return {"token_ids": ids[mask == 1], "lengths": lengths, "second_starts": second_starts}
+
+
+def in_one(chunks):
+    """The fields of `TokenizedTexts` that hold rows, of a list of what `flat_rows` returned."""
+    parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    parts["row_splits"] = splits_of(parts.pop("lengths"))
     # On the host: a pipeline reads them, whatever the device of the model.
     with tf.device("CPU:0"):
-        return TokenizedTexts(
-            token_ids=tf.constant(np.concatenate([np.zeros(0), *tokens]), tf.int32),
-            row_splits=tf.constant(splits),
-            second_starts=tf.constant(np.concatenate([np.zeros(0), *second_starts]), tf.int32),
-            pad_id=tokenizer.pad_id,
-            widths=tuple(widths or multiples(max_length, 1)),
-        )
+        return {name: tf.constant(part) for name, part in parts.items()}
+
+
+def splits_of(lengths):
+    """int64 array [rows + 1]: where each row begins, and the end."""
+    return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
+
+
+def padding(tokenizer, max_length, widths=None):
+    """The fields of `TokenizedTexts` that say how rows are padded."""
+    return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
 def multiples(max_length, of):
@@ -158,7 +174,8 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
 
     Args:
         tokenized: `TokenizedTexts`.
-        targets: tuple of arrays [texts, ...]: labels, and weights where there are any.
+        targets: tuple of arrays [texts, ...]: labels, and weights where there are any; or
+            `tf.RaggedTensor`s [texts, (tokens)].
         batch_size: int. The last batch of an epoch's permutation may be smaller.
         seed: int.
         shuffle: bool. False keeps the given order.
@@ -222,12 +239,22 @@ def _sorted_in_windows(order, lengths, window):
 
 def _with_features(rows, tokenized, targets):
     with tf.device("CPU:0"):
-        targets = tuple(tf.constant(target) for target in targets)
+        targets = tuple(tf.identity(target) for target in targets)
 
     def batch(numbers):
-        return (tokenized.features(numbers), *(tf.gather(target, numbers) for target in targets))
+        features = tokenized.features(numbers)
+        width = tf.shape(features["token_ids"])[1]
+        return (features, *(_rows_of(target, numbers, width) for target in targets))
 
     # The order of batches is part of what a seed fixes.
     return rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
         tf.data.AUTOTUNE
     )
+
+
+def _rows_of(target, numbers, width):
+    """The target of each row; one with a value for each token is padded with 0, as its row is."""
+    rows = tf.gather(target, numbers)
+    if isinstance(rows, tf.RaggedTensor):
+        rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64)]))
+    return rows

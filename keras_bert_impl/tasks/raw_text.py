@@ -87,6 +87,34 @@ class RawTextTrainer(ReplicatedTrainer):
         """What `predict` returns of the network's outputs."""
         return outputs
 
+    def as_texts(self, x):
+        """A list of what `rows` takes, of what a user may give as a batch of texts."""
+        return batching.as_list(x)
+
+    def rows(self, texts, labels=None, weights=None):
+        """The rows that the network is given for texts: here one for each.
+
+        Args:
+            texts: list, from `as_texts`.
+            labels: what `encode_labels` returned, or None.
+            weights: float32 array [texts], or None.
+
+        Returns:
+            (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
+        """
+        tokenized = batching.tokenize_texts(texts, self.tokenizer, self.max_length, self.widths())
+        return tokenized, tuple(target for target in (labels, weights) if target is not None)
+
+    def joined(self, outputs, texts, tokenized):
+        """What `predict` returns of the scores of all rows.
+
+        Args:
+            outputs: numpy arrays [rows, ...], what `scores` made.
+            texts: list, from `as_texts`.
+            tokenized: `TokenizedTexts` of their rows, from `rows`.
+        """
+        return outputs
+
     # === Keras ===
 
     def compile(self, optimizer=None, loss=None, metrics=None, seed=0, **kwargs):
@@ -154,12 +182,12 @@ class RawTextTrainer(ReplicatedTrainer):
             y = self.encode_labels(y, len(x["token_ids"]))
             steps = steps_per_epoch or -(-len(y) // batch_size)
         else:
-            texts, targets = self._examples(x, y, sample_weight)
+            examples = self._examples(x, y, sample_weight)
             if validation_split and validation_data is None:
-                texts, targets, held_out = _split(texts, targets, validation_split)
-                validation_data = self._sorted(*held_out, validation_batch_size or batch_size)
+                examples, held_out = _split(examples, validation_split)
+                validation_data = self._sorted(held_out, validation_batch_size or batch_size)
             sample_weight, validation_split = None, 0.0
-            tokenized = self._tokenized(texts)
+            tokenized, targets = self.rows(*examples)
             steps = steps_per_epoch or batching.num_batches(tokenized, batch_size)
             x = batching.training_batches(
                 tokenized, targets, batch_size, self._seed, shuffle, initial_epoch * steps
@@ -213,14 +241,18 @@ class RawTextTrainer(ReplicatedTrainer):
             return super().predict(self._encoded(x, with_labels=False), **kwargs)
         if isinstance(x, dict):
             return super().predict(x, batch_size=batch_size, **kwargs)
-        tokenized = self._tokenized(x)
+        texts = self.as_texts(x)
+        tokenized, _ = self.rows(texts)
         if not tokenized.num_texts:
             empty = {name: tf.zeros([0, 2], tf.int32) for name in FEATURES}
-            return keras.tree.map_structure(np.asarray, self.scores(self(empty, training=False)))
+            outputs = self.scores(self(empty, training=False))
+            outputs = keras.tree.map_structure(np.asarray, outputs)
+            return self.joined(outputs, texts, tokenized)
         data, order = batching.sorted_batches(tokenized, (), batch_size or 32)
         outputs = super().predict(data, **kwargs)
         back = np.argsort(order)
-        return keras.tree.map_structure(lambda rows: rows[back], outputs)
+        outputs = keras.tree.map_structure(lambda rows: rows[back], outputs)
+        return self.joined(outputs, texts, tokenized)
 
     def predict_step(self, data):
         """The scores of a batch of one replica."""
@@ -241,10 +273,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
     # === Data ===
 
-    def _tokenized(self, texts):
-        return batching.tokenize_texts(texts, self.tokenizer, self.max_length, self._widths())
-
-    def _widths(self):
+    def widths(self):
         """The lengths that batches are padded to on the devices of this model."""
         if isinstance(self.distribute_strategy, tf.distribute.TPUStrategy):
             return [self.max_length]
@@ -255,19 +284,19 @@ class RawTextTrainer(ReplicatedTrainer):
         return batching.multiples(self.max_length, 8 if on_gpu else 1)
 
     def _examples(self, x, y, sample_weight):
-        """Texts as a list, and a tuple of labels and, if there are any, weights."""
-        texts = batching.as_list(x)
+        """Texts as a list, labels as `rows` takes them, and weights or None."""
+        texts = self.as_texts(x)
         if not texts:
             raise InputError("there are no texts to train or evaluate on.")
         if y is None:
             raise InputError("labels are missing: give y, or a tf.data.Dataset of (texts, labels).")
         labels = self.encode_labels(y, len(texts))
         if sample_weight is None:
-            return texts, (labels,)
+            return texts, labels, None
         weights = np.asarray(sample_weight, "float32")
         if weights.shape[:1] != (len(texts),):
             raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
-        return texts, (labels, weights)
+        return texts, labels, weights
 
     def _validation(self, data, batch_size):
         """What Keras can evaluate on: a data set, or (features, labels, weights)."""
@@ -276,10 +305,10 @@ class RawTextTrainer(ReplicatedTrainer):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, dict):
             return x, self.encode_labels(y, len(x["token_ids"])), sample_weight
-        return self._sorted(*self._examples(x, y, sample_weight), batch_size)
+        return self._sorted(self._examples(x, y, sample_weight), batch_size)
 
-    def _sorted(self, texts, targets, batch_size):
-        return batching.sorted_batches(self._tokenized(texts), targets, batch_size)[0]
+    def _sorted(self, examples, batch_size):
+        return batching.sorted_batches(*self.rows(*examples), batch_size)[0]
 
     def _encoded(self, dataset, with_labels=True):
         """A data set of features and labels, of one that has strings or features, and labels."""
@@ -313,7 +342,7 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             dict of int32 `[batch, length]`; length is at most `max_length`.
         """
-        widths = tf.constant(self._widths(), tf.int32)
+        widths = tf.constant(self.widths(), tf.int32)
         features = self.tokenizer(texts, length=self.max_length)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = tf.gather(widths, tf.searchsorted(widths, longest[tf.newaxis])[0])
@@ -324,12 +353,13 @@ def _is_string(spec):
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string
 
 
-def _split(texts, targets, share):
+def _split(examples, share):
     """The last `share` of the examples held out, as Keras's `validation_split` does it."""
-    kept = int(len(texts) * (1 - share))
-    if not 0 < kept < len(texts):
-        raise InputError(
-            f"validation_split={share} of {len(texts)} texts leaves a part without any."
-        )
-    held_out = texts[kept:], tuple(target[kept:] for target in targets)
-    return texts[:kept], tuple(target[:kept] for target in targets), held_out
+    count = len(examples[0])
+    kept = int(count * (1 - share))
+    if not 0 < kept < count:
+        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
+    return (
+        [None if part is None else part[:kept] for part in examples],
+        [None if part is None else part[kept:] for part in examples],
+    )

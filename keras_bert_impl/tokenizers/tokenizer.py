@@ -140,17 +140,22 @@ class Tokenizer(abc.ABC):
             tokenizer(["a text", ("a question", "a passage")], length=16)
         """
         first, second, is_pair = _segments(texts)
+        second = None if second is None else self.tokenize(second)
+        return self.pack(
+            self.tokenize(first), second, is_pair=is_pair, length=length, multiple_of=multiple_of
+        )
+
+    def pack(self, first, second=None, **how):
+        """Features of ids without the tokens that begin and end a row; see `pack_segments`."""
         return pack_segments(
-            self.tokenize(first),
-            None if second is None else self.tokenize(second),
-            is_pair=is_pair,
+            first,
+            second,
             cls_id=self.cls_id,
             sep_id=self.sep_id,
             pad_id=self.pad_id,
-            length=length,
-            multiple_of=multiple_of,
             num_separators=self.num_separators,
             segment_of_second=self.segment_of_second,
+            **how,
         )
 
     def _without_frame(self, ids):

@@ -1,0 +1,144 @@
+"""Texts that are longer than a row, as overlapping windows: in training and in exported graphs."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+
+
+class Windows(NamedTuple):
+    """Windows over a batch of texts, in the order of the texts, at least one of each.
+
+    Of a pair, the windows slide over the second text and each has the whole first one.
+
+    Attributes:
+        features: dict of int32 [windows, length], as a `Tokenizer` returns them.
+        texts: int64 [windows], which text of the batch each is of.
+        starts: int32 [windows], the number of its first token among those of that text.
+        columns: int32 [windows], where that token stands in the row.
+        counts: int32 [windows], the tokens of the text in it.
+        token_starts, token_ends: int32 ragged [texts, (tokens)], where in its text each token
+            stands, in characters.
+    """
+
+    features: dict
+    texts: tf.Tensor
+    starts: tf.Tensor
+    columns: tf.Tensor
+    counts: tf.Tensor
+    token_starts: tf.RaggedTensor
+    token_ends: tf.RaggedTensor
+
+    def tokens(self):
+        """int32 [windows, length]: the number of each place's token in its text; -1 elsewhere."""
+        places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
+        within = places - self.columns[:, tf.newaxis]
+        is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
+        return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
+
+    def has_most_context(self):
+        """bool [windows, length]: where a token stands in the window with most context around it.
+
+        That is the lesser of the tokens before and behind it, and a hundredth of the window's;
+        of equal windows the first.
+
+        Source: the published code of BERT, `run_squad.py`.
+        """
+        tokens = self.tokens()
+        is_token = tokens >= 0
+        before = tokens - self.starts[:, tf.newaxis]
+        behind = self.counts[:, tf.newaxis] - 1 - before
+        score = 100 * tf.minimum(before, behind) + self.counts[:, tf.newaxis]
+        # Windows of a text differ in this number, the first has the highest.
+        num_windows = tf.size(self.texts, tf.int64)
+        score = tf.cast(score, tf.int64) * num_windows
+        score += num_windows - 1 - tf.range(num_windows)[:, tf.newaxis]
+        first_tokens = tf.gather(self.token_starts.row_splits, self.texts)[:, tf.newaxis]
+        numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], in the batch
+        best = tf.math.unsorted_segment_max(
+            tf.where(is_token, score, -1),
+            tf.where(is_token, numbers, -1),
+            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # none at all can be gathered
+        )
+        return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
+
+
+def window_spans(lengths, room, stride):
+    """Spans that cover sequences of any length, overlapping where one has more than one.
+
+    Args:
+        lengths: int64 [texts], tokens of each.
+        room: int64 [texts], tokens that a span may have, at least 1.
+        stride: int, tokens from the start of one span to that of the next. Where it is more than
+            `room`, spans lie side by side.
+
+    Returns:
+        (texts, starts, ends), int64 [spans] each. The last span of a text ends where it ends; an
+        empty text has one empty span.
+
+    Example:
+        window_spans(tf.constant([7], tf.int64), tf.constant([4], tf.int64), stride=2)
+        # texts [0, 0, 0], starts [0, 2, 4], ends [4, 6, 7]
+    """
+    step = tf.minimum(tf.cast(stride, tf.int64), room)
+    more = tf.maximum(lengths - room, 0)
+    counts = 1 + (more + step - 1) // step
+    texts = tf.repeat(tf.range(tf.size(lengths, tf.int64)), counts)
+    first = tf.gather(tf.cumsum(counts, exclusive=True), texts)  # each text's first span
+    starts = (tf.range(tf.size(texts, tf.int64)) - first) * tf.gather(step, texts)
+    ends = tf.minimum(starts + tf.gather(room, texts), tf.gather(lengths, texts))
+    return texts, starts, ends
+
+
+def pack_windows(tokenizer, texts, length, stride, first_length=64):
+    """Windows over texts, or over the second text of pairs; eagerly and in any graph.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        texts: string tensor [batch]; or a tuple of two, such as questions and passages.
+        length: int, the most tokens of a row.
+        stride: int, tokens from the start of one window to that of the next.
+        first_length: int. The first text of a pair is cut to so many tokens.
+
+    Returns:
+        `Windows`. Rows are as long as the longest needs.
+
+    Raises:
+        InputError: a row has no room for a token of the text.
+
+    Example:
+        pack_windows(tokenizer, (questions, passages), length=384, stride=128).features
+    """
+    first, long = texts if isinstance(texts, tuple) else (None, texts)
+    specials = 2 if first is None else 2 + tokenizer.num_separators
+    least = length - specials - (0 if first is None else first_length)
+    if least < 1 or stride < 1:
+        raise InputError(
+            f"windows of {length} tokens, {stride} apart, leave no room for the text: give a "
+            "larger max_length, a smaller question_length, and a doc_stride of at least 1."
+        )
+    ids, token_starts, token_ends = tokenizer.tokenize_with_offsets(long)
+    room = tf.fill([ids.nrows()], tf.constant(length - specials, tf.int64))
+    if first is not None:
+        first = tokenizer.tokenize(first)
+        first = first[:, :first_length]
+        room -= first.row_lengths()
+    texts, starts, ends = window_spans(ids.row_lengths(), room, stride)
+    begins = tf.gather(ids.row_starts(), texts)
+    numbers = tf.ragged.range(begins + starts, begins + ends, row_splits_dtype=tf.int64)
+    pieces = tf.gather(ids.flat_values, numbers.flat_values)
+    windows = tf.RaggedTensor.from_row_splits(pieces, numbers.row_splits, validate=False)
+    segments = (windows,) if first is None else (tf.gather(first, texts), windows)
+    columns = tf.fill([tf.size(texts)], 1)
+    if first is not None:
+        columns = tf.cast(segments[0].row_lengths(), tf.int32) + 1 + tokenizer.num_separators
+    return Windows(
+        tokenizer.pack(*segments),
+        texts,
+        tf.cast(starts, tf.int32),
+        columns,
+        tf.cast(ends - starts, tf.int32),
+        token_starts,
+        token_ends,
+    )

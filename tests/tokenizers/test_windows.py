@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tokenizers import Tokenizer as TheirTokenizer
+from tokenizers import models, pre_tokenizers, processors
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.tokenizers.windows import pack_windows, window_spans
+
+WORDS = "who did what to whom and when was it done there".split()
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+TOKENIZER = WordPieceTokenizer(VOCABULARY)
+
+
+def texts(count, most, seed=0):
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(WORDS, draw.integers(0, most))) for _ in range(count)]
+
+
+def theirs(length, stride, first_length):
+    """`tokenizers`' windows; their stride is how far two windows overlap."""
+    pieces = {piece: number for number, piece in enumerate(VOCABULARY)}
+    tokenizer = TheirTokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    overlap = length - 3 - first_length - stride
+    tokenizer.enable_truncation(length, stride=overlap, strategy="only_second")
+    return tokenizer
+
+
+@pytest.mark.parametrize("stride", [1, 3, 7])
+def test_rows_are_those_of_tokenizers(stride):
+    """Questions of three tokens each: theirs has one overlap for all, ours one stride."""
+    length, passages = 13, texts(40, 60)
+    passages = [text for text in passages if text]  # theirs has a token less for none
+    questions = [" ".join(WORDS[:3])] * len(passages)
+    pairs = tf.constant(questions), tf.constant(passages)
+    windows = pack_windows(TOKENIZER, pairs, length, stride, first_length=3)
+    expected, numbers = [], []
+    encodings = theirs(length, stride, 3).encode_batch(list(zip(questions, passages)))
+    for number, encoding in enumerate(encodings):
+        for row in (encoding, *encoding.overflowing):
+            expected.append((row.ids, row.type_ids))
+            numbers.append(number)
+    np.testing.assert_array_equal(windows.texts, numbers)
+    lengths = tf.reduce_sum(windows.features["padding_mask"], axis=1).numpy()
+    for name, column in (("token_ids", 0), ("segment_ids", 1)):
+        rows = windows.features[name].numpy()
+        found = [row[:length].tolist() for row, length in zip(rows, lengths)]
+        assert found == [row[column] for row in expected]
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_windows_hold_every_token_where_they_say(paired):
+    long = texts(30, 40)
+    given = tf.constant(long)
+    if paired:
+        given = tf.constant(texts(30, 9)), given
+    windows = pack_windows(TOKENIZER, given, 12, 4, first_length=5)
+    rows = windows.features["token_ids"].numpy()
+    ids = TOKENIZER.tokenize(long).to_list()
+    seen = [set() for _ in long]
+    for row, numbers in enumerate(windows.tokens().numpy()):
+        text = int(windows.texts[row])
+        for column in np.flatnonzero(numbers >= 0):
+            assert rows[row, column] == ids[text][numbers[column]]
+            seen[text].add(numbers[column])
+    assert [len(found) for found in seen] == [len(text) for text in ids]
+    assert rows.shape[1] <= 12
+
+
+def test_a_token_counts_where_it_has_most_context():
+    """Against the definition of the published script, token by token."""
+    windows = pack_windows(TOKENIZER, tf.constant(texts(20, 50, seed=2)), 14, 5)
+    texts_of, starts, counts = (part.numpy() for part in windows[1:3] + windows[4:5])
+    chosen = windows.has_most_context().numpy()
+    for row, numbers in enumerate(windows.tokens().numpy()):
+        for column, token in enumerate(numbers):
+            best, best_row = None, None
+            for other in np.flatnonzero(texts_of == texts_of[row]):
+                end = starts[other] + counts[other] - 1
+                if not starts[other] <= token <= end:
+                    continue
+                score = min(token - starts[other], end - token) + 0.01 * counts[other]
+                if best is None or score > best:
+                    best, best_row = score, other
+            assert chosen[row, column] == (token >= 0 and best_row == row)
+
+
+def test_spans_side_by_side_and_of_nothing():
+    lengths, room = tf.constant([0, 4, 9], tf.int64), tf.fill([3], tf.constant(4, tf.int64))
+    found = [part.numpy().tolist() for part in window_spans(lengths, room, 100)]
+    assert found == [[0, 1, 2, 2, 2], [0, 0, 0, 4, 8], [0, 4, 4, 8, 9]]
+
+
+def test_nothing_but_empty_texts():
+    windows = pack_windows(TOKENIZER, tf.constant(["", ""]), 8, 2)
+    assert windows.features["token_ids"].numpy().tolist() == [[2, 3], [2, 3]]
+    assert not windows.has_most_context().numpy().any()
+    assert pack_windows(TOKENIZER, tf.constant([], tf.string), 8, 2).texts.shape == 0
+
+
+def test_works_in_a_graph_of_any_batch():
+    graph = tf.function(
+        lambda texts: pack_windows(TOKENIZER, texts, 8, 3).features["token_ids"],
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    for batch in (["who did what to whom and when was it"], ["it", "was " * 20]):
+        eager = pack_windows(TOKENIZER, tf.constant(batch), 8, 3).features["token_ids"]
+        np.testing.assert_array_equal(graph(tf.constant(batch)), eager)
+
+
+@pytest.mark.parametrize("arguments", [(8, 3, 5), (8, 0, 2), (3, 1, 0)])
+def test_no_room_is_an_error(arguments):
+    pair = tf.constant(["a"]), tf.constant(["b"])
+    with pytest.raises(InputError, match="doc_stride"):
+        pack_windows(TOKENIZER, pair, *arguments)
