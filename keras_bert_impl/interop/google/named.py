@@ -1,4 +1,8 @@
-"""Checkpoints of TensorFlow 1, whose variables have names: BERT, ALBERT and ELECTRA."""
+"""Variables of TensorFlow 1, which have names: BERT, ALBERT and ELECTRA.
+
+A module of TF Hub has the names of a checkpoint. A model that was trained on top of one has them
+below the name of the module there: `module/bert/...` beside its own `output_weights`.
+"""
 
 import re
 
@@ -28,7 +32,13 @@ def named_places(checkpoint, generator):
     Raises:
         InputError: no such model in it, or its tensors are in parts.
     """
-    variables = set(checkpoint.variables)
+    scope = _scope(checkpoint)
+    variables = {name.removeprefix(scope): name for name in checkpoint.variables}
+    for short, name in variables.items():
+        if short != name and short in checkpoint.variables:
+            raise InputError(
+                f"{checkpoint.path} has both {short} and {name}; only one of them can be read."
+            )
     parts = sorted(name for name in variables if re.search(r"/part_\d+$", name))
     if parts:
         raise InputError(
@@ -38,13 +48,26 @@ def named_places(checkpoint, generator):
     model_type, names = _names(checkpoint, variables, generator)
     hidden = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
     places = {}
-    for variable in sorted(variables):
-        if _OF_THE_RUN.fullmatch(variable) or variable.startswith(hidden):
+    for short, variable in sorted(variables.items()):
+        if _OF_THE_RUN.fullmatch(short) or short.startswith(hidden):
             continue
-        known = ((name, name.to_huggingface(variable)) for name in names)
+        known = ((name, name.to_huggingface(short)) for name in names)
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
         places[renamed] = Place(variable, transpose=name is not None and name.transpose)
     return model_type, places
+
+
+def _scope(checkpoint):
+    """What the names of the encoder's variables begin with: nothing, or such as `module/`."""
+    words = re.compile(r"(.*/)?(bert|electra)/embeddings/word_embeddings")
+    found = [words.fullmatch(name) for name in checkpoint.variables]
+    scopes = sorted({match[1] or "" for match in found if match})
+    if len(scopes) > 1:
+        raise InputError(
+            f"{checkpoint.path}: tensors {scopes[0]}... and {scopes[1]:.80}...; a checkpoint of "
+            "two encoders cannot be read."
+        )
+    return scopes[0] if scopes else ""
 
 
 def _names(checkpoint, variables, generator):
