@@ -12,6 +12,7 @@ from keras_bert_impl.interop.google.tensors import Place
 
 # What is in a checkpoint of a training run besides the model.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")
+_IN_THE_ENCODER = re.compile("(bert|electra|generator)/encoder/")
 _ELECTRA_SCOPES = {
     False: ("generator/", "generator_predictions/"),
     True: ("electra/encoder/", "electra/embeddings_project/", "discriminator_predictions/"),
@@ -53,6 +54,12 @@ def named_places(checkpoint, generator):
             continue
         known = ((name, name.to_huggingface(short)) for name in names)
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
+        slot = short.rpartition("/")[0] in variables  # of some optimizer
+        if name is None and _IN_THE_ENCODER.match(short) and not slot:
+            raise InputError(
+                f"{checkpoint.path}: {variable:.200} is in no layer of a BERT, ALBERT or ELECTRA; "
+                "an encoder of another kind cannot be read."
+            )
         places[renamed] = Place(variable, transpose=name is not None and name.transpose)
     return model_type, places
 
@@ -60,14 +67,13 @@ def named_places(checkpoint, generator):
 def _scope(checkpoint):
     """What the names of the encoder's variables begin with: nothing, or such as `module/`."""
     words = re.compile(r"(.*/)?(bert|electra)/embeddings/word_embeddings")
-    found = [words.fullmatch(name) for name in checkpoint.variables]
-    scopes = sorted({match[1] or "" for match in found if match})
-    if len(scopes) > 1:
+    found = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
+    if len(found) > 1:
         raise InputError(
-            f"{checkpoint.path}: tensors {scopes[0]}... and {scopes[1]:.80}...; a checkpoint of "
-            "two encoders cannot be read."
+            f"{checkpoint.path}: {found[0][0]:.200} and {found[1][0]:.200}; a checkpoint of two "
+            "encoders cannot be read."
         )
-    return scopes[0] if scopes else ""
+    return found[0][1] or "" if found else ""
 
 
 def _names(checkpoint, variables, generator):
