@@ -1,4 +1,4 @@
-"""Makes the old TF Hub models in tests/data/google: `python tools/make_google_hub_models.py FOLDER`.
+"""Makes the first TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
 
 Tiny encoders with random weights, by the code that the first models on TF Hub were made with, and
 what TensorFlow computes when it runs them. It needs three environments, each with Python 3.7 and

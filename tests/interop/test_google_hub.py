@@ -185,7 +185,7 @@ def test_very_large_program(tmp_path):
 
 
 def test_model_trained_on_top_of_a_module(tmp_path):
-    """As `run_classifier_with_tfhub.py` leaves it: the module's name before those of its tensors."""
+    """As `run_classifier_with_tfhub.py` leaves it: its name is before those of its tensors."""
     model = original("BertForSequenceClassification", num_labels=3)
     theirs = variables(model, BERT)
     within = {n if n.startswith("output_") else f"module/{n}": a for n, a in theirs.items()}

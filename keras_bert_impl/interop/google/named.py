@@ -33,19 +33,7 @@ def named_places(checkpoint, generator):
     Raises:
         InputError: no such model in it, or its tensors are in parts.
     """
-    scope = _scope(checkpoint)
-    variables = {name.removeprefix(scope): name for name in checkpoint.variables}
-    for short, name in variables.items():
-        if short != name and short in checkpoint.variables:
-            raise InputError(
-                f"{checkpoint.path} has both {short} and {name}; only one of them can be read."
-            )
-    parts = sorted(name for name in variables if re.search(r"/part_\d+$", name))
-    if parts:
-        raise InputError(
-            f"{checkpoint.path}: tensor {parts[0]} is a part of a variable that was saved in "
-            "parts; save it whole, by the scope that it was partitioned in."
-        )
+    variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
     hidden = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
     places = {}
@@ -62,6 +50,23 @@ def named_places(checkpoint, generator):
             )
         places[renamed] = Place(variable, transpose=name is not None and name.transpose)
     return model_type, places
+
+
+def _by_short_name(checkpoint):
+    """dict of the names that the encoder's code gives to all names of variables."""
+    scope = _scope(checkpoint)
+    variables = {name.removeprefix(scope): name for name in checkpoint.variables}
+    for short, name in sorted(variables.items()):
+        if short != name and short in checkpoint.variables:
+            raise InputError(
+                f"{checkpoint.path} has both {short} and {name}; only one of them can be read."
+            )
+        if re.search(r"/part_\d+$", name):
+            raise InputError(
+                f"{checkpoint.path}: tensor {name} is a part of a variable that was saved in "
+                "parts; save it whole, by the scope that it was partitioned in."
+            )
+    return variables
 
 
 def _scope(checkpoint):
