@@ -1,6 +1,7 @@
 """Makes the SentencePiece model of a KerasHub preset, which alone decides what KerasHub does."""
 
 import base64
+import io
 import logging
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from keras_bert_impl.tokenizers.unicode_table import read_folding
 _log = logging.getLogger(__name__)
 _NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # of sentencepiece_model.proto
 _QUOTES = {"``": '"', "''": '"'}
+_SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD leaves as it is
 
 
 def make_model(tokenizer):
@@ -86,7 +88,9 @@ def _with_folding(character_map):
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 
+    # Nothing longer than a character is left to be found once marks are gone.
     own = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
+    own = dict.fromkeys(_SPACES, " ") | own
     folding = read_folding()
     changes = dict(_QUOTES)
     for character in {*folding, *own}:
@@ -96,9 +100,19 @@ def _with_folding(character_map):
         "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
         for row in sorted(changes.items())
     ]
+    # Training some model is the one way to a compiled map in all versions of the library.
+    trained = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")
         rules.write_text("\n".join(rows) + "\n", encoding="ascii")
-        normalizer = sentencepiece.SentencePieceNormalizer(rule_tsv=str(rules))
-    made = sentencepiece_model_pb2.ModelProto.FromString(normalizer.serialized_model_proto())
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a"]),
+            model_writer=trained,
+            model_type="char",
+            vocab_size=8,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=str(rules),
+            minloglevel=2,
+        )
+    made = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
     return made.normalizer_spec.precompiled_charsmap

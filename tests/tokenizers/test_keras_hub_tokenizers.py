@@ -56,7 +56,9 @@ def test_a_preset_that_we_wrote(family, tokenizers, tmp_path):
     assert theirs.get_vocabulary() == tokenizer.vocabulary
     assert theirs.mask_token_id == tokenizer.mask_id
     assert (theirs.start_token_id, theirs.end_token_id) == (tokenizer.cls_id, tokenizer.sep_id)
-    assert ids(theirs, TEXTS) == tokenizer.tokenize(TEXTS).to_list()
+    # A line end of Unicode is white space in ours; XLM-RoBERTa's own map leaves it.
+    texts = TEXTS + ["a\x85b"] if family == "ALBERT" else TEXTS
+    assert ids(theirs, texts) == tokenizer.tokenize(texts).to_list()
     again = Tokenizer.from_pretrained(tmp_path)
     assert again.get_config() == tokenizer.get_config()
 
