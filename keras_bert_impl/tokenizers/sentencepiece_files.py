@@ -157,12 +157,11 @@ def _read_preset(directory, whole):
 
 def _read_model(directory, family, settings):
     """The arguments of a tokenizer whose SentencePiece model is all there is."""
-    names = {facts.file: family for family, facts in reversed(FAMILIES.items())}
-    if family is not None:
-        names = {FAMILIES[family].file: family}
-    for name, family in names.items():
-        if (directory / name).exists():
-            return _of_model(directory / name, family, settings), []
+    # A name that two families have is that of the first.
+    for candidate in [family] if family else FAMILIES:
+        for name in FAMILIES[candidate].files:
+            if (directory / name).exists():
+                return _of_model(directory / name, candidate, settings), []
     raise no_tokenizer(directory)
 
 
