@@ -58,7 +58,7 @@ def make_model(tokenizer):
 
 
 def _pieces(tokenizer, facts):
-    """(piece, score) of each piece: of XLM-RoBERTa's without the tokens that have ids of their own."""
+    """(piece, score) of each piece, without XLM-RoBERTa's tokens that have ids of their own."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
         raise InputError("a SentencePiece model cannot have an empty piece, as the vocabulary has.")

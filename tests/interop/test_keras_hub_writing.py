@@ -65,14 +65,19 @@ def test_theirs_ours_theirs_is_exact(case, kind, tmp_path):
     assert_same_weights(again, task)
 
 
-def test_the_type_of_numbers_stays(tmp_path):
-    backbone = random_backbone("albert", dtype="bfloat16")
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_the_type_of_numbers_stays(dtype, tmp_path):
+    backbone = random_backbone("albert", dtype=dtype)
     task = keras_hub.models.AlbertTextClassifier(backbone=backbone, num_classes=2)
+    randomize(task)
     task.save_to_preset(str(tmp_path / "theirs"))
     convert(tmp_path / "theirs", tmp_path / "ours")
     convert(tmp_path / "ours", tmp_path / "again", "keras_hub")
-    model = keras_hub.models.TextClassifier
-    assert_same_weights(model.from_preset(str(tmp_path / "again"), dtype="bfloat16"), task)
+    again = keras_hub.models.TextClassifier.from_preset(str(tmp_path / "again"), dtype=dtype)
+    assert_same_weights(again, task)
+    for name in ("theirs", "again"):
+        settings = json.loads((tmp_path / name / "task.json").read_text())["config"]["backbone"]
+        assert settings["config"]["dtype"]["config"] == {"name": dtype}
 
 
 @pytest.mark.parametrize("case", ["roberta", "albert", "distilbert"])

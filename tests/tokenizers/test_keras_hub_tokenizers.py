@@ -21,7 +21,8 @@ EQUAL_SCORES = next(text for text in ODD if text.startswith("aaaaa"))
 MARKS = next(text for text in ODD if text.startswith("ﬁ\u0301"))
 TEXTS = [
     *TEXT.split("\n"),
-    *("Café NAÏVE ÉTÉ", "``Quoted'' and '''more'''", "12, 2, 1,000, 2,666, (22,)", "ＦＵＬＬ ½ ﬁ Ǆ"),
+    *("Café NAÏVE ÉTÉ", "``Quoted'' and '''more'''", "ＦＵＬＬ ½ ﬁ Ǆ"),
+    "12, 2, 1,000, 2,666, (22,)",
 ]
 
 
