@@ -169,6 +169,7 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
     """
     per_epoch = num_batches(tokenized, batch_size)
 
+    @tf.autograph.experimental.do_not_convert
     def epoch_of_batches(epoch):
         order = tf.range(tf.size(tokenized.lengths, tf.int64))
         batches = tf.range(per_epoch, dtype=tf.int64)
@@ -224,6 +225,7 @@ def _with_features(rows, tokenized, targets):
     with tf.device("CPU:0"):
         targets = tuple(tf.constant(target) for target in targets)
 
+    @tf.autograph.experimental.do_not_convert
     def batch(numbers):
         return (tokenized.features(numbers), *(tf.gather(target, numbers) for target in targets))
 
