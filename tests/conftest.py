@@ -12,8 +12,6 @@ with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Programs are compiled for one small run each: LLVM's slow passes would take longer than they do.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
 def pytest_configure(config):
