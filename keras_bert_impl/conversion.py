@@ -17,8 +17,9 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
     write_model_directory,
 )
-from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
+from keras_bert_impl.tokenizers.keras_hub_tokenizers import to_keras_hub, write_notes
 
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ def convert(source, target, form="huggingface", activation=None, generator=False
         source: str or `Path`: whatever `Encoder.from_pretrained` takes.
         target: str or `Path` of a directory; files of the same names are replaced.
         form: str, one of `FORMS`: `"huggingface"` for a model directory, `"google"` for
-            `bert_model.ckpt`, `"keras_hub"` for a preset, which has no heads.
+            `bert_model.ckpt`, `"keras_hub"` for a preset, with the head where
+            KerasHub computes it in the same way.
         activation: str. What to put in place of the model's own activation, where the form has no
             name for that: outputs then differ. KerasHub's BERT has `"gelu_tanh"` alone.
         generator: bool, as of `interop.open_model`.
@@ -56,7 +58,7 @@ def convert(source, target, form="huggingface", activation=None, generator=False
     if activation is not None:
         config = dataclasses.replace(config, activation=activation)
         described |= {k: v for k, v in huggingface_config(config).items() if k != "architectures"}
-    tensors = _read_all(model, config, with_heads=form != "keras_hub")
+    tensors = _read_all(model, config)
     tokenizer = None
     if has_tokenizer(model.path):
         tokenizer = Tokenizer.from_pretrained(model.path)
@@ -64,10 +66,10 @@ def convert(source, target, form="huggingface", activation=None, generator=False
         _log.warning("%s: there is no tokenizer to convert", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
-            if isinstance(tokenizer, SentencePieceTokenizer):
-                _log.warning("%s: its tokenizer is left out of the preset", model.path)
-                tokenizer = None
-            write_keras_hub_preset(temporary, config, tensors, tokenizer)
+            theirs = tokenizer and to_keras_hub(tokenizer, config.architecture)
+            tensors = write_keras_hub_preset(temporary, described, tensors, theirs)
+            if tokenizer is not None:
+                write_notes(temporary, tokenizer)
         elif form == "google":
             write_google_checkpoint(temporary, described, tensors)
         else:
@@ -78,10 +80,10 @@ def convert(source, target, form="huggingface", activation=None, generator=False
     return {name: tensor.shape for name, tensor in tensors.items()}
 
 
-def _read_all(model, config, with_heads):
+def _read_all(model, config):
     """dict of every tensor that has a meaning, under the name that new files have for it."""
     encoder, heads = all_tensors(config)
-    heads = [name for name in heads if with_heads and model.shape(name.tensor) is not None]
+    heads = [name for name in heads if model.shape(name.tensor) is not None]
     prefix = f"{model.prefix}." if heads else ""
     tensors = {}
     for name in encoder:

@@ -4,6 +4,8 @@ import contextlib
 import gc
 import os
 
+import pytest
+
 # What PyTorch for GPUs compiles with. Imported after TensorFlow it ends the process: both bring an
 # LLVM of their own, and only in this order do they go together.
 with contextlib.suppress(ImportError):
@@ -11,16 +13,24 @@ with contextlib.suppress(ImportError):
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras
-import pytest
 
-if keras.backend.backend() == "tensorflow":
-    import tensorflow as tf
+def pytest_configure(config):
+    """Starts TensorFlow, but not in the process that only hands tests out to others."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    # A trace makes many objects and hardly a cycle; to search them all at each of a hundred
+    # occasions takes a thirtieth of the time of the tests.
+    gc.set_threshold(10_000, 20, 100)
+    import keras
 
-    # Four logical devices on one CPU: strategies are tested on 1, 2 and 4 replicas.
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
-    )
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # Four logical devices on one CPU: strategies are tested on 1, 2 and 4 replicas.
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * 4,
+        )
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -23,7 +23,7 @@ def add_arguments(parser):
         "--form",
         default="huggingface",
         help="huggingface (default): config.json and model.safetensors; google: bert_model.ckpt; "
-        "keras_hub: a preset, which has no heads",
+        "keras_hub: a preset, with the head where KerasHub computes it in the same way",
     )
     parser.add_argument(
         "--activation",

@@ -14,5 +14,6 @@ from keras_bert_impl.interop.huggingface import (
     tensor_prefix,
     tied_tensors,
 )
-from keras_bert_impl.interop.keras_hub import to_keras_hub, write_keras_hub_preset
+from keras_bert_impl.interop.keras_hub import to_keras_hub
+from keras_bert_impl.interop.keras_hub_writing import write_keras_hub_preset
 from keras_bert_impl.interop.opening import open_keras_hub_model, open_model

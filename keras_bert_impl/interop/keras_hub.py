@@ -1,4 +1,4 @@
-"""KerasHub's backbones and tasks as they stand in memory, and presets written."""
+"""KerasHub's backbones and tasks as they stand in memory."""
 
 import logging
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop.huggingface import tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import Head
 from keras_bert_impl.interop.keras_hub_names import KINDS, arguments_of, config_of
@@ -115,9 +114,7 @@ def _kind_of(backbone):
 def to_keras_hub(config, tensors, dtype=None):
     """A backbone of KerasHub with the weights of an encoder.
 
-    It computes the same, but for what it has no place for: the pooler of RoBERTa, XLM-RoBERTa
-    and DistilBERT is left out, with a warning; a segment embedding of RoBERTa is added to the
-    positions; padding has no position of its own, which changes outputs at padding only.
+    It computes the same, but for what it has no place for: see `fit_encoder`.
 
     Args:
         config: `EncoderConfig`.
@@ -131,22 +128,65 @@ def to_keras_hub(config, tensors, dtype=None):
         InputError: no backbone has this configuration; names what it cannot have.
     """
     kind, arguments = arguments_of(config)
+    tensors = fit_encoder(config, tensors)
     import keras_hub
 
     backbone = getattr(keras_hub.models, kind.backbone)(**arguments, dtype=dtype)
-    variables = {variable.path: variable for variable in backbone.weights}
     places = encoder_places(kind, config)
     new = [place.path for place in places if place.name.tensor not in tensors]
-    left_out = set(tensors) - {place.name.tensor for place in places}
-    segment = _only_segment(places, tensors)
+    if new:
+        _log.warning("%s: newly made: %s", kind.backbone, ", ".join(new))
+    assign(backbone, places, tensors)
+    return backbone
+
+
+def assign(model, places, tensors):
+    """Sets those variables of a model of KerasHub of which there are tensors.
+
+    Args:
+        model: backbone or task.
+        places: list of `Place`.
+        tensors: dict of Hugging Face's names to arrays.
+    """
+    variables = {variable.path: variable for variable in model.weights}
     for place in places:
         if place.path and place.name.tensor in tensors:
-            array = place.from_original(np.asarray(tensors[place.name.tensor]))
-            variables[place.path].assign(array + segment if place.offset else array)
-    for what, names in (("newly made", new), ("has no place for", sorted(left_out))):
-        if names:
-            _log.warning("%s: %s: %s", kind.backbone, what, ", ".join(names))
-    return backbone
+            array = np.asarray(tensors[place.name.tensor])
+            variables[place.path].assign(place.from_original(array))
+
+
+def fit_encoder(config, tensors):
+    """The tensors of an encoder as they come back from a backbone of KerasHub.
+
+    The pooler of RoBERTa, XLM-RoBERTa and DistilBERT is left out, with a warning; a segment
+    embedding of RoBERTa is added to the positions; padding has no position of its own, which
+    changes outputs at padding only.
+
+    Args:
+        config, tensors: as of `to_keras_hub`.
+
+    Returns:
+        dict of names to arrays.
+
+    Raises:
+        InputError: as of `to_keras_hub`.
+    """
+    kind, _ = arguments_of(config)
+    places = encoder_places(kind, config)
+    left_out = sorted(set(tensors) - {place.name.tensor for place in places})
+    if left_out:
+        _log.warning("%s: has no place for: %s", kind.backbone, ", ".join(left_out))
+    segment = _only_segment(places, tensors)
+    fitted = {}
+    for place in places:
+        array = tensors.get(place.name.tensor)
+        if array is not None and not place.path:
+            array = np.zeros_like(array)
+        elif array is not None and place.offset:
+            array = place.to_original(place.from_original(np.asarray(array)) + segment)
+        if array is not None:
+            fitted[place.name.tensor] = array
+    return fitted
 
 
 def _only_segment(places, tensors):
@@ -154,53 +194,3 @@ def _only_segment(places, tensors):
     rows = [tensors[place.name.tensor] for place in places if not place.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
-
-
-def write_keras_hub_preset(directory, config, tensors, tokenizer=None):
-    """Writes a directory that `from_preset` of KerasHub's backbones and tokenizers loads.
-
-    Args:
-        directory: str or `Path`; files of the same names are replaced.
-        config: `EncoderConfig`.
-        tensors: as of `to_keras_hub`.
-        tokenizer: `WordPieceTokenizer` or `ByteLevelBPETokenizer`; None for none. KerasHub's
-            then strips accents and keeps special tokens whole where ours does.
-
-    Raises:
-        InputError: as of `to_keras_hub`; a tokenizer of another kind than the backbone's; or the
-            directory cannot be written.
-
-    Example:
-        >>> write_keras_hub_preset("preset", encoder.config, tensors, tokenizer)
-        >>> keras_hub.models.BertBackbone.from_preset("preset")
-    """
-    parts = [to_keras_hub(config, tensors)]
-    if tokenizer is not None:
-        kind, _ = arguments_of(config)
-        parts.append(_tokenizer(kind.tokenizer, tokenizer))
-    with replace_directory(directory) as temporary:
-        try:
-            for part in parts:
-                part.save_to_preset(str(temporary))
-        except OSError as error:  # the library for .h5 files does not always say which
-            raise InputError(f"cannot write {directory}: {error}.".replace("\n", " ")) from error
-
-
-def _tokenizer(name, ours):
-    """The tokenizer of KerasHub's class of this name with our vocabulary."""
-    import keras_hub
-
-    kind = getattr(keras_hub.models, name)
-    if issubclass(kind, keras_hub.tokenizers.WordPieceTokenizer) and hasattr(ours, "lowercase"):
-        return kind(
-            vocabulary=ours.vocabulary,
-            lowercase=ours.lowercase,
-            strip_accents=ours.lowercase,
-            special_tokens_in_strings=True,
-        )
-    if issubclass(kind, keras_hub.tokenizers.BytePairTokenizer) and hasattr(ours, "merges"):
-        return kind(
-            vocabulary={token: number for number, token in enumerate(ours.vocabulary)},
-            merges=[" ".join(pair) for pair in ours.merges],
-        )
-    raise InputError(f"a {type(ours).__name__} cannot be written as KerasHub's {name}.")

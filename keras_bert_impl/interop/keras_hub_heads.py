@@ -7,8 +7,11 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.keras_hub_places import head_places
 
-# Ends of the names of classes; the second one is that of old presets.
-_TASKS = {"TextClassifier": "classifier", "Classifier": "classifier", "MaskedLM": "masked_lm"}
+# Ends of the names of classes; the last one is that of old presets.
+_TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
+# Keys of a config.json that KerasHub's files cannot say. They stand beside its own settings in
+# task.json, where KerasHub does not look.
+NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
@@ -23,6 +26,8 @@ class Head:
     Attributes:
         name: str, `"classifier"` or `"masked_lm"`; None for none.
         reason: str, why there is none.
+        task: str, name of the task's class.
+        arguments: dict, those of the class beside backbone and preprocessor.
         config: dict for `config.json`.
         places: list of `Place`.
     """
@@ -30,6 +35,7 @@ class Head:
     def __init__(self, kind, config, task, arguments):
         prefix = kind.backbone.removesuffix("Backbone")
         self.name = _TASKS.get(task.removeprefix(prefix)) if task.startswith(prefix) else None
+        self.task, self.arguments = task, arguments
         self.places, more = [], {}
         self.reason = self._difference(kind, config, task, arguments)
         if self.reason:
@@ -63,3 +69,30 @@ class Head:
         if type(dropout) not in (int, float) or not 0 <= dropout < 1:
             return f"{task} has dropout={dropout!r:.60}"
         return None
+
+
+def head_of(kind, config, described, tensors):
+    """The head of a model directory as one of KerasHub's tasks.
+
+    Args:
+        kind: `Kind` of the backbone.
+        config: `EncoderConfig`.
+        described: dict, as in a `config.json`.
+        tensors: dict of Hugging Face's names to arrays.
+
+    Returns:
+        `Head`, whose `name` is None where KerasHub computes it in another way; None where there
+        is no head, or KerasHub has no such task.
+    """
+    for end, name in _TASKS.items():
+        classes = huggingface_config(config, name)["architectures"]
+        names = [tensor.tensor for tensor in head_tensors(config, name)]
+        if described.get("architectures") != classes or not set(names) <= set(tensors):
+            continue
+        arguments = {}
+        if name == "classifier":
+            dropout = described.get(classifier_dropout_key(config))
+            arguments["num_classes"] = len(tensors[names[-1]])  # the last one is a bias
+            arguments["dropout"] = config.dropout if dropout is None else dropout
+        return Head(kind, config, kind.backbone.removesuffix("Backbone") + end, arguments)
+    return None

@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.hdf5 import find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
-from keras_bert_impl.interop.keras_hub_heads import Head
+from keras_bert_impl.interop.keras_hub_heads import NOTES, Head
 from keras_bert_impl.interop.keras_hub_names import KINDS, config_of
 from keras_bert_impl.interop.keras_hub_places import encoder_places
 from keras_bert_impl.reading import file_within, read_json
@@ -151,6 +151,10 @@ def _head(directory, kind, config):
     if not head.name:
         _log.warning("%s: only the encoder is read: %s", directory, head.reason)
         return None
+    notes = read_json(path).get("keras_bert_impl", {})
+    if not isinstance(notes, dict):
+        raise InputError(f"{path}: keras_bert_impl is damaged.")
+    head.config |= {name: notes[name] for name in NOTES if name in notes}
     return head
 
 

@@ -100,6 +100,7 @@ def pretraining_dataset(
         rows = shards.rows_once()
     local = batch_size // num_shards
 
+    @tf.autograph.experimental.do_not_convert
     def local_slice(serialized, epochs):
         serialized, epochs = _fill_up(serialized, epochs, batch_size, batcher.empty_row)
         mine = slice(shard_index * local, (shard_index + 1) * local)
@@ -152,11 +153,13 @@ class _Shards:
         whole_shards = int(np.searchsorted(ends, row, side="right"))
         offset = row - (int(ends[whole_shards - 1]) if whole_shards else 0)
 
+        @tf.autograph.experimental.do_not_convert
         def visits(epoch):
             return tf.data.Dataset.from_tensor_slices(self._order(epoch)).map(
                 lambda shard: (epoch, shard)
             )
 
+        @tf.autograph.experimental.do_not_convert
         def load(visit, epoch_and_shard):
             epoch, shard = epoch_and_shard
             serialized = self._load(shard)
@@ -172,6 +175,7 @@ class _Shards:
     def rows_once(self):
         """Once, in the order in which they were written; the epoch is 0."""
 
+        @tf.autograph.experimental.do_not_convert
         def load(shard):
             serialized = self._load(shard)
             return serialized, tf.zeros([tf.size(serialized)], tf.int64)

@@ -50,6 +50,9 @@ class _Signatures:
 
     def __init__(self, classifier):
         self._classifier = classifier
+        # Several signatures share these two: each is traced, and stored, once.
+        self._features = tf.function(classifier.features_in_graph, autograph=False)
+        self._answers = tf.function(self._answers_of, autograph=False)
 
     def functions(self):
         """dict of the concrete functions by name."""
@@ -89,10 +92,7 @@ class _Signatures:
     def _tokenize(self, text):
         return self._features(text)
 
-    def _features(self, texts):
-        return self._classifier.features_in_graph(texts)
-
-    def _answers(self, features):
+    def _answers_of(self, features):
         classifier = self._classifier
         scores = classifier.scores(classifier(features, training=False))  # [batch, num_classes]
         names = tf.constant(classifier.labels)

@@ -186,6 +186,7 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
     """
     per_epoch = num_batches(tokenized, batch_size)
 
+    @tf.autograph.experimental.do_not_convert
     def epoch_of_batches(epoch):
         order = tf.range(tf.size(tokenized.lengths, tf.int64))
         batches = tf.range(per_epoch, dtype=tf.int64)
@@ -241,6 +242,7 @@ def _with_features(rows, tokenized, targets):
     with tf.device("CPU:0"):
         targets = tuple(tf.identity(target) for target in targets)
 
+    @tf.autograph.experimental.do_not_convert
     def batch(numbers):
         features = tokenized.features(numbers)
         width = tf.shape(features["token_ids"])[1]

@@ -327,6 +327,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 "segments it must give ((first, second),)."
             )
 
+        @tf.autograph.experimental.do_not_convert
         def encode(x, y=None, *weights):
             x = x if isinstance(x, dict) else self.features_in_graph(x)
             return (x, self.label_tensor(y), *weights) if with_labels else x

@@ -11,7 +11,9 @@ _FILES = {  # what a directory without tokenizer.json has
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
     "sentencepiece.bpe.model": "SentencePiece",
+    "30k-clean.model": "SentencePiece",  # of Google's ALBERT
     "assets/vocab.txt": "WordPiece",  # of a SavedModel of TF Hub
+    "assets/30k-clean.model": "SentencePiece",
 }
 _OTHER_FILES = (
     "tokenizer.json",

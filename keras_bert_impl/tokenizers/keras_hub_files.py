@@ -16,6 +16,9 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
+# Arguments of our SentencePiece tokenizer that KerasHub's files cannot say. They stand beside its
+# own settings in tokenizer.json, where KerasHub does not look.
+NOTES = {"extra_tokens": list, "mask_strips_left": bool, "character_map": str}
 
 
 def is_preset(settings):
@@ -86,6 +89,30 @@ def read_byte_pairs(directory):
 def sentencepiece_model(directory):
     """`Path` of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
     return Path(directory) / _ASSETS / "vocabulary.spm"
+
+
+def sentencepiece_notes(path):
+    """Arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
+
+    Args:
+        path: `Path` of KerasHub's `tokenizer.json`.
+
+    Returns:
+        dict.
+
+    Raises:
+        InputError: a setting that is not supported, or damaged notes.
+    """
+    check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
+    notes = read_json(path).get("keras_bert_impl", {})
+    if not isinstance(notes, dict) or not all(
+        isinstance(notes.get(name, kind()), kind) for name, kind in NOTES.items()
+    ):
+        raise InputError(f"{path}: keras_bert_impl is damaged.")
+    tokens = notes.get("extra_tokens", [])
+    if not all(isinstance(token, str) for token in tokens):
+        raise InputError(f"{path}: an extra token is no text.")
+    return {"extra_tokens": tokens} | {name: notes[name] for name in NOTES if name in notes}
 
 
 def _settings(path):

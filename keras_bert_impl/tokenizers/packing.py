@@ -49,37 +49,39 @@ def pack_segments(
     num_special = 2 if second is None else 2 + num_separators
     if length is not None and length < num_special:
         raise InputError(f"length={length} has no room for {num_special} special tokens.")
-    if second is None:
-        second = tf.RaggedTensor.from_row_splits(
-            tf.constant([], first.dtype), tf.zeros_like(first.row_splits), validate=False
-        )
-        is_pair = tf.zeros_like(second.row_lengths(), tf.bool)
-    elif is_pair is None:
-        is_pair = tf.ones_like(second.row_lengths(), tf.bool)
+    first_length = first.row_lengths()  # [batch]
+    second_length = tf.zeros_like(first_length) if second is None else second.row_lengths()
+    if is_pair is None:
+        is_pair = tf.fill(tf.shape(first_length), second is not None)
+    second_length = tf.where(is_pair, second_length, 0)
     more_separators = num_separators * tf.cast(is_pair, tf.int64)  # [batch], than the one
     if length is not None:
         room = length - 2 - more_separators
-        first_length, second_length = _longest_first(
-            first.row_lengths(), second.row_lengths(), room, is_pair
-        )
-        first, second = _cut(first, first_length), _cut(second, second_length)
-    cls, sep = (tf.fill([first.nrows(), 1], tf.constant(i, tf.int32)) for i in (cls_id, sep_id))
-    last = _cut(tf.RaggedTensor.from_tensor(sep), tf.cast(is_pair, tf.int64))
-    between = tf.repeat(sep, num_separators - 1, axis=1)
-    between = _cut(tf.RaggedTensor.from_tensor(between), more_separators)
-    rows = tf.concat([cls, first, sep, between, second, last], axis=1)
-    shape = [None, length]  # known in graph
+        first_length, second_length = _longest_first(first_length, second_length, room, is_pair)
+    used = 2 + more_separators + first_length + second_length
     if length is None:
-        length = (rows.bounding_shape(axis=1) + multiple_of - 1) // multiple_of * multiple_of
-        shape = tf.stack([-1, length])
-    place = tf.range(tf.cast(length, tf.int64))[tf.newaxis, :]  # [1, length]
-    used = rows.row_lengths()[:, tf.newaxis]
-    second_start = first.row_lengths()[:, tf.newaxis] + 1 + num_separators
-    is_second = (place >= second_start) & (place < used)
+        longest = tf.reduce_max(tf.pad(used, [[0, 1]]))  # 0 of a batch of none
+        length = (longest + multiple_of - 1) // multiple_of * multiple_of
+    place = tf.range(length, dtype=tf.int64)[tf.newaxis, :]  # [1, length]
+    used, first_length, second_length = (
+        lengths[:, tf.newaxis] for lengths in (used, first_length, second_length)
+    )
+    second_start = first_length + 1 + num_separators
+    is_real = place < used
+    # One gather makes the rows: of these three, and of what the segments hold.
+    tokens = [tf.constant([pad_id, cls_id, sep_id], tf.int32), first.values]
+    index = tf.where(is_real, tf.constant(2, tf.int64), 0)  # [batch, length]
+    index = tf.where(place <= first_length, place + 2 + first.row_starts()[:, tf.newaxis], index)
+    index = tf.where(place > 0, index, 1)
+    if second is not None:
+        start = 3 + tf.size(first.values, tf.int64) + second.row_starts()[:, tf.newaxis]
+        in_second = (place >= second_start) & (place < second_start + second_length)
+        index = tf.where(in_second, place - second_start + start, index)
+        tokens.append(second.values)
     return {
-        "token_ids": rows.to_tensor(pad_id, shape=shape),
-        "segment_ids": segment_of_second * tf.cast(is_second, tf.int32),
-        "padding_mask": tf.cast(place < used, tf.int32),
+        "token_ids": tf.gather(tf.concat(tokens, axis=0), index),
+        "segment_ids": segment_of_second * tf.cast((place >= second_start) & is_real, tf.int32),
+        "padding_mask": tf.cast(is_real, tf.int32),
     }
 
 
@@ -97,11 +99,3 @@ def _longest_first(first, second, room, is_pair):
         tf.where(is_pair, tf.minimum(first, tf.where(swapped, longer, shorter)), alone),
         tf.where(is_pair, tf.minimum(second, tf.where(swapped, shorter, longer)), 0),
     )
-
-
-def _cut(rows, lengths):
-    """The first `lengths` tokens of each row."""
-    keep = tf.range(tf.size(rows.values, out_type=tf.int64))
-    keep = keep - tf.gather(rows.row_starts(), rows.value_rowids())
-    keep = keep < tf.gather(lengths, rows.value_rowids())
-    return tf.ragged.boolean_mask(rows, rows.with_values(keep))

@@ -10,7 +10,7 @@ class Family:
     Attributes:
         tokenizer_class: str, the class of `transformers`.
         model_types: tuple of str, `model_type` in config.json.
-        file: str, the name of the SentencePiece model.
+        files: tuple of str, the names that the SentencePiece model may have.
         special_tokens: tuple of str: padding, unknown, first, separator, mask.
         num_separators, segment_of_second: ints, as `Tokenizer` has them.
         folds: bool, whether the text is decomposed, stripped of marks and lowercased.
@@ -20,7 +20,7 @@ class Family:
 
     tokenizer_class: str
     model_types: tuple
-    file: str
+    files: tuple
     special_tokens: tuple
     num_separators: int = 2
     segment_of_second: int = 0
@@ -33,7 +33,8 @@ FAMILIES = {
     "ALBERT": Family(
         tokenizer_class="AlbertTokenizer",
         model_types=("albert",),
-        file="spiece.model",
+        # Hugging Face's; then as Google published it, and in modules of TF Hub.
+        files=("spiece.model", "30k-clean.model", "assets/30k-clean.model"),
         special_tokens=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
         num_separators=1,
         segment_of_second=1,
@@ -42,7 +43,7 @@ FAMILIES = {
     "XLM-RoBERTa": Family(
         tokenizer_class="XLMRobertaTokenizer",
         model_types=("xlm-roberta", "xlm-roberta-xl"),
-        file="sentencepiece.bpe.model",
+        files=("sentencepiece.bpe.model",),
         special_tokens=("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
         first_tokens=("<s>", "<pad>", "</s>", "<unk>"),
         num_replaced=3,
@@ -50,7 +51,7 @@ FAMILIES = {
     "CamemBERT": Family(
         tokenizer_class="CamembertTokenizer",
         model_types=("camembert",),
-        file="sentencepiece.bpe.model",
+        files=("sentencepiece.bpe.model",),
         special_tokens=("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
         first_tokens=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
         num_replaced=1,

@@ -21,7 +21,7 @@ _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _SAME = {"bos_token": 2, "eos_token": 3}  # as these special tokens
 _NOT_USED_SCORE = -100.0
-_AVOIDED = 100.0  # taken from the score of a piece that ALBERT does not use
+AVOIDED = 100.0  # taken from the score of a piece that ALBERT does not use
 
 
 def read(directory):
@@ -152,17 +152,16 @@ def _read_preset(directory, whole):
     name = read_json(whole)["registered_name"].partition(">")[2]
     family = _family_named(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
-    return {**_of_model(path, family, {}), "extra_tokens": []}
+    return {**_of_model(path, family, {}), **keras_hub_files.sentencepiece_notes(whole)}
 
 
 def _read_model(directory, family, settings):
     """The arguments of a tokenizer whose SentencePiece model is all there is."""
-    names = {facts.file: family for family, facts in reversed(FAMILIES.items())}
-    if family is not None:
-        names = {FAMILIES[family].file: family}
-    for name, family in names.items():
-        if (directory / name).exists():
-            return _of_model(directory / name, family, settings), []
+    # A name that two families have is that of the first.
+    for candidate in [family] if family else FAMILIES:
+        for name in FAMILIES[candidate].files:
+            if (directory / name).exists():
+                return _of_model(directory / name, candidate, settings), []
     raise no_tokenizer(directory)
 
 
@@ -180,7 +179,7 @@ def _of_model(path, family, settings):
         pieces = [*facts.first_tokens, *pieces[facts.num_replaced :], "<mask>"]
         scores = [*first_scores, *scores[facts.num_replaced :], 0.0]
     if facts.folds:
-        scores = [s - _AVOIDED if _is_avoided(p) else s for p, s in zip(pieces, scores)]
+        scores = [s - AVOIDED if is_avoided(p) else s for p, s in zip(pieces, scores)]
     mask = settings.get("mask_token")
     strips = bool(mask.get("lstrip")) if isinstance(mask, dict) else True
     return {
@@ -192,6 +191,6 @@ def _of_model(path, family, settings):
     }
 
 
-def _is_avoided(piece):
+def is_avoided(piece):
     """Whether ALBERT cuts the comma off a piece: after a digit."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()

@@ -2,6 +2,7 @@
 
 import math
 import re
+import types
 
 import keras
 import numpy as np
@@ -59,6 +60,14 @@ class AdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.not_decayed = tuple(not_decayed)
+        # In a namespace, in which neither Keras nor a checkpoint looks for variables.
+        self._this_step = types.SimpleNamespace(scalars={})
+
+    def apply(self, grads, trainable_variables=None):
+        try:
+            return super().apply(grads, trainable_variables)
+        finally:
+            self._this_step.scalars = {}
 
     def build(self, variables):
         if self.built:
@@ -78,28 +87,34 @@ class AdamW(keras.optimizers.Optimizer):
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        learning_rate = ops.cast(learning_rate, variable.dtype)
+        # Computed once, not for each variable: a graph of BERT would have thousands of them.
+        key = id(learning_rate), variable.dtype
+        if key not in self._this_step.scalars:
+            self._this_step.scalars[key] = self._scalars(learning_rate, variable.dtype)
+        scalars, decay = self._this_step.scalars[key]
+        if self._decays[index]:
+            self.assign_sub(variable, variable * decay)
+        _update(variable, self._momentums[index], self._velocities[index], gradient, **scalars)
+
+    def _scalars(self, learning_rate, dtype):
+        """What all variables of a dtype share in a step: arguments of `_update`, and the decay."""
+        learning_rate = ops.cast(learning_rate, dtype)
         step = ops.cast(self.iterations + 1, "float32")
         # The betas as the fused operation sees them, or the corrections would not fit to it.
         beta_1, beta_2 = float(np.float32(self.beta_1)), float(np.float32(self.beta_2))
         correction_1 = correction_2 = 1.0
         if self.bias_correction:
             # 1 - beta ** step by expm1: in float32 the difference itself loses four digits.
-            correction_1 = ops.cast(-ops.expm1(step * math.log(beta_1)), variable.dtype)
-            correction_2 = ops.cast(-ops.expm1(step * math.log(beta_2)), variable.dtype)
-        if self._decays[index]:
-            self.assign_sub(variable, variable * (learning_rate * self._decays[index]))
-        _update(
-            variable,
-            self._momentums[index],
-            self._velocities[index],
-            gradient,
+            correction_1 = ops.cast(-ops.expm1(step * math.log(beta_1)), dtype)
+            correction_2 = ops.cast(-ops.expm1(step * math.log(beta_2)), dtype)
+        scalars = {
             # The two corrections and epsilon, brought into the form m / (sqrt(v) + epsilon).
-            step_size=learning_rate * ops.sqrt(correction_2) / correction_1,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=self.epsilon * ops.sqrt(correction_2),
-        )
+            "step_size": learning_rate * ops.sqrt(correction_2) / correction_1,
+            "beta_1": beta_1,
+            "beta_2": beta_2,
+            "epsilon": self.epsilon * ops.sqrt(correction_2),
+        }
+        return scalars, learning_rate * self.weight_decay
 
     def get_config(self):
         return {

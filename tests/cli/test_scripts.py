@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTEST = "-m pytest -q -n 2 --dist loadfile"
+PYTEST = "-m pytest -q -n 2 --dist worksteal"
 
 # Stands in for a Python: says its version, has venv or not, and makes an environment whose own
 # `python` writes down what it was asked for.

@@ -92,14 +92,20 @@ def flaubert_can_run(monkeypatch):
     monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
 
 
+@pytest.fixture(scope="module", params=CASES)
+def pair(request, tmp_path_factory):
+    """Which case it is, a model of `transformers`, and our encoder of its files."""
+    directory = tmp_path_factory.mktemp("theirs")
+    model = original(request.param)
+    model.save_pretrained(directory)
+    return request.param, model, Encoder.from_pretrained(directory)
+
+
 @pytest.mark.parametrize("lengths", [[1, 1], [9, 5, 3], [20, 20, 13]], ids=str)
-@pytest.mark.parametrize("case", CASES)
-def test_encoder(case, lengths, tmp_path):
-    model = original(case)
-    model.save_pretrained(tmp_path)
+def test_encoder(pair, lengths):
+    case, model, encoder = pair
     features = features_of(model, lengths)
     expected = original_outputs(model, features)
-    encoder = Encoder.from_pretrained(tmp_path)
     received = encoder.with_outputs("hidden_states", "attention_scores")(features)
     found = padded_differences(received, expected, features)
     layers = encoder.config.num_layers

@@ -24,19 +24,34 @@ CONFIG = {
 }
 
 
-@pytest.fixture
-def settings(tmp_path):
-    path = tmp_path / "shape" / "config.json"
-    path.parent.mkdir()
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shape") / "config.json"
     path.write_text(json.dumps(CONFIG))
+    return path
+
+
+@pytest.fixture
+def settings(shape):
+    return settings_of(shape)
+
+
+def settings_of(shape):
     return {
-        "model": str(path),
+        "model": str(shape),
         "total_steps": 6,
         "report_every": 2,
         "batch_size": 8,
         "learning_rate": 1e-2,
         "verbose": 0,
     }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(records_directory, shape, tmp_path_factory):
+    """The model of a run from its start to its end, and the run's directory."""
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    return pretrain(records_directory, run, **settings_of(shape)), run
 
 
 class Stop(keras.callbacks.Callback):
@@ -76,8 +91,10 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
 
 
-def test_an_interrupted_run_goes_on_to_the_same_weights(records_directory, tmp_path, settings):
-    undisturbed = pretrain(records_directory, tmp_path / "one", **settings)
+def test_an_interrupted_run_goes_on_to_the_same_weights(
+    undisturbed, records_directory, tmp_path, settings
+):
+    undisturbed, _ = undisturbed
     with pytest.raises(KeyboardInterrupt):
         pretrain(records_directory, tmp_path / "two", callbacks=[Stop(4)], **settings)
     lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
@@ -106,14 +123,16 @@ def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_pa
     assert scores[1] == pytest.approx(scores[0], rel=1e-6)
 
 
-def test_goes_on_from_a_model_directory(records_directory, tmp_path, settings):
-    first = pretrain(records_directory, tmp_path / "one", **settings)
-    settings |= {"model": str(tmp_path / "one" / "model"), "learning_rate": 1e-12}
+def test_goes_on_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
+    first, run = undisturbed
+    settings |= {"model": str(run / "model"), "learning_rate": 1e-12}
     second = pretrain(records_directory, tmp_path / "two", **settings)
     np.testing.assert_allclose(weights(first), weights(second), atol=1e-8)
 
 
-def test_what_is_refused(records_directory, tmp_path, settings):
+def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
+    _, run = undisturbed
+
     def refused(message, run="other", **changes):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
@@ -128,12 +147,11 @@ def test_what_is_refused(records_directory, tmp_path, settings):
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     refused("broken.json cannot be read as JSON", model=str(broken))
-    pretrain(records_directory, tmp_path / "run", **settings)
-    refused("other settings .learning_rate was 0.01", run="run", learning_rate=1e-3)
+    refused("other settings .learning_rate was 0.01", run=run, learning_rate=1e-3)
     with pytest.raises(InputError, match="holds a run"):
-        pretrain(records_directory, tmp_path / "run", resume=False, **settings)
+        pretrain(records_directory, run, resume=False, **settings)
     other = tmp_path / "other-model"
-    vocabulary_of_another = BertPretrainer.from_pretrained(tmp_path / "run" / "model")
+    vocabulary_of_another = BertPretrainer.from_pretrained(run / "model")
     vocabulary_of_another.save_pretrained(other)
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)

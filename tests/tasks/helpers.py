@@ -1,5 +1,6 @@
 """A tiny encoder, a tokenizer of a few words, and texts whose labels can be learned."""
 
+import functools
 import json
 import os
 import subprocess
@@ -19,7 +20,9 @@ WORDS = "good bad film a the is great awful dull joy what very not plot".split()
 GOOD = {"good", "great", "joy"}
 
 
+@functools.cache
 def tokenizer():
+    """One for all: a tokenizer never changes, and each would trace graphs of its own."""
     return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
 
 

@@ -56,6 +56,16 @@ def test_family_follows_from_the_configuration(trained, tmp_path, family):
     assert Tokenizer.from_pretrained(directory).family == family
 
 
+@pytest.mark.parametrize("name", ["30k-clean.model", "assets/30k-clean.model"])
+def test_albert_as_google_published_it(albert, name):
+    expected = Tokenizer.from_pretrained(albert)
+    (albert / "assets").mkdir()
+    (albert / "spiece.model").rename(albert / name)
+    (albert / "tokenizer_config.json").unlink()
+    assert kind_of(albert) == "SentencePiece"
+    assert Tokenizer.from_pretrained(albert).fingerprint == expected.fingerprint
+
+
 def test_layouts(trained):
     xlm = Tokenizer.from_pretrained(trained / "XLM-RoBERTa")
     camembert = Tokenizer.from_pretrained(trained / "CamemBERT")

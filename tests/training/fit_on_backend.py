@@ -1,10 +1,7 @@
-"""Trains on the backend that is named; prints JSON: weights, and what was imported."""
+"""Trains on the backend that KERAS_BACKEND names; prints JSON: weights, what was imported."""
 
 import json
-import os
 import sys
-
-os.environ["KERAS_BACKEND"] = sys.argv[1]
 
 import keras
 import numpy as np
@@ -22,7 +19,8 @@ class Regressor(ReplicatedTrainer, keras.Model):
         return keras.ops.sum((y - y_pred) ** 2) / 2 / totals
 
 
-def main():
+def run():
+    """Losses and weights of three steps, and whether TensorFlow was imported to make the model."""
     inputs = keras.Input((3,))
     with get_strategy("auto").scope():
         model = Regressor(
@@ -39,17 +37,13 @@ def main():
     except InputError:
         refused = True
     weights = [array.ravel().tolist() for array in model.get_weights()]
-    print(
-        json.dumps(
-            {
-                "imported": imported,
-                "refused": refused,
-                "loss": history["loss"],
-                "weights": weights,
-            }
-        )
-    )
+    return {
+        "imported": imported,
+        "refused": refused,
+        "loss": history["loss"],
+        "weights": weights,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(run()))

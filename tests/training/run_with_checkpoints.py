@@ -16,7 +16,8 @@ class PrintsSteps(keras.callbacks.Callback):
         print("step", int(self.model.optimizer.iterations.numpy()), flush=True)
 
 
-def main(directory):
+def run(directory):
+    """Where it started, and its weights at the end."""
     model = build(dropout=0.2)
     model.compile(adamw(), dropout_seed=5, jit_compile=False)
     checkpoint = RunCheckpoint(model, directory, seed=5)
@@ -29,9 +30,8 @@ def main(directory):
         verbose=0,
         callbacks=[checkpoint, PrintsSteps()],
     )
-    result = {"start": start, "weights": [array.ravel().tolist() for array in weights(model)]}
-    print(json.dumps(result), flush=True)
+    return {"start": start, "weights": [array.ravel().tolist() for array in weights(model)]}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(json.dumps(run(*sys.argv[1:])), flush=True)

@@ -9,6 +9,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizer import AdamW
+from tests.training import work
 from tests.training.helpers import (
     ROOT,
     Classifier,
@@ -86,14 +87,21 @@ def test_accumulation_in_executions_of_several_steps(reference, replicas):
     np.testing.assert_allclose(history["loss"], reference[1]["loss"], rtol=1e-6)
 
 
+def train_in_bfloat16(replicas):
+    model = {"dtype": "mixed_bfloat16"}
+    return train(replicas, model=model, optimizer=sgd, data=dataset(**UNEVEN))[0]
+
+
+@pytest.fixture(scope="module")
+def one_in_bfloat16():
+    return train_in_bfloat16(1)
+
+
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_bfloat16(replicas):
-    settings = {"model": {"dtype": "mixed_bfloat16"}, "optimizer": sgd, "data": dataset(**UNEVEN)}
-    one, _ = train(1, **settings)
-    several, _ = train(replicas, **settings)
+def test_bfloat16(one_in_bfloat16, replicas):
     # A gradient of up to 0.05 (the clip) is the sum of bfloat16 parts, each right to 2**-9: 1e-4,
     # times the rate of 0.5, in each of 6 steps. Unclipped or summed twice it is 0.05 away.
-    assert distance(one, several) < 3e-4
+    assert distance(one_in_bfloat16, train_in_bfloat16(replicas)) < 3e-4
 
 
 def test_keras_loss_metrics_and_evaluation_of_uneven_batches():
@@ -268,9 +276,14 @@ def test_xla_compiles_the_whole_step_of_an_encoder():
     assert distance(plain, whole) < ROUNDING
 
 
+@pytest.fixture(scope="module")
+def operations_on_tpu():
+    return result_of(start("trace_on_tpu.py", 1, 2))
+
+
 @pytest.mark.parametrize("accumulation_steps", [1, 2])
-def test_step_traces_under_tpu_strategy(accumulation_steps):
-    operations = result_of(start("trace_on_tpu.py", accumulation_steps, 1))
+def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
+    operations = operations_on_tpu[str(accumulation_steps)]
     # One sum for each of 15 gradients, one for the loss, one for the count of masked tokens. No
     # other: a second reduction of the gradients would double them.
     assert operations["CrossReplicaSum"] == 17
@@ -284,7 +297,7 @@ def test_step_traces_under_tpu_strategy(accumulation_steps):
 def test_two_worker_processes_agree_with_one(tmp_path):
     script = ROOT / "tests" / "training" / "work.py"
     chief, other = map(last_json, run_two_workers(script, tmp_path / "two", "auto"))
-    one = result_of(start("work.py", tmp_path / "one", "one_device"))
+    one = work.run(tmp_path / "one", "one_device")
     assert [chief["replicas"], other["replicas"], one["replicas"]] == [2, 2, 1]
     assert [chief["chief"], other["chief"]] == [True, False]
     for result in (chief, other):
@@ -298,15 +311,19 @@ def test_two_worker_processes_agree_with_one(tmp_path):
     assert saved["two"] == saved["one"]
 
 
-@pytest.mark.parametrize("replicas", [1, 4])
-def test_the_end_of_data_of_unknown_length_is_no_step(replicas):
+@pytest.fixture(scope="module")
+def loss_of_known_length():
+    return train(data=dataset(8, drop_remainder=True))[1]["loss"]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_end_of_data_of_unknown_length_is_no_step(loss_of_known_length, replicas):
     # Rows are counted, and steps, without need of the data: they must not run when it has ended.
     known = dataset(8, drop_remainder=True)
     unknown = known.filter(lambda x, y: True)
     model, history = train(replicas, data=unknown)
     assert int(model.optimizer.iterations.numpy()) == 2 * 6
-    expected = train(replicas, data=known)[1]
-    np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-6)
+    np.testing.assert_allclose(history["loss"], loss_of_known_length, rtol=1e-6)
     np.testing.assert_allclose(
         model.evaluate(unknown, verbose=0), model.evaluate(known, verbose=0), rtol=1e-6
     )

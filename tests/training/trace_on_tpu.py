@@ -1,4 +1,4 @@
-"""Traces a step under a TPUStrategy on a CPU; prints the operations of the graph as JSON.
+"""Traces steps under a TPUStrategy on a CPU; prints the operations of the graphs as JSON.
 
 There is no TPU: a resolver and a topology that claim one are enough to build a strategy and to
 trace a function under it, with the shapes and cross-replica operations of the real thing.
@@ -76,15 +76,14 @@ def pretended_strategy():
     return tf.distribute.TPUStrategy(_Resolver(), experimental_device_assignment=devices)
 
 
-def main(accumulation_steps, steps_per_execution):
-    strategy = pretended_strategy()
+def operations(strategy, accumulation_steps):
+    """How many operations of each kind a step has."""
     with strategy.scope():
         model = build(dropout=0.1, length=8)
         model.compile(
             optimizer=adamw(),
             jit_compile=False,
             accumulation_steps=accumulation_steps,
-            steps_per_execution=steps_per_execution,
         )
         model.optimizer.build(model.trainable_variables)
     specs = [
@@ -98,7 +97,12 @@ def main(accumulation_steps, steps_per_execution):
 
     graph = step.get_concrete_function(*specs).graph.as_graph_def()
     nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    print(json.dumps(collections.Counter(node.op for node in nodes)), flush=True)
+    return collections.Counter(node.op for node in nodes)
+
+
+def main(*accumulation_steps):
+    strategy = pretended_strategy()
+    print(json.dumps({n: operations(strategy, n) for n in accumulation_steps}), flush=True)
     # The strategy's destructor would talk to the TPU system.
     os._exit(0)
 

@@ -9,8 +9,8 @@ from keras_bert_impl.training.strategy import get_strategy, is_chief
 from tests.training.helpers import MaskedTokenModel, adamw, build, dataset, examples, weights
 
 
-def main(directory, strategy_name):
-    logging.basicConfig(level=logging.INFO)
+def run(directory, strategy_name):
+    """What the run came to, as JSON can hold it."""
     strategy = get_strategy(strategy_name)
     with strategy.scope():
         model = build(MaskedTokenModel)
@@ -29,7 +29,7 @@ def main(directory, strategy_name):
         data, epochs=2, initial_epoch=start, validation_data=data, verbose=0, callbacks=[checkpoint]
     ).history
     predictions = model.predict(examples(41)[0], batch_size=16, verbose=0)
-    result = {
+    return {
         "replicas": strategy.num_replicas_in_sync,
         "chief": is_chief(),
         "history": history,
@@ -37,8 +37,8 @@ def main(directory, strategy_name):
         "predictions": predictions[:, 0, :4].tolist(),
         "weights": [array.ravel().tolist() for array in weights(model)],
     }
-    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    logging.basicConfig(level=logging.INFO)
+    print(json.dumps(run(*sys.argv[1:])), flush=True)

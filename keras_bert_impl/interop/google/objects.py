@@ -3,12 +3,15 @@
 The variables are found by the name that each had in its program (`full_name` in the graph of
 objects). The path through the objects, the other way, depends on how the encoder was made:
 `encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
-`variables/5` are the same matrix. Source: tf-models-official 2.20,
-`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`.
+`variables/5` are the same matrix. Sources: tf-models-official 2.20,
+`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`;
+of the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
+`official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
 """
 
 import dataclasses
 import math
+import re
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.index import Variable
@@ -23,11 +26,19 @@ _EMBEDDINGS = {
     "position_embedding": "position_embeddings",
     "type_embeddings": "token_type_embeddings",
 }
+_FIRST_EMBEDDINGS = {  # of `BertModel`, whose word embeddings are called as above
+    "embedding_postprocessor/position_embeddings": "position_embeddings",
+    "embedding_postprocessor/type_embeddings": "token_type_embeddings",
+}
+_IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
+# Keras counts layers of one name in a program: the second model has `word_embeddings_1`.
+_COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
 _BERT_LAYER = {
     "self_attention/query": "attention.self.query",
     "self_attention/key": "attention.self.key",
     "self_attention/value": "attention.self.value",
     "self_attention/attention_output": "attention.output.dense",
+    "self_attention_output": "attention.output.dense",  # until 2020
     "self_attention_layer_norm": "attention.output.LayerNorm",
     "intermediate": "intermediate.dense",
     "output": "output.dense",
@@ -38,6 +49,7 @@ _ALBERT_LAYER = {
     "self_attention/key": "attention.key",
     "self_attention/value": "attention.value",
     "self_attention/attention_output": "attention.dense",
+    "self_attention_output": "attention.dense",
     "self_attention_layer_norm": "attention.LayerNorm",
     "intermediate": "ffn",
     "output": "ffn_output",
@@ -50,7 +62,12 @@ def _encoder(embeddings, projection, pooler):
         Name(f"{google}/embeddings", f"{embeddings}.{huggingface}.weight")
         for google, huggingface in _EMBEDDINGS.items()
     ]
-    names += layer_norm("embeddings/layer_norm", f"{embeddings}.LayerNorm")
+    names += [
+        Name(google, f"{embeddings}.{huggingface}.weight")
+        for google, huggingface in _FIRST_EMBEDDINGS.items()
+    ]
+    for google in ("embeddings/layer_norm", "embedding_postprocessor/layer_norm"):
+        names += layer_norm(google, f"{embeddings}.LayerNorm")
     return names + dense("embedding_projection", projection) + dense("pooler_transform", pooler)
 
 
@@ -74,6 +91,7 @@ _NAMES = {
     "bert": [
         *_encoder("bert.embeddings", "bert.embeddings_project", "bert.pooler.dense"),
         *_layer("transformer/layer_#", "bert.encoder.layer.#", _BERT_LAYER),
+        *_layer("encoder/layer_#", "bert.encoder.layer.#", _BERT_LAYER),
         *_masked_lm("cls.predictions.transform", "cls.predictions.bias"),
         *dense("next_sentence/logits", "cls.seq_relationship"),
     ],
@@ -122,6 +140,11 @@ def object_places(checkpoint):
     places = {}
     for key, full_name in sorted(variables.items()):
         name, renamed = _renamed(full_name, names)
+        if name is None and _IN_A_LAYER.search(full_name):
+            raise InputError(
+                f"{checkpoint.path}: {full_name:.200} is in no layer of a BERT, ALBERT or ELECTRA; "
+                "an encoder of another kind cannot be read."
+            )
         if renamed in places:
             raise InputError(
                 f"{checkpoint.path}: {key} and {places[renamed].variable} are both called "
@@ -160,7 +183,7 @@ def _model_type(checkpoint, full_names):
     names = "\n".join(full_names)
     if "transformer/self_attention/query/kernel" in names:
         return "albert"
-    if "transformer/layer_0/self_attention/query/kernel" in names:
+    if re.search("(transformer|encoder)/layer_0/self_attention/query/kernel", names):
         # A BERT with narrow embeddings is what an ELECTRA is.
         return "electra" if "embedding_projection/kernel" in names else "bert"
     some = ", ".join(f"{name:.80}" for name in names.split("\n")[:3]) or "nothing"
@@ -172,7 +195,7 @@ def _renamed(full_name, names):
 
     The scope of the encoder, such as `bert_encoder_v2/`, comes before what is looked for.
     """
-    parts = full_name.split("/")
+    parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])
         for name in names:
@@ -184,7 +207,7 @@ def _renamed(full_name, names):
 
 def _place(key, shape, name):
     """Heads and their width are two dimensions here, and one in a model directory."""
-    if name is None or "self_attention/" not in name.google:
+    if name is None or not re.search("self_attention(_output)?/", name.google):
         return Place(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # a bias, [heads, width] or [hidden]
         return Place(key, (math.prod(shape),))

@@ -6,7 +6,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
 from keras_bert_impl.interop.google.named import named_places
 from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_places
-from keras_bert_impl.interop.google.saved_model import program_settings
+from keras_bert_impl.interop.google.saved_model import read_program
 from keras_bert_impl.interop.google.settings import gelu, huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
 from keras_bert_impl.reading import file_within
@@ -29,7 +29,7 @@ def open_google_checkpoint(path, generator=False):
     """Opens a BERT, ALBERT or ELECTRA in one of the forms that Google published them in.
 
     These are a checkpoint of TensorFlow 1 (`bert_model.ckpt`), a checkpoint of the Model Garden's
-    encoders and pre-trainers, and a SavedModel of TF Hub. Nothing in them is run.
+    encoders and pre-trainers, and a module or SavedModel of TF Hub. Nothing in them is run.
 
     Args:
         path: str or `Path`: a directory, the prefix of the checkpoint in it
@@ -53,19 +53,21 @@ def open_google_checkpoint(path, generator=False):
     checkpoint = Checkpoint(prefix)
     by_objects = OBJECT_GRAPH in checkpoint.variables
     file, stated = read_settings(directory)
-    known, num_heads = {}, None
+    num_heads, program = None, None
     if not by_objects:
         model_type, places = named_places(checkpoint, generator)
     elif generator:
         raise InputError(f"{checkpoint.path} has no generator of an ELECTRA in it.")
     else:
         model_type, places, num_heads = object_places(checkpoint)
-    if stated.get("hidden_act", "gelu") == "gelu":
-        known["hidden_act"] = gelu(model_type, by_objects)
     if directory != prefix.parent:
-        known |= program_settings(file_within(directory, "saved_model.pb"))
+        program = read_program(file_within(directory, "saved_model.pb"))
+        stated["hidden_act"] = program.hidden_act
+    elif stated.get("hidden_act", "gelu") == "gelu":
+        stated["hidden_act"] = gelu(model_type, by_objects)
     tensors = GoogleTensors(checkpoint, places)
-    return huggingface_settings(model_type, tensors, file, stated, known, num_heads), tensors
+    settings = huggingface_settings(model_type, tensors, file, stated, num_heads, program)
+    return settings, tensors
 
 
 def _found(path):

@@ -56,7 +56,7 @@ def read_settings(directory):
     Raises:
         InputError: the file is damaged.
     """
-    for name in _JSON_FILES:
+    for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):  # of a module
         path = file_within(directory, name)
         if path.exists():
             return path, _without_null(read_json(path))
@@ -83,7 +83,7 @@ def _without_null(settings):
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def huggingface_settings(model_type, tensors, file, stated, known, num_heads=None):
+def huggingface_settings(model_type, tensors, file, stated, num_heads=None, program=None):
     """The configuration of a model as Hugging Face has it.
 
     Args:
@@ -91,8 +91,8 @@ def huggingface_settings(model_type, tensors, file, stated, known, num_heads=Non
         tensors: `GoogleTensors`.
         file: `Path` of the configuration file, or None.
         stated: dict, what is in it.
-        known: dict of settings that are known from elsewhere, and better.
         num_heads: int, or None where no shape of a tensor shows it.
+        program: `Program` of a SavedModel, or None.
 
     Returns:
         dict for `encoder_config`.
@@ -102,13 +102,12 @@ def huggingface_settings(model_type, tensors, file, stated, known, num_heads=Non
             in neither.
     """
     sizes = _sizes(model_type, tensors, num_heads)
-    for key, (value, tensor) in sizes.items():
+    if program is not None:
+        sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes
+    for key, (value, where) in sizes.items():
         if stated.get(key, value) != value:
-            raise InputError(
-                f"{file}: {key} is {stated[key]!r}, but tensor {tensor} in {tensors.path} is for "
-                f"{value}."
-            )
-    settings = {"layer_norm_eps": 1e-12, **stated, **known}
+            raise InputError(f"{file}: {key} is {stated[key]!r}, but {where} is for {value}.")
+    settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
     if model_type == "electra":  # its checkpoints come without a file; all have heads of 64
         settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
@@ -135,8 +134,23 @@ def gelu(model_type, by_objects):
     return _MODEL_GARDEN_GELU if by_objects else _GELU[model_type]
 
 
+def _program_sizes(program, hidden_size):
+    """dict of the keys that a program decides, as of `_sizes`."""
+    where = f"the program in {program.path}"
+    sizes = {"num_hidden_layers": (program.num_layers, where)}
+    if program.head_width is not None:
+        num_heads, rest = divmod(hidden_size, program.head_width)
+        if rest:
+            raise InputError(
+                f"{where} has attention heads of width {program.head_width}, which does not divide "
+                f"the width of the model, {hidden_size}."
+            )
+        sizes["num_attention_heads"] = num_heads, where
+    return sizes
+
+
 def _sizes(model_type, tensors, num_heads):
-    """dict of the keys that the shapes decide to (value, name of a tensor that shows it)."""
+    """dict of the keys that the shapes decide to (value, what shows it)."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
@@ -156,11 +170,11 @@ def _sizes(model_type, tensors, num_heads):
     }
     last = max(numbers, key=numbers.get)
     key = "num_hidden_groups" if model_type == "albert" else "num_hidden_layers"
-    sizes[key] = numbers[last] + 1, last
+    sizes[key] = numbers[last] + 1, _of(tensors, last)
     if model_type != "bert":
         sizes["embedding_size"] = _size(tensors, words, 1)
     if num_heads is not None:
-        sizes["num_attention_heads"] = num_heads, query
+        sizes["num_attention_heads"] = num_heads, _of(tensors, query)
     return sizes
 
 
@@ -170,7 +184,11 @@ def _size(tensors, name, axis):
         raise InputError(f"{tensors.path}: tensor {name} is missing.")
     if len(shape) != 2:
         raise InputError(f"{tensors.path}: tensor {name} must be a matrix, not {shape}.")
-    return shape[axis], name
+    return shape[axis], _of(tensors, name)
+
+
+def _of(tensors, name):
+    return f"tensor {name} in {tensors.path}"
 
 
 def _head(model_type, header):

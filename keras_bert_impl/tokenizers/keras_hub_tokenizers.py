@@ -1,0 +1,97 @@
+"""Our tokenizers as KerasHub's: objects in memory, and what goes into a preset with them."""
+
+import json
+import logging
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.keras_hub_files import NOTES
+from keras_bert_impl.tokenizers.keras_hub_sentencepiece import make_model
+from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
+from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
+
+_log = logging.getLogger(__name__)
+_CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
+    "bert": ("BertTokenizer", WordPieceTokenizer),
+    "distilbert": ("DistilBertTokenizer", WordPieceTokenizer),
+    "electra": ("ElectraTokenizer", WordPieceTokenizer),
+    "roberta": ("RobertaTokenizer", ByteLevelBPETokenizer),
+    "xlm-roberta": ("XLMRobertaTokenizer", SentencePieceTokenizer),
+    "albert": ("AlbertTokenizer", SentencePieceTokenizer),
+}
+
+
+def to_keras_hub(tokenizer, architecture):
+    """A tokenizer of KerasHub with the vocabulary of ours.
+
+    docs/models.md says where its ids differ from ours. A SentencePiece tokenizer of KerasHub takes
+    special and extra tokens that are written in a text as ordinary text.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        architecture: str, that of the encoder, such as `"albert"`.
+
+    Returns:
+        A tokenizer of `keras_hub.models`.
+
+    Raises:
+        InputError: KerasHub's tokenizer for that architecture is of another kind.
+
+    Example:
+        >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
+    """
+    name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
+    if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
+        raise InputError(f"a {_describe(tokenizer)} cannot be written as KerasHub's {name}.")
+    import keras_hub
+
+    return getattr(keras_hub.models, name)(**_arguments(tokenizer))
+
+
+def _is_family(tokenizer, name):
+    family = getattr(tokenizer, "family", None)
+    return family is None or FAMILIES[family].tokenizer_class == name
+
+
+def _describe(tokenizer):
+    family = getattr(tokenizer, "family", None)
+    return type(tokenizer).__name__ + (f" of {family}" if family else "")
+
+
+def _arguments(tokenizer):
+    """The arguments of KerasHub's class."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        if tokenizer.extra_tokens:
+            tokens = ", ".join(tokenizer.extra_tokens)
+            _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
+        return {"proto": make_model(tokenizer)}
+    if isinstance(tokenizer, ByteLevelBPETokenizer):
+        return {
+            "vocabulary": {token: number for number, token in enumerate(tokenizer.vocabulary)},
+            "merges": [" ".join(pair) for pair in tokenizer.merges],
+        }
+    return {
+        "vocabulary": tokenizer.vocabulary,
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.lowercase,
+        "special_tokens_in_strings": True,
+    }
+
+
+def write_notes(directory, tokenizer):
+    """Adds to a preset what only ours needs to read the same tokenizer from it.
+
+    Args:
+        directory: str or `Path` of a preset with the tokenizer that `to_keras_hub` made.
+        tokenizer: `Tokenizer`.
+    """
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return
+    path = Path(directory, "tokenizer.json")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    notes = {name: getattr(tokenizer, name) for name in NOTES}
+    if not FAMILIES[tokenizer.family].folds:
+        del notes["character_map"]  # the model has it as it is
+    path.write_text(json.dumps(settings | {"keras_bert_impl": notes}, indent=4), encoding="utf-8")
