@@ -69,8 +69,8 @@ def n_best_answers(
         own = slice(splits[number], splits[number + 1])
         best = _distinct(context, zip(*(column[own] for column in spans)), num_best)
         if with_null:
-            best = _with_null(best, Answer("", 0, 0, 0.0, *nulls[number]), num_best)
-        answers.append(_with_probabilities(best or [Answer("", 0, 0, 0.0, 0.0, 0.0)]))
+            best = _with_null(best, ("", 0, 0, *nulls[number]), num_best)
+        answers.append(_answers(best or [("", 0, 0, 0.0, 0.0)]))
     return answers
 
 
@@ -160,16 +160,24 @@ def _highest(values, count):
 
 
 def _distinct(context, spans, count):
-    """The first `count` `Answer`s, of (start, end, start logit, end logit), with texts that differ.
+    """The first `count` spans of characters whose texts differ.
 
     Pieces may have white space, and those of which a character has several may be empty.
+
+    Args:
+        context: str.
+        spans: iterable of (start, end, start logit, end logit).
+        count: int.
+
+    Returns:
+        list of (text, start, end, start logit, end logit).
     """
     found = {}
-    for start, end, start_logit, end_logit in spans:
+    for start, end, *logits in spans:
         text = context[start:end].strip()
         if text and text not in found:
-            start += context[start:end].index(text)
-            found[text] = Answer(text, start, start + len(text), 0.0, start_logit, end_logit)
+            start = context.index(text, start)
+            found[text] = (text, start, start + len(text), *logits)
             if len(found) == count:
                 break
     return list(found.values())
@@ -180,11 +188,13 @@ def _with_null(best, null, count):
     return ranked if null in ranked else [*ranked, null]
 
 
-def _with_probabilities(answers):
-    scores = np.exp(np.array([_total(answer) for answer in answers]) - max(map(_total, answers)))
-    shares = (scores / scores.sum()).tolist()
-    return [dataclasses.replace(answer, score=share) for answer, share in zip(answers, shares)]
+def _answers(spans):
+    """`Answer`s of what `_distinct` returns; a softmax over all of them is their score."""
+    totals = np.array([_total(span) for span in spans])
+    scores = np.exp(totals - totals.max())
+    scores = (scores / scores.sum()).tolist()
+    return [Answer(*span[:3], score, *span[3:]) for span, score in zip(spans, scores)]
 
 
-def _total(answer):
-    return answer.start_logit + answer.end_logit
+def _total(span):
+    return span[3] + span[4]

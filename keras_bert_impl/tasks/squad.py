@@ -133,7 +133,8 @@ def _row(question, context, is_v2, ids):
     """(id, question, context, answers, is_impossible), checked."""
     if not isinstance(question, dict):
         raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
-    name = _text(question.get("id"), "id")
+    name = question.get("id")
+    name = str(name) if type(name) is int else _text(name, "id")
     if name in ids:
         raise InputError("another question has the same id.")
     text = _text(question.get("question"), "question").strip()
