@@ -128,11 +128,13 @@ class QuestionAnswerer(TaskModel):
                 )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
-    def features_in_graph(self, texts):
-        raise InputError(
-            "a data set of strings has a row for each context, but contexts become windows: give "
-            "lists of (question, context) tuples and of answers, or a data set of features."
-        )
+    def _encoded(self, dataset, with_labels=True):
+        if any(part.dtype == tf.string for part in tf.nest.flatten(dataset.element_spec)):
+            raise InputError(
+                "a data set of strings has a row for each context, but contexts become windows: "
+                "give lists of (question, context) tuples and of answers, or a data set of features."
+            )
+        return super()._encoded(dataset, with_labels)
 
     def encode_labels(self, labels, count):
         if len(labels) != count:

@@ -46,12 +46,13 @@ def answerer(dropout=0.0, **settings):
     return QuestionAnswerer(encoder, TOKENIZER, **SETTINGS | settings)
 
 
-def fitted(strategy=None, **fit):
+def fitted(strategy=None):
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = answerer()
-        model.compile(optimizer=keras.optimizers.SGD(0.1), seed=7)
-    model.fit(PAIRS, LABELS, **{"batch_size": 16, "verbose": 0} | fit)
+        # So large an epsilon keeps rounding small where gradients are.
+        model.compile(optimizer=keras.optimizers.Adam(1e-2, epsilon=1e-3), seed=7)
+    model.fit(PAIRS, LABELS, batch_size=16, verbose=0)
     return model
 
 
@@ -76,19 +77,7 @@ def torch_rows(features):
     return {theirs: torch.tensor(features[ours]) for theirs, ours in names.items()}
 
 
-# === Learning ===
-
-
-def test_learns_to_find_a_word_beyond_the_first_window():
-    pairs, labels = some_questions(48)
-    model = answerer(max_length=16)
-    model.compile(optimizer=keras.optimizers.Adam(1e-2))
-    model.fit(pairs, labels, epochs=25, batch_size=16, verbose=0)
-    windows, _ = model.rows(pairs)
-    assert windows.num_texts > len(pairs)
-    found = model.answer(pairs)
-    # A word of seven or so is right by chance.
-    assert np.mean([text == word for text, (word, _) in zip(found, labels)]) > 0.9
+# === The loss ===
 
 
 def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
@@ -115,16 +104,12 @@ def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
     assert (places[:, 0] == 0).any() and (places[:, 0] > 0).any()
 
 
-def test_windows_are_weighted_alike_on_any_number_of_replicas(model):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    mirrored = fitted(strategy)
-    weights = helpers.weights(model)
-    assert np.abs(weights - helpers.weights(answerer())).max() > 1e-3
-    np.testing.assert_allclose(helpers.weights(mirrored), weights, atol=1e-6)
-    expected = model.predict(PAIRS[:9], verbose=0)
-    received = mirrored.predict(PAIRS[:9], verbose=0)
-    for ours, theirs in zip(received, expected):
-        assert [a.text for a in ours] == [a.text for a in theirs]
+def test_any_number_of_replicas_reaches_the_same_weights(model):
+    before = helpers.weights(model)
+    mirrored = fitted(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    assert np.abs(before - helpers.weights(answerer())).max() > 1e-2
+    # Gradients differ by rounding, some 1e-7, and each of 3 steps is a hundredth of it over 1e-3.
+    np.testing.assert_allclose(helpers.weights(mirrored), before, atol=1e-5)
 
 
 def test_features_train_like_pairs(model):
@@ -239,7 +224,8 @@ def test_wrong_labels_are_refused(model):
     for wrong in (places[:, 0], places - 1, places.astype("float32")):
         with pytest.raises(InputError, match="places of answers must be int"):
             model.fit(features, wrong, verbose=0)
-    data = tf.data.Dataset.from_tensor_slices((tuple(zip(*PAIRS)), places[:24])).batch(8)
+    questions, contexts = map(list, zip(*PAIRS))
+    data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)
     with pytest.raises(InputError, match="contexts become windows"):
         model.fit(data, verbose=0)
 
@@ -273,7 +259,8 @@ def test_keras_file(model, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.get_config() == model.get_config()
-    assert loaded.predict(PAIRS[:5], verbose=0) == model.predict(PAIRS[:5], verbose=0)
+    features, _ = padded_rows(model)
+    np.testing.assert_array_equal(loaded(features), model(features))
 
 
 def test_from_pretrained_gives_the_same_model(model, tmp_path):
@@ -306,8 +293,8 @@ def test_defaults_are_those_of_the_published_model():
     assert model(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
 
 
-# These stand for the others, whose heads are compared in tests/interop.
-FAST = ("distilbert", "roberta")
+# It stands for the others, whose heads are compared in tests/interop.
+FAST = ("distilbert",)
 SOME_SLOW = [
     pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS
 ]
@@ -367,3 +354,16 @@ def test_loads_what_transformers_saves(tmp_path):
         outputs = theirs(**torch_rows(features))
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
     np.testing.assert_allclose(model(features), expected, atol=1e-5)
+
+
+# === Learning ===
+
+
+def test_learns_to_find_words_also_beyond_the_first_window(model):
+    # The last test, because the others use this model.
+    windows, _ = model.rows(PAIRS)
+    assert windows.num_texts > 1.5 * len(PAIRS)
+    model.fit(PAIRS, LABELS, batch_size=16, epochs=45, verbose=0)
+    wanted = [label[0] if label else "" for label in LABELS]
+    # One in seven by chance.
+    assert np.mean([a == b for a, b in zip(model.answer(PAIRS), wanted)]) > 0.9
