@@ -123,16 +123,14 @@ class QuestionAnswerer(TaskModel):
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
-                raise InputError(
-                    f"text {position} is no (question, context) tuple: {pair!r:.60}."
-                )
+                raise InputError(f"text {position} is no (question, context) tuple: {pair!r:.60}.")
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
     def _encoded(self, dataset, with_labels=True):
         if any(part.dtype == tf.string for part in tf.nest.flatten(dataset.element_spec)):
             raise InputError(
                 "a data set of strings has a row for each context, but contexts become windows: "
-                "give lists of (question, context) tuples and of answers, or a data set of features."
+                "give lists of (question, context) tuples and answers, or a data set of features."
             )
         return super()._encoded(dataset, with_labels)
 

@@ -79,7 +79,7 @@ def read_squad(path, skip_bad_rows=False):
     found = list(_questions(path))
     if not found:
         raise InputError(f"{path} has no questions.")
-    is_v2 = any(isinstance(question, dict) and "is_impossible" in question for *_, question in found)
+    is_v2 = any(isinstance(row, dict) and "is_impossible" in row for *_, row in found)
     rows, left_out, ids = [], [], set()
     for place, title, context, question in found:
         try:

@@ -61,11 +61,11 @@ def search_null_threshold(examples, predictions, metric="f1"):
 
 
 def write_answer_files(directory, examples, predictions, null_threshold=None):
-    """Writes `predictions.json`, `nbest_predictions.json` and, with no answers, `null_odds.json`.
+    """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
     They hold, by the question's id, a text; a list of texts with their `probability`,
-    `start_logit` and `end_logit`; and how much no answer is preferred to the best one. The official
-    scripts read the first and the third.
+    `start_logit` and `end_logit`; and, where "" is among the answers, how much it is preferred to
+    the best text. The official scripts read the first and the third.
 
     Args:
         directory: str or `Path`.

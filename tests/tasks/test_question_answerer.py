@@ -320,7 +320,11 @@ def test_transformers_loads_what_is_saved(architecture, tmp_path):
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
     pairs = [("what film", "Zürich 日本 isn't a  good film"), ("the plot", "a dull plot, awful")]
     features = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")(
-        *map(list, zip(*pairs)), padding=True, return_tensors="pt"
+        *map(list, zip(*pairs)),
+        padding=True,
+        return_tensors="pt",
+        # Theirs for ALBERT gives them when it is asked.
+        return_token_type_ids=encoder.config.num_segments > 1,
     )
     with torch.no_grad():
         outputs = theirs.double().eval()(**features)
