@@ -22,7 +22,9 @@ _HOMES = {
     "pretrain": "pretraining.run",
     "BertPretrainer": "pretraining.pretrainer",
     "TextClassifier": "tasks.text_classifier",
+    "QuestionAnswerer": "tasks.question_answerer",
     "MaskedLM": "tasks.masked_lm",
+    "read_squad": "tasks.squad",
     "finetune": "tasks.run",
     "InputError": "errors",
 }

@@ -7,12 +7,17 @@ _HOMES = {
     "Examples": "examples",
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
+    "QuestionAnswerer": "question_answerer",
     "TaskModel": "task_model",
     "TextClassifier": "text_classifier",
     "finetune": "run",
     "load_classifier": "run",
     "read_glue": "glue",
+    "read_squad": "squad",
     "read_table": "tables",
+    "score_answers": "squad_results",
+    "search_null_threshold": "squad_results",
+    "write_answer_files": "squad_results",
 }
 __all__ = sorted(_HOMES)
 

@@ -28,7 +28,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
 
     A subclass makes the head, says what labels and scores are, and for files which head it is and
-    what settings it has: `head`, `pretrained_arguments`, `task_config`.
+    what settings it has: `head`, `settings`, `pretrained_arguments`, `task_config`.
 
     Args:
         encoder: `Encoder`.
@@ -43,6 +43,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     """
 
     head = None  # its name, as of `interop.head_tensors`
+    settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
         limit = encoder.config.max_length
@@ -71,8 +72,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
-            "max_length": self.max_length,
             "name": self.name,
+            **self._own_settings(),
         }
 
     @classmethod
@@ -80,6 +81,9 @@ class TaskModel(RawTextTrainer, keras.Model):
         return cls(
             **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
         )
+
+    def _own_settings(self):
+        return {name: getattr(self, name) for name in ("max_length", *self.settings)}
 
     # === Files ===
 
@@ -103,11 +107,12 @@ class TaskModel(RawTextTrainer, keras.Model):
         source = open_model(name_or_path)
         config = read_encoder_config(source)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
-        arguments = cls.pretrained_arguments(source, config, kwargs)
+        own = source.config.get(_OWN_SETTINGS) or {}
+        kept = {name: own[name] for name in cls.settings if name in own}
+        arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
             arguments["head_dropout"] = dropout
-        own = source.config.get(_OWN_SETTINGS) or {}
         max_length = max_length or own.get("max_length")
         tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
@@ -143,7 +148,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.config,
             self.head,
             **self.task_config(),
-            **{_OWN_SETTINGS: {"max_length": self.max_length}},
+            **{_OWN_SETTINGS: self._own_settings()},
         )
         prefix = tensor_prefix(self.config)
         tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)

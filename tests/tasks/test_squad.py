@@ -1,0 +1,130 @@
+import json
+
+import pytest
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.squad import read_squad
+from tests.tasks.squad_files import ANSWERS, CONTEXT, document, question, write
+
+
+def test_questions_of_version_1(tmp_path):
+    content = document(question("a", ANSWERS, question=" Where? "), question(7))
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.ids == ["a", "7"] and len(examples) == 2
+    assert examples.pairs == [("Where?", CONTEXT), ("Where did they meet?", CONTEXT)]
+    assert examples.answers == [ANSWERS, ANSWERS[:1]]
+    # The smiling face is one character, though four bytes and two units of UTF-16.
+    assert [CONTEXT[start:][: len(text)] for text, start in ANSWERS] == ["Zürich", "Monday"]
+    assert examples.is_impossible is None and examples.titles == ["People"] * 2
+    assert examples.source == str(tmp_path / "dev.json") and examples.left_out == []
+
+
+def test_questions_of_version_2(tmp_path):
+    none = question("b", [], is_impossible=True, plausible_answers=[{"text": "x"}])
+    content = document(question("a", is_impossible=False), none)
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.is_impossible == [False, True]
+    assert examples.answers == [ANSWERS[:1], []]
+
+
+def test_a_byte_order_mark_and_line_ends_change_nothing(tmp_path):
+    plain = read_squad(write(tmp_path / "plain.json", document(question())))
+    marked = read_squad(write(tmp_path / "marked.json", document(question()), "utf-8-sig"))
+    lines = json.dumps(document(question()), indent=1).replace("\n", "\r\n")
+    (tmp_path / "lines.json").write_bytes(lines.encode())
+    assert plain.fingerprint == marked.fingerprint
+    assert plain.fingerprint == read_squad(tmp_path / "lines.json").fingerprint
+    other = read_squad(write(tmp_path / "other.json", document(question(answers=ANSWERS))))
+    assert plain.fingerprint != other.fingerprint
+
+
+BAD = {
+    "answer 'Zürich' is not at character 16 of the context, but at 15": question(
+        "bad", [("Zürich", 16)]
+    ),
+    "answer 'Bob' is not at character 38 of the context, but at 37": question("bad", [("Bob", 38)]),
+    "answer 'Ann' is not at character -1 of the context, but at 0": question("bad", [("Ann", -1)]),
+    "answer 'Eve' is not at character 3 of the context, but nowhere in it": question(
+        "bad", [("Eve", 3)]
+    ),
+    "its answer is empty": question("bad", [("", 3)]),
+    "answer_start must be a number of characters. Received: '15'": question(
+        "bad", [("Zürich", "15")]
+    ),
+    "answer_start must be a number of characters. Received: True": question("bad", [("n", True)]),
+    "an answer must be a JSON object": question("bad") | {"answers": ["Zürich"]},
+    "it has no list 'answers'": {"id": "bad", "question": "Who?"},
+    "it has no answers": question("bad", []),
+    "its question is no text": question("bad", question=" \n"),
+    "its question has half a character at 3": question("bad", question="Who\ud83d?"),
+    "another question has the same id": question("q0"),
+    "its id is no text": question(None),
+    "has no true or false 'is_impossible'": question("bad") | {"is_impossible": "no"},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_question_is_refused_or_left_out_and_listed(tmp_path, message, caplog):
+    path = tmp_path / "train.json"
+    bad = BAD[message]
+    more = {"is_impossible": False} if "is_impossible" in bad else {}
+    content = document(question(**more), bad, question("q2", **more))
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError) as caught:
+        read_squad(path)
+    where = f"{path}, question {bad['id']!r} (data[0].paragraphs[0].qas[1]): "
+    assert str(caught.value).startswith(where) and message in str(caught.value)
+    examples = read_squad(path, skip_bad_rows=True)
+    assert examples.ids == ["q0", "q2"]
+    assert examples.left_out == [str(caught.value)]
+    assert caplog.messages == [f"1 questions were left out:\n{caught.value}"]
+
+
+def test_an_impossible_question_has_no_answers(tmp_path):
+    path = write(tmp_path / "a.json", document(question(is_impossible=True)))
+    with pytest.raises(InputError, match="it is impossible, but it has answers"):
+        read_squad(path)
+
+
+def test_versions_do_not_mix(tmp_path):
+    content = document(question("a", is_impossible=False), question("b"))
+    with pytest.raises(InputError, match=r"'b' \(data.*qas\[1\]\).*which other questions have"):
+        read_squad(write(tmp_path / "a.json", content))
+
+
+@pytest.mark.parametrize("context", ["", " ", None, 3])
+def test_a_context_must_have_text(tmp_path, context):
+    with pytest.raises(InputError, match="its context is (empty|no text)"):
+        read_squad(write(tmp_path / "a.json", document(question(), context=context)))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ([], "the file has no list 'data'"),
+        ({"data": {}}, "the file has no list 'data'"),
+        ({"data": ["x"]}, r"data\[0\] has no list 'paragraphs'"),
+        ({"data": [{"paragraphs": [{}]}]}, r"data\[0\].paragraphs\[0\] has no list 'qas'"),
+        (document(), "has no questions"),
+        (document("What?"), "must be a JSON object. Received: 'What[?]'"),
+    ],
+)
+def test_another_layout_is_refused(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        read_squad(write(tmp_path / "a.json", content))
+
+
+def test_what_is_no_json_is_refused_with_its_line(tmp_path):
+    (tmp_path / "cut.json").write_text('{"data":\n[{')
+    (tmp_path / "latin.json").write_bytes(b'{"data":\n"Z\xfcrich"}')
+    for name in ("cut", "latin"):
+        with pytest.raises(InputError, match=f"{name}.json, line 2"):
+            read_squad(tmp_path / f"{name}.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_squad(tmp_path / "none.json")
+
+
+def test_where_all_are_bad_nothing_is_left(tmp_path):
+    path = write(tmp_path / "a.json", document(question(answers=[("Eve", 0)])))
+    with pytest.raises(InputError, match="all 1 questions are bad.*nowhere"):
+        read_squad(path, skip_bad_rows=True)
