@@ -8,11 +8,16 @@ _HOMES = {
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
     "TaskModel": "task_model",
+    "TaggedExamples": "tagging",
     "TextClassifier": "text_classifier",
     "finetune": "run",
     "load_classifier": "run",
+    "read_columns": "columns",
+    "read_conllu": "columns",
     "read_glue": "glue",
     "read_table": "tables",
+    "score_tags": "tagging",
+    "write_tag_predictions": "tagging",
 }
 __all__ = sorted(_HOMES)
 
