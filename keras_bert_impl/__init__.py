@@ -22,7 +22,10 @@ _HOMES = {
     "pretrain": "pretraining.run",
     "BertPretrainer": "pretraining.pretrainer",
     "TextClassifier": "tasks.text_classifier",
+    "TokenClassifier": "tasks.token_classifier",
     "MaskedLM": "tasks.masked_lm",
+    "read_columns": "tasks.columns",
+    "read_conllu": "tasks.columns",
     "finetune": "tasks.run",
     "InputError": "errors",
 }

@@ -99,7 +99,7 @@ class CRF(keras.layers.Layer):
 
         def step(state, place):
             score, _, begun = state
-            emission, is_place = place
+            emission, is_place = _parts(place)
             steps = score[:, :, None] + transitions  # [batch, from, to]
             on = is_place & begun
             best = ops.where(on, ops.cast(ops.argmax(steps, axis=1), "int32"), stay)
@@ -142,11 +142,10 @@ class CRF(keras.layers.Layer):
         before, had_begun, last = self._forward(emissions, mask, transitions, start)
         behind = emissions + self._backward(emissions, mask, transitions, end)
         total = ops.logsumexp(last + end, axis=-1)
-        # [batch, length, from, to]
-        pairs = before[..., None] + transitions + behind[:, :, None] - total[:, None, None, None]
-        pairs = ops.where((mask & had_begun)[..., None, None], ops.exp(pairs), 0.0)
-        begins = start + behind - total[:, None, None]
-        begins = ops.where((mask & ~had_begun)[..., None], ops.exp(begins), 0.0)
+        pairs = before[..., None] + transitions + behind[:, :, None]  # [batch, length, from, to]
+        pairs = ops.exp(pairs - ops.logsumexp(pairs, axis=(2, 3), keepdims=True))
+        pairs = ops.where((mask & had_begun)[..., None, None], pairs, 0.0)
+        begins = ops.where((mask & ~had_begun)[..., None], ops.softmax(start + behind), 0.0)
         ends = ops.softmax(last + end) * ops.cast(ops.any(mask, axis=1), "float32")[:, None]
         labels = begins + ops.sum(pairs, axis=2)
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
@@ -162,7 +161,7 @@ class CRF(keras.layers.Layer):
 
         def step(state, place):
             score, begun = state
-            emission, is_place = place
+            emission, is_place = _parts(place)
             steps = ops.logsumexp(score[:, :, None] + transitions, axis=1)
             reached = ops.where(begun, steps, start) + emission
             return (ops.where(is_place, reached, score), begun | is_place), state
@@ -175,7 +174,7 @@ class CRF(keras.layers.Layer):
         """Logs of the summed scores of what comes behind each place, by its label."""
 
         def step(score, place):
-            emission, is_place = place
+            emission, is_place = _parts(place)
             behind = (score + emission)[:, None, :]  # [batch, 1, to]
             before = ops.logsumexp(transitions + behind, axis=2)
             return ops.where(is_place, before, score), score
@@ -191,5 +190,14 @@ class CRF(keras.layers.Layer):
 
 
 def _by_place(emissions, mask):
-    """(emissions [length, batch, num_labels], mask [length, batch, 1])."""
-    return ops.transpose(emissions, (1, 0, 2)), ops.transpose(mask)[..., None]
+    """float32 [length, batch, num_labels + 1], the mask behind the emissions.
+
+    One tensor: with two, Keras's loop on TensorFlow needs to know how long they are.
+    """
+    both = ops.concatenate([emissions, ops.cast(mask, "float32")[..., None]], axis=-1)
+    return ops.transpose(both, (1, 0, 2))
+
+
+def _parts(place):
+    """(emissions [batch, num_labels], mask bool [batch, 1]) of a place."""
+    return place[:, :-1], place[:, -1:] > 0

@@ -5,11 +5,13 @@ import importlib
 # Loaded on first use: the command line reads settings and tables without TensorFlow.
 _HOMES = {
     "Examples": "examples",
+    "Entity": "entities",
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
     "TaskModel": "task_model",
     "TaggedExamples": "tagging",
     "TextClassifier": "text_classifier",
+    "TokenClassifier": "token_classifier",
     "finetune": "run",
     "load_classifier": "run",
     "read_columns": "columns",

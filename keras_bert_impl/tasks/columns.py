@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.labels import listed
 from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.tables import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples
@@ -84,7 +85,7 @@ def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
         read_conllu("en_ewt-ud-dev.conllu").labels[0]  # ["ADP", "DET", "PROPN", ...]
     """
     if label not in (None, *_CONLLU_COLUMNS):
-        raise InputError(f"label must be one of {_listed(_CONLLU_COLUMNS)}. Received: {label!r}")
+        raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
     return _read(path, functools.partial(_conllu_rows, path, label), labels, skip_bad_rows)
 
 
@@ -223,15 +224,10 @@ def _check_labels(path, labels, mark_entities, rows):
             continue
         where = f"{path}, line {row.line}"
         if labels is not None and row.label not in labels:
-            raise InputError(f"{where}: the label {row.label!r:.60} is none of {_listed(labels)}.")
+            raise InputError(f"{where}: the label {row.label!r:.60} is none of {listed(labels)}.")
         if labels is None and mark_entities and not is_entity_label(row.label):
             raise InputError(
                 f"{where}: the label {row.label!r:.60} is neither 'O' nor like 'B-PER', as others "
                 "are; to allow it, give labels."
             )
     return rows
-
-
-def _listed(names):
-    names = list(names)
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

@@ -43,6 +43,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     """
 
     head = None  # its name, as of `interop.head_tensors`
+    own_settings = ("max_length",)  # arguments of the class that config.json keeps
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
         limit = encoder.config.max_length
@@ -107,11 +108,15 @@ class TaskModel(RawTextTrainer, keras.Model):
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
             arguments["head_dropout"] = dropout
+        if max_length is not None:
+            arguments["max_length"] = max_length
         own = source.config.get(_OWN_SETTINGS) or {}
-        max_length = max_length or own.get("max_length")
+        for name in cls.own_settings:
+            if arguments.get(name) is None:
+                arguments[name] = own.get(name)
         tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
-            model = cls(Encoder(config, dtype), tokenizer, max_length=max_length, **arguments)
+            model = cls(Encoder(config, dtype), tokenizer, **arguments)
         load_weights(model, source, encoder_tensors(config) + model.pretrained_head(source))
         return model
 
@@ -125,9 +130,13 @@ class TaskModel(RawTextTrainer, keras.Model):
         """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
         return dict(arguments)
 
-    def pretrained_head(self, source):
-        """List of `TensorName` of the head, those to read from a `ModelSource`."""
+    def head_names(self):
+        """List of `TensorName` of the head."""
         return head_tensors(self.config, self.head)
+
+    def pretrained_head(self, source):
+        """Those of the head's tensors to read from a `ModelSource`."""
+        return self.head_names()
 
     def task_config(self):
         """What the task adds to `config.json`."""
@@ -143,11 +152,11 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.config,
             self.head,
             **self.task_config(),
-            **{_OWN_SETTINGS: {"max_length": self.max_length}},
+            **{_OWN_SETTINGS: {name: getattr(self, name) for name in self.own_settings}},
         )
         prefix = tensor_prefix(self.config)
         tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)
-        tensors |= tensors_of(self, head_tensors(self.config, self.head))
+        tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, config, tensors)
             self.tokenizer.save_pretrained(temporary)
