@@ -250,11 +250,14 @@ class TokenClassifier(TaskModel):
     def label_tensor(self, labels):
         return labels
 
-    def features_in_graph(self, texts):
-        raise InputError(
-            "a row of a token classifier is a window, of which a text may need several: give texts "
-            "as a list, or a data set of features."
-        )
+    def _encoded(self, dataset, with_labels=True):
+        x, *_ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
+        if not isinstance(x, dict):
+            raise InputError(
+                "a row of a token classifier is a window, of which a text may need several: give "
+                "texts as a list, or a data set of features."
+            )
+        return super()._encoded(dataset, with_labels)
 
     def rows(self, texts, labels=None, weights=None):
         tokenized = tokenize_windows(

@@ -27,4 +27,7 @@ class TokenAccuracy(keras.metrics.Mean):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)
-        super().update_state(ops.cast(hits, "float32"), token_weights(y_true, sample_weight))
+        weights = token_weights(y_true, sample_weight)
+        # Flat: Keras takes the mean of each row first, which counts those of long rows for less.
+        hits, weights = (ops.reshape(x, (-1,)) for x in (ops.cast(hits, "float32"), weights))
+        super().update_state(hits, weights)
