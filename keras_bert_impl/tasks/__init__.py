@@ -5,19 +5,26 @@ import importlib
 # Loaded on first use: the command line reads settings and tables without TensorFlow.
 _HOMES = {
     "Examples": "examples",
+    "Entity": "entities",
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
     "QuestionAnswerer": "question_answerer",
     "TaskModel": "task_model",
+    "TaggedExamples": "tagging",
     "TextClassifier": "text_classifier",
+    "TokenClassifier": "token_classifier",
     "finetune": "run",
     "load_classifier": "run",
+    "read_columns": "columns",
+    "read_conllu": "columns",
     "read_glue": "glue",
     "read_squad": "squad",
     "read_table": "tables",
     "score_answers": "squad_results",
+    "score_tags": "tagging",
     "search_null_threshold": "squad_results",
     "write_answer_files": "squad_results",
+    "write_tag_predictions": "tagging",
 }
 __all__ = sorted(_HOMES)
 

@@ -70,14 +70,30 @@ def read_lines(path):
     Raises:
         InputError: no such file, bytes that are no UTF-8, or a NUL; with the line.
     """
+    for number, line in raw_lines(path):
+        yield number, decoded(line, path, number)
+
+
+def raw_lines(path):
+    """Yields (line number from 1, bytes with the line end) of a file, without byte order mark."""
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield number, _decoded(line, path, number)
+                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def decoded(line, path, number):
+    """str of a line's bytes, without line end; errors as of `read_lines`."""
+    if b"\0" in line:
+        raise InputError(f"{path}, line {number}: a NUL byte; this is no text file.")
+    try:
+        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: not UTF-8 (byte {error.start}); convert the file to UTF-8."
+        ) from error
 
 
 def read_tsv(path, columns=None, wanted=()):
@@ -136,17 +152,6 @@ _READERS = {
     "tsv": lambda path, wanted: read_tsv(path, wanted=wanted),
     "jsonl": _read_json_lines,
 }
-
-
-def _decoded(line, path, number):
-    if b"\0" in line:
-        raise InputError(f"{path}, line {number}: a NUL byte; this is no text file.")
-    try:
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: not UTF-8 (byte {error.start}); convert the file to UTF-8."
-        ) from error
 
 
 def _check_columns(where, columns, wanted):

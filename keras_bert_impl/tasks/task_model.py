@@ -113,7 +113,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
             arguments["head_dropout"] = dropout
-        max_length = max_length or own.get("max_length")
+        if max_length is None:
+            max_length = own.get("max_length")
         tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
             model = cls(Encoder(config, dtype), tokenizer, max_length=max_length, **arguments)
@@ -130,9 +131,13 @@ class TaskModel(RawTextTrainer, keras.Model):
         """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
         return dict(arguments)
 
-    def pretrained_head(self, source):
-        """List of `TensorName` of the head, those to read from a `ModelSource`."""
+    def head_names(self):
+        """List of `TensorName` of the head."""
         return head_tensors(self.config, self.head)
+
+    def pretrained_head(self, source):
+        """Those of the head's tensors to read from a `ModelSource`."""
+        return self.head_names()
 
     def task_config(self):
         """What the task adds to `config.json`."""
@@ -152,7 +157,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         )
         prefix = tensor_prefix(self.config)
         tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)
-        tensors |= tensors_of(self, head_tensors(self.config, self.head))
+        tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, config, tensors)
             self.tokenizer.save_pretrained(temporary)

@@ -1,7 +1,5 @@
 """Classes, several labels at once, or numbers for a text or a pair of texts."""
 
-import logging
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,9 +9,15 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
 from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
 from keras_bert_impl.serving import export_classifier
+from keras_bert_impl.tasks.labels import (
+    label_config,
+    label_names,
+    labels_of,
+    listed,
+    tensors_to_read,
+)
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 
-_LOG = logging.getLogger(__name__)
 SINGLE, MULTI, REGRESSION = (
     "single_label_classification",
     "multi_label_classification",
@@ -70,7 +74,7 @@ class TextClassifier(TaskModel):
         max_length=None,
         name="text_classifier",
     ):
-        labels = _label_names(num_classes, labels)
+        labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
         if problem_type not in PROBLEM_TYPES:
             raise InputError(
@@ -175,7 +179,7 @@ class TextClassifier(TaskModel):
         name = name.decode() if isinstance(name, bytes) else name
         if name not in self.labels:
             raise InputError(
-                f"text {position} has the label {name!r}, which is none of {_listed(self.labels)}."
+                f"text {position} has the label {name!r}, which is none of {listed(self.labels)}."
             )
         return self.labels.index(name)
 
@@ -187,7 +191,7 @@ class TextClassifier(TaskModel):
         if labels.dtype == tf.string:
             matches = labels[:, tf.newaxis] == tf.constant(self.labels)[tf.newaxis, :]
             known = tf.reduce_all(tf.reduce_any(matches, axis=1))
-            tf.debugging.Assert(known, [f"a label is none of {_listed(self.labels)}:", labels])
+            tf.debugging.Assert(known, [f"a label is none of {listed(self.labels)}:", labels])
             return tf.argmax(matches, axis=1, output_type=tf.int32)
         return labels
 
@@ -225,72 +229,21 @@ class TextClassifier(TaskModel):
                 raise InputError(
                     f"{source.path} is an encoder without a classifier; give num_classes or labels."
                 )
-            arguments["labels"] = _labels_of(source, head_tensors(config, cls.head)[-1].tensor)
+            arguments["labels"] = labels_of(source, head_tensors(config, cls.head)[-1].tensor)
         if with_head:
             arguments.setdefault("problem_type", source.config.get("problem_type"))
         arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
         return arguments
 
     def pretrained_head(self, source):
-        names = head_tensors(self.config, self.head)
-        shape = source.shape(names[-1].tensor)  # the bias of the last layer
-        if shape is not None and shape[0] != self.num_classes:
-            _LOG.warning(
-                "%s has a classifier of %d classes; a new one of %d is made.",
-                source.path,
-                shape[0],
-                self.num_classes,
-            )
-            return []
-        return names
+        return tensors_to_read(source, head_tensors(self.config, self.head), self.num_classes)
 
     def task_config(self):
         return {
-            "id2label": {str(number): label for number, label in enumerate(self.labels)},
-            "label2id": {label: number for number, label in enumerate(self.labels)},
+            **label_config(self.labels),
             "problem_type": self.problem_type,
             classifier_dropout_key(self.config): self.head_layer.dropout.rate,
         }
-
-
-def _label_names(num_classes, labels):
-    if labels is None:
-        if num_classes is None:
-            raise InputError("give num_classes, or labels, the names of the classes.")
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-            raise InputError(
-                f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
-            )
-        return [f"LABEL_{number}" for number in range(num_classes)]
-    labels = list(labels)
-    if not labels or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
-    if len(set(labels)) != len(labels):
-        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
-    if num_classes not in (None, len(labels)):
-        raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
-    return labels
-
-
-def _labels_of(source, bias):
-    """Label names in `config.json`; where it is silent, there are two, as in `transformers`."""
-    path, names = source.path / "config.json", source.config.get("id2label")
-    if names is None:
-        labels = _label_names(source.config.get("num_labels", 2), None)
-    else:
-        try:
-            labels = [names[str(number)] for number in range(len(names))]
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: id2label must map 0, 1, 2, ... to names.") from error
-        # Who renames labels often leaves the other direction with the names made for them.
-        stated = source.config.get("label2id") or {}
-        stated = {name: str(i) for name, i in stated.items() if not name.startswith("LABEL_")}
-        if stated and stated != {name: str(i) for i, name in enumerate(labels)}:
-            raise InputError(f"{path}: id2label and label2id contradict each other.")
-    shape = source.shape(bias)
-    if shape not in (None, (len(labels),)):
-        raise InputError(f"{path} has {len(labels)} labels, but tensor {bias} the shape {shape}.")
-    return labels
 
 
 def _is_list_of_names(row):
@@ -305,7 +258,3 @@ def _numeric(labels, what):
     if array.dtype.kind not in "biuf":
         raise InputError(f"labels must be {what} for each text. Received: {labels[0]!r:.60}")
     return array
-
-
-def _listed(names):
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

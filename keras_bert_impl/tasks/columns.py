@@ -1,0 +1,233 @@
+"""Reading words and their labels from columns: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
+
+import functools
+import logging
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.labels import listed
+from keras_bert_impl.tasks.spans import is_entity_label
+from keras_bert_impl.tasks.tables import decoded, raw_lines
+from keras_bert_impl.tasks.tagging import TaggedExamples
+
+_LOG = logging.getLogger(__name__)
+_CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
+_NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
+_LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
+
+
+class _Row(NamedTuple):
+    line: int
+    word: str
+    label: str | None
+
+
+def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
+    """Reads a file with a word and its label on each line and blank lines between sentences.
+
+    Columns are separated by tabs if the first row has one, else by runs of spaces. The file is
+    UTF-8, with or without a byte order mark, with LF or CRLF. A line of white space alone is
+    blank; lines that begin with `-DOCSTART-` are passed over.
+
+    Args:
+        path: str or `Path`.
+        word: int, the column of the words, from 0; negative ones are counted from the end.
+        label: int, the column of the labels; None for words alone.
+        labels: list of str, the labels that may occur; None for any.
+        word_prefix: str, what every word begins with and is taken off: `"en:"` in the English
+            files of WikiANN.
+        skip_bad_rows: bool. Whether to leave out a sentence with a row that cannot be used; they
+            are counted in a warning and listed in `skipped`.
+
+    Returns:
+        `TaggedExamples`.
+
+    Raises:
+        InputError: a row of another length, an empty cell, a label that is not in the set or is
+            neither `"O"` nor like `"B-PER"` among ones that are, wrong encoding, a NUL byte, a
+            word of more than 10,000 characters; with file and line. A file without sentences.
+
+    Example:
+        read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
+    """
+    if Path(path).suffix == ".conllu":
+        raise InputError(f"{path} is named as a CoNLL-U file; read_conllu reads those.")
+    has_tabs, width = _layout(path)
+    for name, column in (("word", word), ("label", label)):
+        if column is not None and not -width <= column < width:
+            raise InputError(f"{path}: there is no column {name}={column}; there are {width}.")
+    rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
+    return _read(path, rows, labels, skip_bad_rows)
+
+
+def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
+    """Reads the words of a CoNLL-U file and one of their columns.
+
+    Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are passed over.
+
+    Args:
+        path: str or `Path`.
+        label: str, the column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None
+            for words alone.
+        labels, skip_bad_rows: as of `read_columns`.
+
+    Returns:
+        `TaggedExamples`.
+
+    Raises:
+        InputError: as of `read_columns`; ids that do not count the words.
+
+    Source: https://universaldependencies.org/format.html
+
+    Example:
+        read_conllu("en_ewt-ud-dev.conllu").labels[0]  # ["ADP", "DET", "PROPN", ...]
+    """
+    if label not in (None, *_CONLLU_COLUMNS):
+        raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
+    return _read(path, functools.partial(_conllu_rows, path, label), labels, skip_bad_rows)
+
+
+def _read(path, rows, labels, skip_bad_rows):
+    """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
+    skipped = [] if skip_bad_rows else None
+    sentences = [rows for rows in _usable(_sentences(path), rows, skipped) if rows]
+    check = functools.partial(_check_labels, path, labels, _mark_entities(sentences))
+    sentences = _usable(sentences, check, skipped)
+    if skipped:
+        _LOG.warning("%s: sentences left out: %d. %s", path, len(skipped), "; ".join(skipped))
+    if not sentences:
+        raise InputError(f"{path} has no sentences that can be used.")
+    lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
+    has_labels = tags[0][0] is not None
+    if has_labels and labels is None:
+        labels = sorted({label for sentence in tags for label in sentence})
+    return TaggedExamples(
+        words,
+        tags if has_labels else None,
+        list(labels) if has_labels else None,
+        source=str(path),
+        lines=lines,
+        skipped=tuple(skipped or ()),
+    )
+
+
+def _usable(sentences, function, skipped):
+    """What a function makes of each sentence; where it raises, why goes to the list `skipped`."""
+    results = []
+    for sentence in sentences:
+        try:
+            results.append(function(sentence))
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+    return results
+
+
+def _sentences(path):
+    """Yields lists of (line number, bytes), the lines between blank ones."""
+    sentence = []
+    for number, line in raw_lines(path):
+        if not _is_between(line):
+            sentence.append((number, line))
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _is_between(line):
+    return not line.strip() or line.startswith(b"-DOCSTART-")
+
+
+# === Columns ===
+
+
+def _layout(path):
+    """(whether tabs separate columns, number of columns), by the first row."""
+    for _, line in raw_lines(path):
+        if not _is_between(line):
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            has_tabs = "\t" in text
+            return has_tabs, len(_cells(text, has_tabs))
+    raise InputError(f"{path} has no rows.")
+
+
+def _cells(text, has_tabs):
+    return text.split("\t") if has_tabs else re.split("[ \t]+", text.strip(" \t"))
+
+
+def _column_rows(path, has_tabs, width, word, label, prefix, lines):
+    rows = []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        cells = _cells(decoded(line, path, number), has_tabs)
+        if len(cells) != width:
+            raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
+        if not cells[word].startswith(prefix):
+            raise InputError(f"{where}: the word {cells[word]!r:.60} does not begin with {prefix!r}.")
+        cells[word] = cells[word].removeprefix(prefix)
+        rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
+    return rows
+
+
+def _row(where, number, word, label):
+    if not word.strip(" "):
+        raise InputError(f"{where}: the word is empty.")
+    if len(word) > _LONGEST_WORD:
+        raise InputError(f"{where}: a word of {len(word)} characters: {word!r:.40}...")
+    if label is not None and not label.strip(" "):
+        raise InputError(f"{where}: the label is empty.")
+    return _Row(number, word, label)
+
+
+# === CoNLL-U ===
+
+
+def _conllu_rows(path, label, lines):
+    rows = []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        text = decoded(line, path, number)
+        cells = text.split("\t")
+        if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
+            continue
+        if len(cells) != 10:
+            raise InputError(f"{where}: {len(cells)} columns, but CoNLL-U has 10.")
+        if cells[0] != str(len(rows) + 1):
+            raise InputError(
+                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}; a blank "
+                "line stands between sentences."
+            )
+        value = None if label is None else cells[_CONLLU_COLUMNS[label]]
+        if value == "_" and label != "feats":
+            raise InputError(f"{where}: the word has no {label}.")
+        rows.append(_row(where, number, cells[1], value))
+    return rows
+
+
+# === Labels ===
+
+
+def _mark_entities(sentences):
+    """bool. Whether the labels are of entities: no other set has both an O and a B- in it."""
+    labels = {row.label for rows in sentences for row in rows if row.label is not None}
+    return "O" in labels and any(label.startswith("B-") for label in labels)
+
+
+def _check_labels(path, labels, mark_entities, rows):
+    for row in rows:
+        if row.label is None:
+            continue
+        where = f"{path}, line {row.line}"
+        if labels is not None and row.label not in labels:
+            raise InputError(f"{where}: the label {row.label!r:.60} is none of {listed(labels)}.")
+        if labels is None and mark_entities and not is_entity_label(row.label):
+            raise InputError(
+                f"{where}: the label {row.label!r:.60} is neither 'O' nor like 'B-PER', as others "
+                "are; to allow it, give labels."
+            )
+    return rows

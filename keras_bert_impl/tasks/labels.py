@@ -1,0 +1,131 @@
+"""Names of classes: as arguments, in `config.json`, in messages."""
+
+import logging
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+
+_LOG = logging.getLogger(__name__)
+
+
+def label_names(num_classes, labels):
+    """The names of the classes, checked: those given, or made for a number of classes.
+
+    Args:
+        num_classes: int or None.
+        labels: list of str or None.
+
+    Raises:
+        InputError: neither is given, they contradict each other, or two names are the same.
+    """
+    if labels is None:
+        if num_classes is None:
+            raise InputError("give num_classes, or labels, the names of the classes.")
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+            raise InputError(
+                f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
+            )
+        return [f"LABEL_{number}" for number in range(num_classes)]
+    labels = list(labels)
+    if not labels or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
+    if len(set(labels)) != len(labels):
+        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
+    if num_classes not in (None, len(labels)):
+        raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
+    return labels
+
+
+def label_numbers(labels, names, where):
+    """The labels of the words of a text as an int32 array; negative for those without one.
+
+    Args:
+        labels: list of label names, or of numbers; or an array of numbers of any shape.
+        names: list of str.
+        where: str, what an error begins with.
+
+    Raises:
+        InputError: no such list, or a label that is not among the names.
+    """
+    if not isinstance(labels, (list, tuple, np.ndarray)):
+        raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
+    if len(labels) and all(isinstance(label, str) for label in labels):
+        places = {name: number for number, name in enumerate(names)}
+        for word, label in enumerate(labels):
+            if label not in places:
+                raise InputError(
+                    f"{where}, word {word} has the label {label!r}, which is none of "
+                    f"{listed(names)}."
+                )
+        return np.array([places[label] for label in labels], "int32")
+    numbers = np.asarray(labels, None if len(labels) else "int32")
+    if numbers.dtype.kind not in "iu":
+        raise InputError(f"{where} needs label names or whole numbers. Received: {labels!r:.60}")
+    if numbers.size and numbers.max() >= len(names):
+        raise InputError(
+            f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
+        )
+    return numbers.astype("int32")
+
+
+def labels_of(source, bias):
+    """Label names in `config.json`; where it is silent, there are two, as in `transformers`.
+
+    Args:
+        source: `ModelSource`.
+        bias: str, the tensor that has a number for each label.
+
+    Raises:
+        InputError: names that contradict each other, or as many as the tensor does not have.
+    """
+    path, names = source.path / "config.json", source.config.get("id2label")
+    if names is None:
+        labels = label_names(source.config.get("num_labels", 2), None)
+    else:
+        try:
+            labels = [names[str(number)] for number in range(len(names))]
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path}: id2label must map 0, 1, 2, ... to names.") from error
+        # Who renames labels often leaves the other direction with the names made for them.
+        stated = source.config.get("label2id") or {}
+        stated = {name: str(i) for name, i in stated.items() if not name.startswith("LABEL_")}
+        if stated and stated != {name: str(i) for i, name in enumerate(labels)}:
+            raise InputError(f"{path}: id2label and label2id contradict each other.")
+    shape = source.shape(bias)
+    if shape not in (None, (len(labels),)):
+        raise InputError(f"{path} has {len(labels)} labels, but tensor {bias} the shape {shape}.")
+    return labels
+
+
+def label_config(labels):
+    """dict. What `config.json` says about label names."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def tensors_to_read(source, names, num_classes):
+    """Those of a head's tensors to read: none, with a warning, where it has other classes.
+
+    Args:
+        source: `ModelSource`.
+        names: list of `TensorName`, the bias of the last layer at the end.
+        num_classes: int.
+    """
+    shape = source.shape(names[-1].tensor)
+    if shape is None or shape[0] == num_classes:
+        return names
+    _LOG.warning(
+        "%s has a classifier of %d classes; a new one of %d is made.",
+        source.path,
+        shape[0],
+        num_classes,
+    )
+    return []
+
+
+def listed(names):
+    """str. Names for a message, the first 20."""
+    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

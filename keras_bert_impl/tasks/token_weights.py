@@ -1,0 +1,33 @@
+"""Which tokens count in the loss and the metrics of a tagger, and how much."""
+
+import keras
+from keras import ops
+
+
+def token_weights(y, sample_weight):
+    """The weight of each token: 0 where there is no label.
+
+    Args:
+        y: int `[batch, length]`, negative where there is no label.
+        sample_weight: `[batch]`, `[batch, length]` or None.
+
+    Returns:
+        float32 `[batch, length]`.
+    """
+    weights = ops.cast(y >= 0, "float32")
+    if sample_weight is None:
+        return weights
+    sample_weight = ops.cast(sample_weight, "float32")
+    return weights * (sample_weight[:, None] if len(sample_weight.shape) == 1 else sample_weight)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TokenAccuracy(keras.metrics.Mean):
+    """The share of labelled tokens whose label has the highest logit."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)
+        weights = token_weights(y_true, sample_weight)
+        # Flat: Keras takes the mean of each row first, which counts those of long rows for less.
+        hits, weights = (ops.reshape(x, (-1,)) for x in (ops.cast(hits, "float32"), weights))
+        super().update_state(hits, weights)
