@@ -2,6 +2,8 @@
 
 import sys
 
+from keras_bert_impl.errors import InputError
+
 EXAMPLE = "  keras-bert export --model run --out exported/1"
 
 
@@ -14,7 +16,11 @@ def add_arguments(parser):
 
 def run(arguments):
     """Exports, and says where."""
-    from keras_bert_impl.tasks.run import load_classifier
+    from keras_bert_impl.tasks.run import load_tuned
+    from keras_bert_impl.tasks.text_classifier import TextClassifier
 
-    load_classifier(arguments.model, arguments.dtype).export(arguments.out)
+    model = load_tuned(arguments.model, arguments.dtype)
+    if not isinstance(model, TextClassifier):
+        raise InputError(f"a {type(model).__name__} cannot be exported, only a TextClassifier.")
+    model.export(arguments.out)
     print(f"wrote the SavedModel to {arguments.out}", file=sys.stderr)

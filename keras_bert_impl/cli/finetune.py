@@ -1,4 +1,4 @@
-"""`keras-bert finetune`: from labelled texts to a tuned classifier."""
+"""`keras-bert finetune`: from labelled examples to a tuned model."""
 
 import dataclasses
 import json
@@ -12,8 +12,13 @@ from keras_bert_impl.tasks.settings import FinetuneSettings
 EXAMPLE = (
     "  keras-bert finetune --model DIR --task mrpc --data glue --out run epochs=4\n"
     "  keras-bert finetune --model DIR --train train.csv --dev dev.csv --text review "
-    "--label stars --out run"
+    "--label stars --out run\n"
+    "  keras-bert finetune --model DIR --task tagging --train train.conllu --dev dev.conllu "
+    "--out run\n"
+    "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
+    "--out run"
 )
+_TASKS = ("tagging", "squad")  # beside those of GLUE
 
 
 def add_arguments(parser):
@@ -21,13 +26,24 @@ def add_arguments(parser):
     from keras_bert_impl.tasks.glue import TASKS
 
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
-    parser.add_argument("--task", choices=TASKS, help="a GLUE task, read from --data")
+    parser.add_argument(
+        "--task",
+        choices=[*TASKS, *_TASKS],
+        help="a GLUE task, read from --data; or for --train and --dev: tagging, labels of words in "
+        "columns or CoNLL-U; squad, questions with answers in a context. Default: texts in a table",
+    )
     parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
-    parser.add_argument("--train", metavar="FILE", help="texts to train on: .csv, .tsv or .jsonl")
-    parser.add_argument("--dev", metavar="FILE", help="texts to score on")
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text")
+    parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
+                        ".csv, .tsv or .jsonl")
+    parser.add_argument("--dev", metavar="FILE", help="what to score on")
+    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
+                        "tagging, from 0 (default: 0)")
     parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
-    parser.add_argument("--label", metavar="COLUMN", help="the column of the label")
+    parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
+                        "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
+                        "upos) of a .conllu file")
+    parser.add_argument("--skip-bad-rows", action="store_true", help="for tagging and squad: leave "
+                        "out, count and list what cannot be used")
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
@@ -67,7 +83,13 @@ def run(arguments):
 
 
 def _examples(arguments):
-    """The train and dev `Examples` that the arguments name."""
+    """The train and dev examples that the arguments name."""
+    if arguments.task in _TASKS:
+        _need(arguments, "train", "dev")
+        read = _read_tags if arguments.task == "tagging" else _read_questions
+        return [read(file, arguments) for file in (arguments.train, arguments.dev)]
+    if arguments.skip_bad_rows:
+        raise InputError("--skip-bad-rows is for --task tagging and squad.")
     if arguments.task:
         from keras_bert_impl.tasks.glue import read_glue
 
@@ -76,11 +98,7 @@ def _examples(arguments):
         return [read_glue(arguments.task, arguments.data, split) for split in ("train", "dev")]
     from keras_bert_impl.tasks.tables import read_table
 
-    for name in ("train", "dev", "text", "label"):
-        if not getattr(arguments, name):
-            raise InputError(
-                f"--{name} is missing: give --train, --dev, --text and --label, or --task."
-            )
+    _need(arguments, "train", "dev", "text", "label")
     return [
         read_table(
             file,
@@ -91,3 +109,29 @@ def _examples(arguments):
         )
         for file in (arguments.train, arguments.dev)
     ]
+
+
+def _need(arguments, *names):
+    for name in names:
+        if not getattr(arguments, name):
+            rest = "--train and --dev" if len(names) == 2 else "--train, --dev, --text and --label"
+            raise InputError(f"--{name} is missing: give {rest}, or a GLUE task with --data.")
+
+
+def _read_tags(file, arguments):
+    from keras_bert_impl.tasks.columns import read_columns, read_conllu
+
+    skip = arguments.skip_bad_rows
+    if Path(file).suffix == ".conllu":
+        return read_conllu(file, arguments.label or "upos", skip_bad_rows=skip)
+    columns = {"--text": arguments.text or "0", "--label": arguments.label or "-1"}
+    for option, text in columns.items():
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"{option} {text!r} is no number of a column of {file}.")
+    return read_columns(file, *map(int, columns.values()), skip_bad_rows=skip)
+
+
+def _read_questions(file, arguments):
+    from keras_bert_impl.tasks.squad import read_squad
+
+    return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)

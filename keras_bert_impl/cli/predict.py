@@ -1,5 +1,6 @@
-"""`keras-bert predict`: labels and scores of texts."""
+"""`keras-bert predict`: labels and scores of texts, entities, answers to questions."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from keras_bert_impl.errors import InputError
 
 EXAMPLE = (
     "  keras-bert predict --model run --input reviews.txt\n"
-    "  echo 'a joy from start to end' | keras-bert predict --model run --input - --json"
+    "  echo 'a joy from start to end' | keras-bert predict --model run --input - --json\n"
+    "  keras-bert predict --model run --input asked.jsonl --text question --pair context"
 )
 
 
@@ -21,45 +23,75 @@ def add_arguments(parser):
         metavar="FILE",
         help="a text on each line, - for standard input; or with --text a .csv, .tsv or .jsonl",
     )
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text")
-    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
+    parser.add_argument("--text", metavar="COLUMN", help="the column of the text or question")
+    parser.add_argument(
+        "--pair", metavar="COLUMN", help="the column of the second segment or context, if any"
+    )
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
 
 def run(arguments):
-    """Prints a line for each text: label and score, or the values of a regression."""
-    texts = _texts(arguments)
-    from keras_bert_impl.tasks.run import load_classifier
+    """Prints a line for each text.
 
-    classifier = load_classifier(arguments.model, arguments.dtype)
-    scores = classifier.predict(texts, verbose=0)
-    for row in scores.tolist():
-        answer = _answer(classifier, row)
+    Label and score, or the values of a regression; of words `word/label`; of a question the answer
+    and its probability, or nothing.
+    """
+    texts = _texts(arguments)
+    from keras_bert_impl.tasks.run import load_tuned
+
+    model = load_tuned(arguments.model, arguments.dtype)
+    for answer, columns in _ANSWERS[type(model).__name__](model, texts):
         if arguments.json:
             print(json.dumps(answer, ensure_ascii=False))
         else:
-            print("\t".join(map(str, _columns(answer))))
+            print("\t".join(columns))
 
 
-def _answer(classifier, row):
-    """dict of what there is to say about a text."""
-    scores = dict(zip(classifier.labels, row))
-    if classifier.problem_type == "regression":
-        return {"values": row}
-    if classifier.problem_type == "multi_label_classification":
-        chosen = [name for name, score in scores.items() if score >= 0.5]
-        return {"labels": chosen, "scores": scores}
-    label = max(scores, key=scores.get)
-    return {"label": label, "score": scores[label], "scores": scores}
+# Each yields, for a text, a dict of what there is to say, and the columns of a line.
 
 
-def _columns(answer):
-    if "values" in answer:
-        return [f"{value:.6g}" for value in answer["values"]]
-    if "labels" in answer:
-        return [",".join(answer["labels"])]
-    return [answer["label"], f"{answer['score']:.4f}"]
+def _classes(model, texts):
+    for row in model.predict(texts, verbose=0).tolist():
+        scores = dict(zip(model.labels, row))
+        if model.problem_type == "regression":
+            yield {"values": row}, [f"{value:.6g}" for value in row]
+        elif model.problem_type == "multi_label_classification":
+            chosen = [name for name, score in scores.items() if score >= 0.5]
+            yield {"labels": chosen, "scores": scores}, [",".join(chosen)]
+        else:
+            label = max(scores, key=scores.get)
+            answer = {"label": label, "score": scores[label], "scores": scores}
+            yield answer, [label, f"{scores[label]:.4f}"]
+
+
+def _tags(model, texts):
+    from keras_bert_impl.tasks.spans import is_entity_label
+    from keras_bert_impl.tasks.words import find_words
+
+    has_entities = all(map(is_entity_label, model.labels))
+    entities = model.entities(texts) if has_entities else [[]] * len(texts)
+    for text, labels, found in zip(texts, model.tag(texts), entities):
+        words = find_words(text)
+        words = [text[start:end] for start, end in zip(words.starts, words.ends)]
+        answer = {"words": words, "labels": labels}
+        if has_entities:
+            answer["entities"] = [entity._asdict() for entity in found]
+        yield answer, [" ".join(f"{word}/{label}" for word, label in zip(words, labels))]
+
+
+def _answers(model, texts):
+    from keras_bert_impl.tasks.answers import best_text
+
+    for answers in model.predict(texts, verbose=0):
+        text = best_text(answers, model.null_threshold)
+        best = next((a for a in answers if a.text == text), answers[0])
+        answer = {"answer": text, "score": best.score, "start": best.start, "end": best.end}
+        answer["answers"] = [dataclasses.asdict(each) for each in answers]
+        yield answer, [text, f"{best.score:.4f}"]
+
+
+_ANSWERS = {"TextClassifier": _classes, "TokenClassifier": _tags, "QuestionAnswerer": _answers}
 
 
 def _texts(arguments):

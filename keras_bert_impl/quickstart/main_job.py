@@ -22,7 +22,7 @@ from keras_bert_impl.pretraining.readers import read_documents
 from keras_bert_impl.pretraining.records import read_manifest
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
-from keras_bert_impl.tasks.run import finetune, load_classifier
+from keras_bert_impl.tasks.run import finetune, load_tuned
 from keras_bert_impl.tasks.tables import read_table
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -218,7 +218,7 @@ class MainJob:
 
     def export(self):
         """Writes the SavedModel of the tuned classifier."""
-        load_classifier(self.path("finetuning-pretrained")).export(self.path("exported"))
+        load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts):
         """Asks the SavedModel in a new process without this package; returns its labels."""

@@ -14,7 +14,7 @@ _HOMES = {
     "TextClassifier": "text_classifier",
     "TokenClassifier": "token_classifier",
     "finetune": "run",
-    "load_classifier": "run",
+    "load_tuned": "run",
     "read_columns": "columns",
     "read_conllu": "columns",
     "read_glue": "glue",

@@ -273,6 +273,10 @@ class RawTextTrainer(ReplicatedTrainer):
 
     # === Data ===
 
+    def steps_per_epoch(self, x, batch_size):
+        """int. Batches of one pass over texts, of which some may have several rows."""
+        return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
+
     def widths(self):
         """The lengths that batches are padded to on the devices of this model."""
         if isinstance(self.distribute_strategy, tf.distribute.TPUStrategy):

@@ -1,6 +1,7 @@
 """Settings of a fine-tuning run; imports nothing heavy, for the command line's help."""
 
 import dataclasses
+import typing
 
 from keras_bert_impl.errors import InputError
 
@@ -17,10 +18,15 @@ class FinetuneSettings:
         warmup: float. Share of the steps in which the rate rises; then it falls to 0.
         weight_decay: float. Not for biases and normalization layers.
         clip_norm: float or None. Limit of the global norm of the gradients.
-        max_length: int. Texts are cut to so many tokens.
+        max_length: int or None for the task's: 384 for questions, else 128. Tokens of a row.
+            Texts are cut to that, or for tagging and questions lie in windows of that.
         dropout: float or None for the model's own.
         accumulation_steps: int. Micro-batches of a replica in a step.
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
+        doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
+            windows: tokens from the start of one to that of the next.
+        label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
+        crf: bool. Of tagging: whether a conditional random field is over the words.
         seed: int. Decides the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -33,11 +39,16 @@ class FinetuneSettings:
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip_norm: float | None = 1.0
-    max_length: int = 128
+    max_length: int | None = None
     dropout: float | None = None
     accumulation_steps: int = 1
     dtype: str = "float32"
+    doc_stride: int | None = None
+    label_all_pieces: bool = False
+    crf: bool = False
     seed: int = 1
+
+    of_tasks: typing.ClassVar = ("doc_stride", "label_all_pieces", "crf")
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulation_steps"):

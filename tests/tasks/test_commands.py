@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.tasks import load_classifier
+from keras_bert_impl.tasks import load_tuned
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 
@@ -50,7 +50,7 @@ def test_finetune_writes_a_run(folder):
         "model", "checkpoints", "recipe.yaml", "data.json", "metrics.jsonl", "scores.json",
         "predictions.tsv",
     }  # fmt: skip
-    assert load_classifier(folder / "run").labels == ["negative", "positive"]
+    assert load_tuned(folder / "run").labels == ["negative", "positive"]
 
 
 def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypatch):
@@ -64,7 +64,7 @@ def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypat
         assert main([*model, "--input", *source, "--json"]) == 0
         outputs.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
     assert outputs[0] == outputs[1] == outputs[2]
-    classifier = load_classifier(folder / "run")
+    classifier = load_tuned(folder / "run")
     scores = classifier.predict(texts, verbose=0)
     assert [answer["label"] for answer in outputs[0]] == classifier.classify(texts)
     printed = [list(answer["scores"].values()) for answer in outputs[0]]
@@ -75,7 +75,7 @@ def test_export_writes_a_model_that_agrees(folder, capsys):
     assert main(["export", "--model", str(folder / "run"), "--out", str(folder / "exported")]) == 0
     served = tf.saved_model.load(str(folder / "exported")).signatures["serving_default"]
     texts = ["a good film", ""]
-    expected = load_classifier(folder / "run").predict(texts, verbose=0)
+    expected = load_tuned(folder / "run").predict(texts, verbose=0)
     np.testing.assert_allclose(served(text=tf.constant(texts))["scores"], expected, atol=1e-5)
 
 

@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import Examples, finetune, load_classifier
+from keras_bert_impl.tasks import Examples, finetune, load_tuned
 from tests.tasks.helpers import ROOT, encoder, examples, tokenizer
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -44,7 +44,7 @@ def test_run_directory(run):
 
 
 def test_scores_and_predictions_are_those_of_the_saved_model(run):
-    model = load_classifier(run)
+    model = load_tuned(run)
     scores = model.predict(DEV.texts, verbose=0)
     accuracy = np.mean([a == b for a, b in zip(model.classify(DEV.texts), DEV.labels)])
     assert json.loads((run / "scores.json").read_text())["accuracy"] == accuracy
@@ -114,7 +114,7 @@ def test_regression_run(base, tmp_path):
     finetune(base, *sets, tmp_path / "run", verbose=0, **SETTINGS)
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert set(scores) == {"pearson", "spearman", "mean_squared_error"}
-    assert load_classifier(tmp_path / "run").problem_type == "regression"
+    assert load_tuned(tmp_path / "run").problem_type == "regression"
 
 
 @pytest.mark.parametrize(
