@@ -168,7 +168,8 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
         if len(cells) != width:
             raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
         if not cells[word].startswith(prefix):
-            raise InputError(f"{where}: the word {cells[word]!r:.60} does not begin with {prefix!r}.")
+            begins = f"{cells[word]!r:.60} does not begin with {prefix!r}"
+            raise InputError(f"{where}: the word {begins}.")
         cells[word] = cells[word].removeprefix(prefix)
         rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
     return rows

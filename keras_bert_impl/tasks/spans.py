@@ -200,7 +200,7 @@ def _checked_parts(label, scheme):
 
 
 def _begins(before, word):
-    """bool. Whether an entity begins at a word, by its (prefix, type) and that of the one before."""
+    """bool. Whether an entity begins at a word; it and the one before are (prefix, type)."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]

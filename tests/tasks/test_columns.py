@@ -91,7 +91,7 @@ BAD_ROWS = {
     "latin-1": (b"a\tO\n\nGr\xf6\xdfe\tO\n\nc\tO\n", r"line 3: not UTF-8 \(byte 2\)"),
     "nul": (b"a\tO\n\nb\0\tO\n\nc\tO\n", "line 3: a NUL byte"),
     "label": (b"a\tB-X\n\nb\t0\n\nc\tO\n", "line 3: the label '0' is neither 'O' nor like 'B-PER'"),
-    "10 MB": (b"a\tO\n\n" + b"b" * 10**7 + b"\tO\n\nc\tO\n", "line 3: a word of 10000000 characters"),
+    "10 MB": (b"a\tO\n\n%b\tO\n\nc\tO\n" % (b"b" * 10**7), "line 3: a word of 10000000 characters"),
 }
 
 
