@@ -1,6 +1,7 @@
 """Byte-level BPE in the form of ModernBERT's, against `tokenizers`, in ids and in offsets."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS
 
 TEXT = """It's a test of what doesn't fit: naïve cafés, 1,234.5 numbers — and “quotes”.
     def indented(code):
@@ -152,16 +154,39 @@ def test_detokenize(ours):
     assert ours.detokenize(ours([text])["token_ids"][0]) == text.replace(" [MASK]", "[MASK]")
 
 
+def find(tokens, text, strips_left=None):
+    """What is found in two copies of a text: (text there, token)."""
+    code_points = [*map(ord, text), CODE_POINTS] * 2
+    found = AddedTokens(tokens, strips_left)(tf.constant(code_points, tf.int32))
+    rows = np.transpose(found).tolist()
+    half = len(rows) // 2
+    assert [[s + len(text) + 1, e + len(text) + 1, n] for s, e, n in rows[:half]] == rows[half:]
+    return [(text[start:end], tokens[number]) for start, end, number in rows[:half]]
+
+
 def test_the_longest_token_is_taken():
-    cut = AddedTokens(["ab", "abc", "bcd", "c", "."])
-    parts, numbers = cut(["xabcd.bcdab", "", "axbx"])
-    parts = parts.to_list()
-    assert [[part for part in row if part] for row in parts] == [
-        [b"x", b"abc", b"d", b".", b"bcd", b"ab"], [], [b"axbx"],
+    tokens = ["ab", "abc", "bcd", "c", "."]
+    expected = ["abc", ".", "bcd", "ab"]
+    assert find(tokens, "xabcd.bcdab") == [(token, token) for token in expected]
+    assert find(tokens, "axbx") == find(tokens, "") == []
+    # Of "abcd" only the beginning of "abcde" stands here, and "ab" before it does not count.
+    assert find(["a", "bc", "abcde", "😀"], "abcd😀abcde") == [
+        (token, token) for token in ("a", "bc", "😀", "abcde")
     ]
-    found = dict(zip(sum(parts, []), numbers.numpy().tolist()))
-    expected = {b"x": -1, b"abc": 1, b"d": -1, b".": 4, b"bcd": 2, b"ab": 0, b"axbx": -1}
-    assert found == {**expected, **({b"": -1} if b"" in found else {})}
+
+
+def test_found_as_a_regular_expression_finds_them():
+    """Alternatives in order of length, that with white space in front before all others."""
+    draw = random.Random(1)
+    for _ in range(20):
+        tokens = ["".join(draw.choices("ab <", k=draw.randint(1, 4))) for _ in range(5)]
+        tokens = ["<m", *dict.fromkeys(tokens)]
+        strips_left = draw.choice([None, "<m"])
+        patterns = [re.escape(token) for token in sorted(tokens, key=len, reverse=True)]
+        patterns = [r"\s*<m"] * (strips_left is not None) + patterns
+        text = "".join(draw.choices(["a", "b", " ", "<", "<m"], k=100))
+        expected = re.findall("|".join(patterns), text)
+        assert [part for part, _ in find(tokens, text, strips_left)] == expected, (tokens, text)
 
 
 def test_too_many_added_tokens(ours, tmp_path):

@@ -13,8 +13,9 @@ import transformers
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
-from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS, leftmost
+from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
+from keras_bert_impl.tokenizers.places import leftmost
 
 FRENCH = """L’homme qu'elle a vu aujourd'hui, M. Dupont, n'est pas d'ici : c'est J.-C. Martin.
 « Qu'est-ce que c'est ? » demanda-t-il… «\u00a0Rien\u00a0!\u00a0», répondit Mme. Léger, "oui."
