@@ -1,6 +1,7 @@
 """Tokens that are found in texts as they are written, before these are split into words.
 
-FlauBERT's tokenizer alone finds its own by regular expressions: its texts are normalized as strings.
+All tokenizers find theirs here, among the code points, but FlauBERT's: its texts are normalized
+while they are still strings, and regular expressions find its tokens before that.
 """
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers.places import chosen, leftmost, places_of, put
-from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS, SPACE, ClassTable
+from keras_bert_impl.tokenizers.unicode_table import SPACE, ClassTable
 
 NO_TOKEN, INSIDE = -2, -1
 _SHIFT = 21  # a code point has no more bits
@@ -25,7 +26,7 @@ class AddedTokens:
             None.
 
     Example:
-        code_points = [ord(character) for character in "<s>a   b"] + [CODE_POINTS]
+        code_points = [ord(character) for character in "<s>a   b\\n"]
         AddedTokens(["<s>", "  "])(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
     """
 

@@ -2,9 +2,10 @@
 
     PYTHONPATH=. python tools/bench/loading.py
 
-Writes a model of the published shape with random weights in every form that we read, and loads each
-in a process of its own, one at work at a time, in a new order every round. Time and memory are from
-before the loading function to after it; the library is imported, and has computed something, before.
+Writes a model of the published shape with random weights in every form that we read, and loads
+each in a process of its own, one at work at a time, in a new order every round. Time and memory are
+from before the loading function to after it; before that, the library is imported and has computed
+something.
 """
 
 import argparse
