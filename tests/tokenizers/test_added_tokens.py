@@ -121,6 +121,8 @@ def test_the_longest_token_is_taken():
     assert find(["a", "bc", "abcde", "😀"], "abcd😀abcde") == [
         (token, token) for token in ("a", "bc", "😀", "abcde")
     ]
+    letters = "abcdefghij"  # so many first characters are looked for in another way
+    assert find([*letters, "fgh"], "xfghz") == [("fgh", "fgh")]
 
 
 def test_found_as_a_regular_expression_finds_them():
