@@ -7,7 +7,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def _vocabulary():
+def small_vocabulary():
     """Special tokens, words, and single characters of many kinds, first and inside of a word."""
     ranges = [(0x21, 0x7F), (0xA1, 0x180), (0x300, 0x310), (0x391, 0x3CA), (0x410, 0x450)]
     ranges += [(0x5D0, 0x5EB), (0x93E, 0x940), (0x1100, 0x1113), (0x1161, 0x1176), (0x11A8, 0x11C3)]
@@ -20,7 +20,7 @@ def _vocabulary():
 
 @pytest.fixture(scope="session")
 def vocabulary():
-    return _vocabulary()
+    return small_vocabulary()
 
 
 @pytest.fixture(scope="session", params=[True, False], ids=["uncased", "cased"])
