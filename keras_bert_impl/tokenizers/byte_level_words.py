@@ -67,14 +67,16 @@ class ByteLevelSplitter:
         added_tokens: list of str.
         strips_left: str, the added token, such as `<mask>`, that takes white space before it
             along, or None.
+        trim_offsets: bool. Whether the offsets of that token leave the white space out.
 
     Example:
         words = ByteLevelSplitter(["<mask>"], "<mask>")(tf.constant(["it's <mask>"]))
         words.strings  # ["it", "'s", "<mask>"]
     """
 
-    def __init__(self, added_tokens, strips_left=None):
+    def __init__(self, added_tokens, strips_left=None, trim_offsets=True):
         self._table = ClassTable()
+        self._trim_offsets = trim_offsets
         self._find = AddedTokens(added_tokens, strips_left)
         self._lengths = [len(token) for token in added_tokens]
 
@@ -92,9 +94,9 @@ class ByteLevelSplitter:
         tokens = tf.gather(tokens, starts)
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
         starts, ends, tokens = (chosen(values, is_word) for values in (starts, ends, tokens))
-        # White space that a token has taken along is in no word.
-        token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
-        starts = tf.where(tokens >= 0, token_starts, starts)
+        if self._trim_offsets:  # white space that a token has taken along is in no word
+            token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
+            starts = tf.where(tokens >= 0, token_starts, starts)
         return ByteLevelWords(
             strings=utf8.encode(code_points, starts, ends),
             tokens=tokens,
