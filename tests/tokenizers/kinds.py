@@ -6,13 +6,13 @@ import random
 import tensorflow as tf
 import tokenizers
 import transformers
-from conftest import small_vocabulary
 from sentencepiece_models import train
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS as FLAUBERT
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
 
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENGLISH = """It's a test of what doesn't fit: naïve cafés, 1,234.5 numbers — and “quotes”.
 We'll see that they've been I'd say; aaaaaa bbbb the the the then them there theirs
   two  spaces and\ttabs\n\nlines 日本語テキスト 😀😀 über straße"""
@@ -22,6 +22,17 @@ Le prix est de 1\u00a0234,5\u00a0€ (soit 12 %), cf. chap. 3, p. ex. le 14/07/1
 “Noël” – dit-on — à Saint-Étienne ; écrire à jean.dupont@exemple.fr ou https://exemple.fr/été?a=1,2
 ŒUVRE, GARÇON, MAÏS ET AÏEUL : l'été 1998... « Il partit. » Puis rock'n'roll, l'a'b, S.N.C.F.
 Il a dit "oui," puis "non." et 'jamais', `peut-être` ou ``qui sait''. n° 5, nº\u00a012, 3½ m²"""
+
+
+def small_vocabulary():
+    """Special tokens, words, and single characters of many kinds, first and inside of a word."""
+    ranges = [(0x21, 0x7F), (0xA1, 0x180), (0x300, 0x310), (0x391, 0x3CA), (0x410, 0x450)]
+    ranges += [(0x5D0, 0x5EB), (0x93E, 0x940), (0x1100, 0x1113), (0x1161, 0x1176), (0x11A8, 0x11C3)]
+    ranges += [(0x302E, 0x3030), (0x4E2D, 0x4E2E), (0x1D157, 0x1D166), (0x10400, 0x10450)]
+    characters = [chr(code) for start, end in ranges for code in range(start, end)]
+    words = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", "hello", "the", "##ab"]
+    # A run of special tokens' first characters and an empty entry must not confuse anything.
+    return [*BERT, "", *words, *characters, *(f"##{c}" for c in characters)]
 
 
 def learn_bytes(path):

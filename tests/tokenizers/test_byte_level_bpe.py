@@ -96,6 +96,7 @@ def test_files_go_there_and_back(ours, theirs, tmp_path):
     for text in (ENGLISH, *ODD):
         assert loaded(text)["input_ids"][1:-1] == theirs.encode(text).ids[1:-1]
     assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
+    assert ByteLevelBPETokenizer(**ours.get_config()).fingerprint == ours.fingerprint
     (tmp_path / "tokenizer.json").unlink()
     again = Tokenizer.from_pretrained(tmp_path)
     assert again.mask_strips_left
