@@ -51,7 +51,14 @@ def read(directory):
 
 
 def write(
-    directory, vocabulary, merges, mask_strips_left, special_tokens, added_tokens, normalize
+    directory,
+    vocabulary,
+    merges,
+    mask_strips_left,
+    special_tokens,
+    added_tokens,
+    normalize,
+    trim_offsets,
 ):
     """Writes tokenizer.json and tokenizer_config.json, and RoBERTa's vocab.json and merges.txt.
 
@@ -64,14 +71,17 @@ def write(
     is_roberta = special_tokens == ROBERTA
     kind = "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast"
     whole = _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize)
+    whole.post_processor = _post_processor(ids, special_tokens, trim_offsets)
+    config = {"add_prefix_space": False, "tokenizer_class": kind, **special}
+    if not is_roberta:  # `transformers` would add segments, which ModernBERT has not
+        config["model_input_names"] = ["input_ids", "attention_mask"]
     files = {
-        "tokenizer_config.json": to_json(
-            {"add_prefix_space": False, "tokenizer_class": kind, **special}
-        ),
+        "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(special),
         "tokenizer.json": whole.to_str(pretty=True) + "\n",
     }
-    if is_roberta and not added_tokens and not normalize:  # which these could not say
+    is_plain = trim_offsets and not added_tokens and not normalize
+    if is_roberta and is_plain:  # these could not say otherwise
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)
     for name, text in files.items():
@@ -90,29 +100,47 @@ def _settings(special_tokens):
 def _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize):
     """tokenizer.json, as the `tokenizers` library itself makes it."""
     import tokenizers
-    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
     whole = tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges))
     whole.normalizer = normalizers.NFC() if normalize else None
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     whole.decoder = decoders.ByteLevel()
-    _, _, cls, sep, mask = special_tokens
-    if special_tokens == ROBERTA:
-        whole.post_processor = processors.RobertaProcessing(
-            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=False
-        )
-    else:
-        whole.post_processor = processors.TemplateProcessing(
-            single=f"{cls} $A {sep}",
-            pair=f"{cls} $A {sep} $B:1 {sep}:1",
-            special_tokens=[(token, ids[token]) for token in (cls, sep)],
-        )
+    mask = special_tokens[-1]
     whole.add_special_tokens(
         [AddedToken(token, lstrip=mask_strips_left and token == mask) for token in special_tokens]
     )
     # Searched after the special ones, so that `<mask>` has taken its white space before.
     whole.add_tokens([AddedToken(token, normalized=True) for token in added_tokens])
     return whole
+
+
+def _post_processor(ids, special_tokens, trim_offsets):
+    """What begins and ends a row, and whether offsets leave out the space before a piece."""
+    from tokenizers import processors
+
+    _, _, cls, sep, _ = special_tokens
+    if special_tokens == ROBERTA:
+        return processors.RobertaProcessing(
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, add_prefix_space=False
+        )
+    frame = processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(token, ids[token]) for token in (cls, sep)],
+    )
+    trimming = processors.ByteLevel(trim_offsets=True, add_prefix_space=False)
+    return processors.Sequence([trimming, frame]) if trim_offsets else frame
+
+
+def _trims(processor):
+    """Whether a post_processor of tokenizer.json leaves the space before a piece out of offsets."""
+    if not isinstance(processor, dict):
+        return False
+    if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
+        return any(map(_trims, processor["processors"]))
+    is_trimming = processor.get("type") in ("RobertaProcessing", "ByteLevel")
+    return is_trimming and bool(processor.get("trim_offsets", True))
 
 
 def _check_config(path, special_tokens):
@@ -171,6 +199,7 @@ def _read_whole(path):
         "special_tokens": special,
         "added_tokens": [content for content in added if content not in special],
         "normalize": bool(normalizer),
+        "trim_offsets": _trims(whole.get("post_processor")),
     }
 
 

@@ -26,7 +26,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     """The tokenizer of RoBERTa or ModernBERT, equal to `tokenizers`' in ids and offsets, in graph.
 
     Nothing is unknown: every text is bytes. A special or added token written in the text becomes
-    that token. Offsets leave out the space before a piece.
+    that token.
 
     Args:
         vocabulary: list of str, the token of each id, bytes written as characters (`Ġthe`).
@@ -39,9 +39,12 @@ class ByteLevelBPETokenizer(Tokenizer):
         added_tokens: list of str, further tokens that are found as they are written.
         normalize: bool. Whether texts are normalized to composed characters (NFC), before tokens
             are looked for. Default False.
+        trim_offsets: bool. Whether offsets leave out the space before a piece, as RoBERTa's do and
+            ModernBERT's do not. Default True.
 
     Raises:
-        InputError: the vocabulary lacks a byte, a special token or what a merge makes.
+        InputError: the vocabulary has a token twice, or lacks a byte, a special token or what a
+            merge makes.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
@@ -57,6 +60,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         special_tokens=ROBERTA,
         added_tokens=(),
         normalize=False,
+        trim_offsets=True,
     ):
         self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
@@ -64,16 +68,21 @@ class ByteLevelBPETokenizer(Tokenizer):
         self.special_tokens = tuple(special_tokens)
         self.added_tokens = list(added_tokens)
         self.normalize = bool(normalize)
+        self.trim_offsets = bool(trim_offsets)
         is_roberta = self.special_tokens == ROBERTA
         self.num_separators = 2 if is_roberta else 1  # between the two segments
         self.segment_of_second = 0 if is_roberta else 1
         self._ids = {token: number for number, token in enumerate(self.vocabulary)}
+        if len(self._ids) < len(self.vocabulary):
+            raise InputError("the vocabulary has a token twice.")
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._id(token) for token in self.special_tokens
         )
         self._whole_tokens = [*self.special_tokens, *self.added_tokens]
         mask = self.special_tokens[-1]
-        self._split = ByteLevelSplitter(self._whole_tokens, mask if mask_strips_left else None)
+        self._split = ByteLevelSplitter(
+            self._whole_tokens, mask if mask_strips_left else None, self.trim_offsets
+        )
         self._merge = BytePairMerger(
             [self._id(character) for character in byte_characters()],
             [(self._id(a), self._id(b), self._id(a + b)) for a, b in self.merges],
@@ -93,6 +102,7 @@ class ByteLevelBPETokenizer(Tokenizer):
             "special_tokens": self.special_tokens,
             "added_tokens": self.added_tokens,
             "normalize": self.normalize,
+            "trim_offsets": self.trim_offsets,
         }
 
     def detokenize(self, ids):
@@ -144,7 +154,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _with_offsets(self):
-        # How many of its first and of its last characters are spaces, which no offset counts.
+        # How many of its first and of its last characters are spaces.
         spaces = byte_characters()[ord(" ")] + " "
         leading = np.array([len(t) - len(t.lstrip(spaces)) for t in self.vocabulary], np.int32)
         trailing = np.array([len(t) - len(t.rstrip(spaces)) for t in self.vocabulary], np.int32)
@@ -158,8 +168,9 @@ class ByteLevelBPETokenizer(Tokenizer):
                 origins = nfc.origins(texts)
                 ends = tf.gather(origins, ends - 1) + 1
                 starts, text_starts = tf.gather(origins, starts), tf.gather(origins, text_starts)
-            starts = tf.minimum(starts + tf.gather(leading, ids.values), ends)
-            ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
+            if self.trim_offsets:
+                starts = tf.minimum(starts + tf.gather(leading, ids.values), ends)
+                ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
             ids = per_text(ids, words)
             before = tf.gather(text_starts, ids.value_rowids())
             return ids, ids.with_values(starts - before), ids.with_values(ends - before)

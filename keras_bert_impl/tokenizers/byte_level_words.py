@@ -11,7 +11,8 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+from keras_bert_impl.tokenizers.added_tokens import NO_TOKEN, AddedTokens, in_place
+from keras_bert_impl.tokenizers.places import chosen, places_of, put
 from keras_bert_impl.tokenizers.unicode_table import BOUNDARY, CODE_POINTS, SPACE, ClassTable
 
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -21,17 +22,14 @@ _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 class ByteLevelWords:
     """Words of a batch of texts, added tokens among them, as flat tensors.
 
-    The texts stand one after the other, with a line end after each part between added tokens.
-
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        tokens: int32 [words], the number of the added token that it is, or -1.
+        tokens: int32 [words], the number of the added token that it is, or less than 0.
         starts: int32 [words], the code point that each word begins with.
         ends: int32 [words], the code point after each word.
         texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the characters of all texts.
-        code_points: int32 [code points] of all texts, and of the line ends.
-        places: int32 [code points], where each stands among the characters of all texts.
+        text_starts: int32 [texts + 1], where each text begins among the code points.
+        code_points: int32 [code points] of all texts, with a line end after each.
     """
 
     strings: tf.Tensor
@@ -41,10 +39,9 @@ class ByteLevelWords:
     texts: tf.Tensor
     text_starts: tf.Tensor
     code_points: tf.Tensor
-    places: tf.Tensor
 
     def characters_of(self, starts):
-        """Where the pieces of the words stand among the characters of all texts.
+        """Where the pieces of the words stand among the code points of all texts.
 
         Args:
             starts: int32 ragged [words, (pieces)], bytes of the word at which pieces begin.
@@ -60,8 +57,7 @@ class ByteLevelWords:
         last = tf.concat([first[1:], [0]], axis=0)[: tf.size(word)]
         last = tf.where(is_last, tf.gather(tf.gather(place, self.ends), word), last) - 1
         begin = tf.searchsorted(place, first, side="right") - 1
-        end = tf.searchsorted(place, last, side="right")
-        return tf.gather(self.places, begin), tf.gather(self.places, end)
+        return begin, tf.searchsorted(place, last, side="right")
 
 
 class ByteLevelSplitter:
@@ -71,51 +67,45 @@ class ByteLevelSplitter:
         added_tokens: list of str.
         strips_left: str, the added token, such as `<mask>`, that takes white space before it
             along, or None.
+        trim_offsets: bool. Whether the offsets of that token leave the white space out.
 
     Example:
         words = ByteLevelSplitter(["<mask>"], "<mask>")(tf.constant(["it's <mask>"]))
         words.strings  # ["it", "'s", "<mask>"]
     """
 
-    def __init__(self, added_tokens, strips_left=None):
+    def __init__(self, added_tokens, strips_left=None, trim_offsets=True):
         self._table = ClassTable()
-        self._cut = AddedTokens(added_tokens, strips_left)
+        self._trim_offsets = trim_offsets
+        self._find = AddedTokens(added_tokens, strips_left)
         self._lengths = [len(token) for token in added_tokens]
 
     def __call__(self, texts):
-        parts, tokens = self._cut(texts)
-        code_points, starts = utf8.decode(parts.values)  # with a line end after each part
-        text_starts = tf.gather(starts, parts.row_splits)
-        starts, ends = starts[:-1], starts[1:] - 1  # [parts]
-        # White space that a token has taken along is in no word.
-        token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
-        starts = tf.where(tokens >= 0, token_starts, starts)
-        is_start, is_end = _mark(starts, code_points), _mark(ends, code_points)
-        part = tf.cumsum(tf.cast(is_end, tf.int32), exclusive=True)  # [code points]
+        code_points, text_starts = utf8.decode(texts)  # with a line end after each text
         # What nothing joins, and nothing looks beyond, has codes after Unicode's.
-        marked = tf.where(is_end, CODE_POINTS, code_points)
-        is_token = tf.gather(tokens, part) >= 0
-        breaks = tf.where(is_token, is_start, _breaks(marked, self._table.lookup(marked))) | is_end
-        starts = tf.cast(tf.where(breaks)[:, 0], tf.int32)  # of words and of line ends
+        marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
+        tokens = in_place(marked, *self._find(marked))
+        is_token = tf.not_equal(tokens, NO_TOKEN)
+        marked = tf.where(is_token, CODE_POINTS, marked)
+        classes = self._table.lookup(marked)
+        breaks = tf.where(is_token, tokens >= 0, _breaks(marked, classes))
+        starts = places_of(breaks)  # of words and of text ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
-        is_word = tf.logical_not(tf.gather(is_end, starts))
-        starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
+        tokens = tf.gather(tokens, starts)
+        is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
+        starts, ends, tokens = (chosen(values, is_word) for values in (starts, ends, tokens))
+        if self._trim_offsets:  # white space that a token has taken along is in no word
+            token_starts = ends - tf.gather(self._lengths, tf.maximum(tokens, 0))
+            starts = tf.where(tokens >= 0, token_starts, starts)
         return ByteLevelWords(
             strings=utf8.encode(code_points, starts, ends),
-            tokens=tf.gather(tokens, tf.gather(part, starts)),
+            tokens=tokens,
             starts=starts,
             ends=ends,
             texts=tf.searchsorted(starts, text_starts, out_type=tf.int64),
-            text_starts=text_starts - tf.cast(parts.row_splits, tf.int32),
+            text_starts=text_starts,
             code_points=code_points,
-            places=tf.range(tf.size(part)) - part,
         )
-
-
-def _mark(places, values):
-    """bool, of the shape of the values, true at the places."""
-    marks = tf.fill(tf.shape(places), True)
-    return tf.tensor_scatter_nd_update(tf.zeros_like(values, tf.bool), places[:, tf.newaxis], marks)
 
 
 def _matches(code_points, text):

@@ -9,6 +9,7 @@ import tensorflow_text
 
 from keras_bert_impl.tokenizers import utf8
 from keras_bert_impl.tokenizers.moses_table import JOINS, has
+from keras_bert_impl.tokenizers.places import places_of, put
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
@@ -45,14 +46,11 @@ class Characters(NamedTuple):
 
     def having(self, places, codes):
         """The same characters, with other codes at the given places."""
-        codes = tf.broadcast_to(codes, tf.shape(places))
-        codes = tf.tensor_scatter_nd_update(self.codes, places[:, tf.newaxis], codes)
-        return self._replace(codes=codes)
+        return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places):
         """Deletes characters; those before them stand for what they stood for, too."""
-        ends = tf.gather(self.ends, places)
-        ends = tf.tensor_scatter_nd_update(self.ends, places[:, tf.newaxis] - 1, ends)
+        ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 
     def gather(self, order):
@@ -127,40 +125,3 @@ def _groups(codes, table):
 def is_boundary(codes):
     """bool, where a special token stands or a text begins or ends."""
     return (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
-
-
-def places_of(mask):
-    """int32 [true ones], where a bool vector is true."""
-    return tf.cast(tf.squeeze(tf.where(mask), axis=1), tf.int32)
-
-
-def chosen(values, mask):
-    """Those of the values where a bool vector is true; `tf.boolean_mask` makes larger graphs."""
-    return tf.gather(values, places_of(mask))
-
-
-def leftmost(starts, ends):
-    """Of matches of a pattern those that a search from the left finds, each after the one before.
-
-    Args:
-        starts: int32 [matches], ascending: the last place where the match may begin.
-        ends: int32 [matches], ascending: where the search goes on.
-
-    Returns:
-        bool [matches].
-    """
-    size = tf.size(starts)
-    overlap = tf.reduce_any(starts[1:] < ends[:-1])
-    # Doubling: after n rounds 2^n matches are found, and `jumps` leads as many further.
-    jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
-    found = tf.equal(tf.range(size + 1), 0) | ~overlap
-
-    def double(found, jumps):
-        reached = chosen(jumps, found)[:, tf.newaxis]
-        yes = tf.ones_like(reached, tf.bool)[:, 0]
-        return tf.tensor_scatter_nd_update(found, reached, yes), tf.gather(jumps, jumps)
-
-    found, _ = tf.while_loop(
-        lambda found, jumps: overlap & (jumps[0] < size), double, (found, jumps)
-    )
-    return found[:-1]

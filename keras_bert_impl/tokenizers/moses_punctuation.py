@@ -12,13 +12,11 @@ from keras_bert_impl.tokenizers.moses_characters import (
     DELETED,
     SECOND,
     SPACED_QUOTE,
-    chosen,
     decode,
     is_boundary,
-    leftmost,
-    places_of,
 )
 from keras_bert_impl.tokenizers.moses_table import DIGIT, SPACE, has
+from keras_bert_impl.tokenizers.places import chosen, leftmost, places_of
 
 _APOSTROPHE, _QUOTE, _GRAVE, _NBSP = ord("'"), ord('"'), ord("`"), 0xA0
 _LATE_APOSTROPHES = "´‘‚"

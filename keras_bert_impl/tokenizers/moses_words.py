@@ -12,14 +12,7 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.moses_characters import (
-    TEXT_END,
-    TEXT_START,
-    chosen,
-    is_boundary,
-    leftmost,
-    places_of,
-)
+from keras_bert_impl.tokenizers.moses_characters import TEXT_END, TEXT_START, is_boundary
 from keras_bert_impl.tokenizers.moses_punctuation import PunctuationNormalizer
 from keras_bert_impl.tokenizers.moses_table import (
     LETTER,
@@ -31,6 +24,7 @@ from keras_bert_impl.tokenizers.moses_table import (
     MosesTable,
     has,
 )
+from keras_bert_impl.tokenizers.places import chosen, leftmost, places_of, put
 
 _NOTHING = 256  # a flag beside those of the table: here the text begins or ends, or a special token
 _COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
@@ -236,9 +230,7 @@ class _Line:
         return tf.where(gaps, SPACE, tf.gather(self._flags, places + 1))
 
     def _add_gaps(self, *places):
-        places = tf.concat(places, axis=0)[:, tf.newaxis]
-        gaps = tf.ones_like(places[:, 0], tf.bool)
-        self._gaps = tf.tensor_scatter_nd_update(self._gaps, places, gaps)
+        self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
         """int32 [characters], where each stands when gaps are spaces."""

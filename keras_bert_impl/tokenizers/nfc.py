@@ -26,7 +26,7 @@ def origins(texts):
 
     Returns:
         int32 [characters + 1]: for each normalized character of all texts the original one, both
-        counted over all texts; the last entry is for the end.
+        counted over all texts with a line end after each; the last entry is for the end.
     """
     # TF-Text fails on empty texts and batches; the last line end is what stands for the end.
     texts = tf.strings.join([tf.concat([_valid(texts), [""]], axis=0), "\n"])
@@ -41,10 +41,7 @@ def origins(texts):
     after = tf.searchsorted(original, original, side="right") - 1
     first = tf.maximum(tf.searchsorted(original, original) - 1, 0)
     from_end = original - (after - tf.range(tf.size(original)))
-    original = tf.maximum(from_end, tf.gather(original, first))
-    row = tf.cast(places.value_rowids(), tf.int32)
-    is_of_text = tf.concat([row[1:] == row[:-1], [True]], axis=0)
-    return tf.boolean_mask(original - row, is_of_text)
+    return tf.maximum(from_end, tf.gather(original, first))
 
 
 def _valid(texts):

@@ -89,6 +89,8 @@ def write(directory, family, vocabulary, scores, character_map, extra_tokens, ma
     }
     if facts.folds:
         config |= {"do_lower_case": True, "keep_accents": False}
+    if facts.segment_of_second:  # `transformers` leaves segments out of what it was not told of
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     files = {
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(special),

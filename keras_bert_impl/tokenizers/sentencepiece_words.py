@@ -9,9 +9,11 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers import added_tokens, utf8
+from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.added_tokens import INSIDE, AddedTokens, in_place
 from keras_bert_impl.tokenizers.byte_pairs import without_overlaps
 from keras_bert_impl.tokenizers.character_map import CharacterMap, CharacterTable
+from keras_bert_impl.tokenizers.places import places_of, put
 from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS, SPACE, ClassTable, read_folding
 from keras_bert_impl.tokenizers.unigram import SPACE_MARK
 
@@ -74,8 +76,7 @@ class MarkedWordSplitter:
     """
 
     def __init__(self, tokens, changes, folds, strips_left=None):
-        self._tokens = list(tokens)
-        self._strips_left = strips_left
+        self._find = AddedTokens(tokens, strips_left)
         self._folding = CharacterTable(read_folding()) if folds else None
         self._map = CharacterMap(changes)
         self._classes = ClassTable()
@@ -114,22 +115,12 @@ class MarkedWordSplitter:
 
     def _mark(self, code_points, text_starts):
         """Added tokens and ends of texts become codes after Unicode's, one each."""
-        added = added_tokens.find(code_points, self._tokens)
-        marked = tf.where(added >= 0, CODE_POINTS + 1 + added, code_points)
-        text_ends = text_starts[1:, tf.newaxis] - 1
-        marked = tf.tensor_scatter_nd_update(
-            marked, text_ends, tf.fill(tf.shape(text_ends)[:1], CODE_POINTS)
-        )
-        places = tf.cast(tf.where(added != added_tokens.INSIDE)[:, 0], tf.int32)
+        marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
+        added = in_place(marked, *self._find(marked))
+        marked = tf.where(added >= 0, CODE_POINTS + 1 + added, marked)
+        places = places_of(added != INSIDE)
         place_ends = tf.concat([places[1:], [tf.size(code_points)]], axis=0)
-        marked = tf.gather(marked, places)
-        if self._strips_left is not None:
-            number = CODE_POINTS + 1 + self._tokens.index(self._strips_left)
-            is_space = tf.equal(self._classes.lookup(tf.minimum(marked, CODE_POINTS)), SPACE)
-            solid = tf.concat([[-1], tf.cast(tf.where(tf.logical_not(is_space))[:, 0], tf.int32)], axis=0)
-            before = tf.gather(solid, tf.searchsorted(solid, tf.range(tf.size(marked))) - 1)
-            places = tf.where(marked == number, tf.gather(places, before + 1), places)
-        return marked, places, place_ends
+        return tf.gather(marked, places), places, place_ends
 
 
 def _join_quotes(characters, places, place_ends):

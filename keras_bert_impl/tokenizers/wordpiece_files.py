@@ -1,6 +1,5 @@
 """The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
 
-import json
 import logging
 import string
 from pathlib import Path
@@ -14,6 +13,7 @@ from keras_bert_impl.tokenizers.files import (
     no_tokenizer,
     to_json,
     tokenizer_directory,
+    tokens_in_order,
 )
 from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL_TOKENS
 
@@ -218,7 +218,9 @@ def _read_whole(path):
     wanted |= {"handle_chinese_chars": (True,), "clean_text": (True,)}
     check_settings(path, normalizer, wanted, "normalizer.")
     _check_added_tokens(path, whole.get("added_tokens") or [])
-    return _in_order(path, model.get("vocab")), lowercase
+    vocabulary = tokens_in_order(path, model.get("vocab"))
+    check_vocabulary(vocabulary, path)
+    return vocabulary, lowercase
 
 
 def _check_added_tokens(path, added_tokens):
@@ -228,15 +230,3 @@ def _check_added_tokens(path, added_tokens):
             raise InputError(f"{path}: the added token {content!r} is not supported.")
         wanted = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,))
         check_settings(path, token, wanted, f"added token {content}: ")
-
-
-def _in_order(path, ids):
-    """The tokens of a {token: id} object, by their ids."""
-    if not isinstance(ids, dict):
-        raise InputError(f"{path}: model.vocab is missing.")
-    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
-    if sorted(tokens) != list(range(len(ids))):
-        raise InputError(f"{path}: the ids in model.vocab are not 0 to {len(ids) - 1}, each once.")
-    vocabulary = [tokens[position] for position in range(len(ids))]
-    check_vocabulary(vocabulary, path)
-    return vocabulary

@@ -5,6 +5,8 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+from keras_bert_impl.tokenizers.places import put
 from keras_bert_impl.tokenizers.unicode_table import (
     BREAK_AFTER,
     BREAK_BEFORE,
@@ -93,16 +95,26 @@ class WordSplitter:
             code_point = ord(word[0])
             reserved += [(code_point, BREAK_BEFORE), (code_point, 0), (code_point, BREAK_AFTER)]
         self._table = UnicodeTable(lowercase, reserved)
+        self._find = AddedTokens(SPECIAL_TOKENS)
 
     def __call__(self, texts):
         # The line end keeps words and special tokens from reaching into the next text.
         code_points, text_starts = utf8.decode(texts)
-        entries = self._table.lookup(_mark_special_tokens(code_points))
+        entries = self._table.lookup(self._mark_special_tokens(code_points))
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         entries, originals = _drop(entries, originals)
         return _split(entries, originals, text_starts)
+
+    def _mark_special_tokens(self, code_points):
+        """Rewrites them into the reserved codes of their first, inner and last characters."""
+        starts, ends, numbers = self._find(code_points)
+        first = CODE_POINTS + 3 * numbers  # [found]
+        inner = tf.ragged.range(starts + 1, ends - 1)
+        places = tf.concat([starts, inner.values, ends - 1], axis=0)
+        codes = tf.concat([first, tf.gather(first, inner.value_rowids()) + 1, first + 2], axis=0)
+        return put(code_points, places, codes)
 
     def _expand(self, entries, originals):
         """Gives every character SLOTS places where one becomes several."""
@@ -116,30 +128,6 @@ class WordSplitter:
             return tf.reshape(slots, [-1]), tf.repeat(originals, SLOTS)
 
         return tf.cond(tf.reduce_any(is_sequence), expand, lambda: (entries, originals))
-
-
-def _mark_special_tokens(code_points):
-    """Rewrites literal special tokens into the reserved codes of their first ... last character."""
-    longest = max(map(len, SPECIAL_TOKENS))
-    patterns, codes = [], []
-    for row, token in enumerate(SPECIAL_TOKENS):
-        padding = [-1] * (longest - len(token))
-        first = CODE_POINTS + 3 * row
-        patterns.append([ord(character) for character in token] + padding)
-        codes.append([first] + [first + 1] * (len(token) - 2) + [first + 2] + padding)
-    patterns = tf.constant(patterns)  # [tokens, longest]
-    starts = tf.where(tf.equal(code_points, ord("[")))  # [brackets, 1]
-    places = starts + tf.range(longest, dtype=tf.int64)  # [brackets, longest]
-    last = tf.size(code_points, out_type=tf.int64) - 1
-    window = tf.gather(code_points, tf.minimum(places, last))[:, tf.newaxis]
-    is_token = tf.reduce_all((window == patterns) | (patterns < 0), axis=-1)  # [brackets, tokens]
-    matches = tf.where(is_token)
-    new = tf.gather(codes, matches[:, 1])  # [matches, longest]
-    used = tf.where(new >= 0)
-    places = tf.gather_nd(tf.gather(places, matches[:, 0]), used)
-    return tf.tensor_scatter_nd_update(
-        code_points, places[:, tf.newaxis], tf.gather_nd(new, used)
-    )
 
 
 def _order_marks(entries, originals):

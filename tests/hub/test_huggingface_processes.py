@@ -4,17 +4,10 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.hub_server import Fault, HubServer, sha256, start_client
 
 FILES = {"config.json": b'{"model_type": "bert"}', "model.safetensors": bytes(range(256)) * 1024}
 BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes 10 at a time
-
-
-@pytest.fixture
-def cache(tmp_path):
-    return tmp_path / "cache"
 
 
 def client(hub, cache, code="", **environment):
@@ -29,7 +22,6 @@ def finished(process):
     assert process.returncode == 0, errors
     assert errors == ""  # no progress bars where there is no terminal
     return Path(output.splitlines()[-1])
-
 
 
 def test_a_killed_process_loses_little(cache):

@@ -2,6 +2,7 @@ import signal
 import time
 
 import pytest
+from hub_models import content
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
@@ -32,11 +33,6 @@ def environment(url, cache):
 
 
 @pytest.fixture
-def cache(tmp_path):
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def kaggle(cache, monkeypatch):
     from huggingface_hub import constants
 
@@ -48,11 +44,6 @@ def kaggle(cache, monkeypatch):
             monkeypatch.setenv(name, value)
         server.models["keras/bert/tiny"] = {1: PRESET}
         yield server
-
-
-def content(directory):
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
 def test_what_a_preset_needs_is_downloaded_and_no_more(kaggle, cache):

@@ -4,24 +4,18 @@ import json
 import random
 import unicodedata
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tokenizers
 import transformers
+from kinds import FRENCH, learn_french
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
-from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS, leftmost
+from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
+from keras_bert_impl.tokenizers.places import leftmost
 
-FRENCH = """L’homme qu'elle a vu aujourd'hui, M. Dupont, n'est pas d'ici : c'est J.-C. Martin.
-« Qu'est-ce que c'est ? » demanda-t-il… «\u00a0Rien\u00a0!\u00a0», répondit Mme. Léger, "oui."
-Le prix est de 1\u00a0234,5\u00a0€ (soit 12 %), cf. chap. 3, p. ex. le 14/07/1789 à 10h30, etc. là
-“Noël” – dit-on — à Saint-Étienne ; écrire à jean.dupont@exemple.fr ou https://exemple.fr/été?a=1,2
-ŒUVRE, GARÇON, MAÏS ET AÏEUL : l'été 1998... « Il partit. » Puis rock'n'roll, l'a'b, S.N.C.F.
-Il a dit "oui," puis "non." et 'jamais', `peut-être` ou ``qui sait''. n° 5, nº\u00a012, 3½ m²"""
 ODD = [
     "",
     " ",
@@ -61,20 +55,7 @@ def random_texts(count, seed=0):
 def files(tmp_path_factory):
     """A vocabulary that `tokenizers` learned, some pieces left out, in the files of FlauBERT."""
     path = tmp_path_factory.mktemp("flaubert")
-    learner = tokenizers.Tokenizer(tokenizers.models.BPE(end_of_word_suffix="</w>"))
-    learner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    words = MosesSplitter(lowercase=False)(tf.constant(FRENCH.split("\n"))).strings()
-    text = " ".join(word.decode() for word in words.numpy())
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300, end_of_word_suffix="</w>", show_progress=False
-    )
-    learner.train_from_iterator([text, text.lower()] * 3, trainer)
-    model = json.loads(learner.to_str())["model"]
-    pieces = [piece for number, piece in enumerate(sorted(model["vocab"])) if number % 9]
-    ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}
-    (path / "vocab.json").write_text(json.dumps(ids))
-    lines = "".join(f"{left} {right} 7\n" for left, right in model["merges"])
-    (path / "merges.txt").write_text(lines)
+    learn_french(path)
     return path
 
 
@@ -108,8 +89,6 @@ def test_equals_transformers(ours, theirs):
     assert isinstance(ours, MosesBPETokenizer)
     assert (ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id) == (2, 3, 0, 1, 5)
     assert_equal(ours, theirs, [FRENCH, *FRENCH.split("\n"), *ODD])
-    assert_equal(ours, theirs, [])
-    assert_equal(ours, theirs, [""])
 
 
 def test_equals_transformers_on_random_text(ours, theirs):
@@ -179,24 +158,6 @@ def test_leftmost_is_a_search_from_the_left():
         assert leftmost(tf.constant(starts), tf.constant(ends)).numpy().tolist() == expected
 
 
-def test_invalid_utf8_is_what_python_replaces_it_with(ours):
-    data = [b"a\xff\xfeb", b"\xe2\x82", b"ok \xf0\x9f\x98 x"]
-    expected = ours.tokenize_with_offsets([text.decode("utf-8", "replace") for text in data])
-    for received, wanted in zip(ours.tokenize_with_offsets(data), expected):
-        assert received.to_list() == wanted.to_list()
-
-
-def test_rows_equal_transformers(ours, theirs):
-    texts = [("l'homme a vu", "le prix est de 12 %"), ("qu'elle", "peut-être " * 20)]
-    features = ours(texts, length=16)
-    expected = theirs(
-        *map(list, zip(*texts)), truncation=True, max_length=16, padding="max_length"
-    )
-    np.testing.assert_array_equal(features["token_ids"], expected["input_ids"])
-    np.testing.assert_array_equal(features["padding_mask"], expected["attention_mask"])
-    assert not np.any(features["segment_ids"])
-
-
 def test_files_go_there_and_back(ours, theirs, tmp_path):
     ours.save_pretrained(tmp_path)
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -216,30 +177,12 @@ def test_kind_follows_from_the_model(files, tmp_path):
     assert isinstance(tokenizer, MosesBPETokenizer) and not tokenizer.lowercase
 
 
-def test_runs_in_a_saved_model(ours, tmp_path):
-    module = tf.Module()
-    module.tokenize = tf.function(
-        lambda texts: ours.tokenize(texts).to_tensor(-1),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-    )
-    tf.saved_model.save(module, tmp_path / "saved")
-    loaded = tf.saved_model.load(tmp_path / "saved")
-    texts = [FRENCH, *ODD]
-    expected = ours.tokenize(texts).to_tensor(-1)
-    np.testing.assert_array_equal(loaded.tokenize(tf.constant(texts)), expected)
-
-
 def test_detokenize(ours):
     text = "l'homme a vu <special1> le prix."
     pieces = [ours.id_to_token(i) for i in ours.tokenize([text]).to_list()[0]]
     assert "<special1>" in pieces
     received = ours.detokenize(ours([text])["token_ids"][0])
     assert received == "".join(pieces).replace("</w>", " ").strip()
-
-
-def test_serializes(ours):
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ours))
-    assert copy.fingerprint == ours.fingerprint
 
 
 def edit(name, change):

@@ -150,7 +150,7 @@ def test_settings_not_supported(saved, changes, message):
         ({"normalizer__clean_text": False}, "normalizer.clean_text=False"),
         ({"model__vocab": {"a": 1}}, "not 0 to 0"),
         ({"model__vocab": {"a": 0, "b": "1"}}, "not 0 to 1"),
-        ({"model__vocab": None}, "model.vocab is missing"),
+        ({"model__vocab": None}, "there is no vocabulary"),
         ({"added_tokens": [{"content": "[X]"}]}, r"the added token '\[X\]'"),
         ({"added_tokens": [{"content": "[MASK]", "lstrip": True}]}, "lstrip=True"),
     ],

@@ -1,0 +1,110 @@
+"""What holds of every kind of tokenizer; ids are those of `transformers`."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import transformers
+from kinds import KINDS, texts
+
+from keras_bert_impl.tokenizers import Tokenizer
+
+TEXTS = texts()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def theirs(request, tmp_path_factory):
+    """As `transformers` reads what it wrote, with the directory as its `name_or_path`."""
+    path = tmp_path_factory.mktemp("theirs")
+    KINDS[request.param](tmp_path_factory.mktemp("made")).save_pretrained(path)
+    return transformers.AutoTokenizer.from_pretrained(path)
+
+
+@pytest.fixture(scope="module")
+def ours(theirs):
+    return Tokenizer.from_pretrained(theirs.name_or_path)
+
+
+def assert_equal(ours, theirs):
+    expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
+    for text, received, wanted in zip(TEXTS, ours.tokenize(TEXTS).to_list(), expected):
+        assert received == wanted, text
+
+
+def test_equals_transformers(ours, theirs):
+    assert_equal(ours, theirs)
+    for name in ("pad", "unk", "sep", "mask"):  # what FlauBERT calls cls_token begins no row
+        assert getattr(ours, f"{name}_id") == getattr(theirs, f"{name}_token_id")
+
+
+def test_offsets_are_inside_of_the_text_and_have_the_same_ids(ours):
+    ids, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(TEXTS))
+    assert ids == ours.tokenize(TEXTS).to_list()
+    for text, begin, end in zip(TEXTS, starts, ends):
+        assert all(0 <= first <= last <= len(text) for first, last in zip(begin, end)), text
+
+
+def test_rows_equal_transformers(ours, theirs):
+    pairs = [("it's a test", "the theirs"), ("then", "them " * 20), ("", "le prix est de 12 %")]
+    # An even number of places: Python's FlauBERT gives an odd one to the first, others do not.
+    length = 16 + ours.num_separators
+    features = ours(pairs, length=length)
+    expected = theirs(
+        *map(list, zip(*pairs)),
+        truncation=True,
+        max_length=length,
+        padding="max_length",
+        return_token_type_ids=True,
+    )
+    np.testing.assert_array_equal(features["token_ids"], expected["input_ids"])
+    np.testing.assert_array_equal(features["padding_mask"], expected["attention_mask"])
+    # Models of which all segments are 0 have one segment embedding, or none.
+    segments = np.array(expected["token_type_ids"]) * ours.segment_of_second
+    np.testing.assert_array_equal(features["segment_ids"], segments)
+    np.testing.assert_array_equal(ours(["it's"])["token_ids"], theirs(["it's"])["input_ids"])
+
+
+def test_files_go_there_and_back(ours, tmp_path):
+    ours.save_pretrained(tmp_path)
+    assert_equal(ours, transformers.AutoTokenizer.from_pretrained(tmp_path))
+    assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
+
+
+def test_serializes(ours):
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(ours)))
+    copy = keras.saving.deserialize_keras_object(config)
+    assert copy.fingerprint == ours.fingerprint
+    assert copy.tokenize(TEXTS).to_list() == ours.tokenize(TEXTS).to_list()
+
+
+def test_runs_in_tf_data(ours):
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7).map(ours.tokenize)
+    rows = [row for batch in dataset for row in batch.to_list()]
+    assert rows == ours.tokenize(TEXTS).to_list()
+
+
+def test_runs_in_a_saved_model(ours, tmp_path):
+    module = tf.Module()
+    module.tokenize = tf.function(
+        lambda texts: [part.to_tensor(-1) for part in ours.tokenize_with_offsets(texts)],
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    received = tf.saved_model.load(tmp_path / "saved").tokenize(tf.constant(TEXTS))
+    for part, expected in zip(received, ours.tokenize_with_offsets(TEXTS)):
+        np.testing.assert_array_equal(part, expected.to_tensor(-1))
+
+
+def test_no_text_and_empty_texts(ours):
+    assert [part.to_list() for part in ours.tokenize_with_offsets([])] == [[], [], []]
+    assert ours.tokenize([]).to_list() == []
+    assert ours.tokenize(["", ""]).to_list() == [[], []]
+
+
+def test_invalid_utf8_is_what_python_replaces_it_with(ours):
+    data = [b"a\xff\xfeb  [MASK]\xff", b"\xe2\x82", b"ok \xf0\x9f\x98 x", b"e\xcc\x81\xe4\xb8"]
+    clean = [text.decode("utf-8", "replace") for text in data]
+    for part, expected in zip(ours.tokenize_with_offsets(data), ours.tokenize_with_offsets(clean)):
+        assert part.to_list() == expected.to_list()
