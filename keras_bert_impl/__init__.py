@@ -20,7 +20,7 @@ _HOMES = {
     "get_strategy": "training.strategy",
     "prepare": "pretraining.preparation",
     "pretrain": "pretraining.run",
-    "BertPretrainer": "pretraining.pretrainer",
+    "Pretrainer": "pretraining.pretrainer",
     "TextClassifier": "tasks.text_classifier",
     "MaskedLM": "tasks.masked_lm",
     "finetune": "tasks.run",

@@ -28,8 +28,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--objective",
         choices=OBJECTIVES,
-        default=OBJECTIVES[0],
-        help=f"mlm_nsp for sentence pairs, mlm without; default: {OBJECTIVES[0]}",
+        default="mlm_nsp",
+        help="mlm_nsp for sentence pairs, mlm without; default: mlm_nsp",
     )
     parser.add_argument(
         "--held-out", type=float, default=0.0, help="part of the documents to evaluate on; default: 0"

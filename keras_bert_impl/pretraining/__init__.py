@@ -9,7 +9,7 @@ _HOMES = {
     "prepare": "preparation",
     "read_manifest": "records",
     "pretraining_dataset": "dataset",
-    "BertPretrainer": "pretrainer",
+    "Pretrainer": "pretrainer",
     "pretrain": "run",
 }
 __all__ = sorted(_HOMES)

@@ -11,7 +11,8 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import draws
 
-OBJECTIVES = ("mlm_nsp", "mlm")
+# What examples can be made for -> the objectives of pre-training that they have labels for.
+OBJECTIVES = {"mlm_nsp": ("masked_lm", "next_sentence"), "mlm": ("masked_lm",)}
 
 
 class TokenBlock(NamedTuple):

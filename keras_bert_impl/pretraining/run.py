@@ -11,7 +11,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.examples import OBJECTIVES
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -41,7 +42,7 @@ def pretrain(
         **settings: fields of `PretrainSettings`.
 
     Returns:
-        `BertPretrainer`, trained.
+        `Pretrainer`, trained.
 
     Raises:
         InputError: settings, records or model that cannot be used; says which.
@@ -114,15 +115,15 @@ def pretrain(
 
 
 def _build(settings, manifest, tokenizer):
-    next_sentence = manifest["settings"]["objective"] == "mlm_nsp"
+    objectives = OBJECTIVES[manifest["settings"]["objective"]]
     overrides = {}
     if settings.dropout is not None:
         overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
     path = Path(settings.model)
     keras.utils.set_random_seed(settings.seed)
     if path.is_dir():
-        pretrainer = BertPretrainer.from_pretrained(
-            path, next_sentence, dtype=settings.dtype, **overrides
+        pretrainer = Pretrainer.from_pretrained(
+            path, objectives, dtype=settings.dtype, **overrides
         )
     else:
         if path.suffix == ".json":
@@ -135,7 +136,7 @@ def _build(settings, manifest, tokenizer):
             pad_token_id=tokenizer.pad_id,
             **overrides,
         )
-        pretrainer = BertPretrainer(Encoder(config, dtype=settings.dtype), next_sentence)
+        pretrainer = Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
     _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     return pretrainer
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -71,7 +71,7 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     )
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
     assert recipe["total_steps"] == 6 and set(recipe) == set(PretrainSettings().__dict__)
-    loaded = BertPretrainer.from_pretrained(run / "model")
+    loaded = Pretrainer.from_pretrained(run / "model", ["masked_lm", "next_sentence"])
     np.testing.assert_array_equal(weights(model), weights(loaded))
     assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
 
@@ -133,7 +133,7 @@ def test_what_is_refused(records_directory, tmp_path, settings):
     with pytest.raises(InputError, match="holds a run"):
         pretrain(records_directory, tmp_path / "run", resume=False, **settings)
     other = tmp_path / "other-model"
-    vocabulary_of_another = BertPretrainer.from_pretrained(tmp_path / "run" / "model")
+    vocabulary_of_another = Pretrainer.from_pretrained(tmp_path / "run" / "model", ["masked_lm"])
     vocabulary_of_another.save_pretrained(other)
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)

@@ -1,0 +1,39 @@
+"""The objectives of pre-training, each a small class over the same encoder, on any backend."""
+
+from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.masked_lm import MaskedLM
+from keras_bert_impl.pretraining.objectives.pairs import NextSentence, SentenceOrder
+
+OBJECTIVES = {
+    objective.name: objective for objective in (MaskedLM, NextSentence, SentenceOrder)
+}
+
+
+def as_objectives(objectives):
+    """The objectives of a list in which some may be names.
+
+    Args:
+        objectives: list of `Objective` or of keys of `OBJECTIVES`.
+
+    Returns:
+        tuple of `Objective`.
+
+    Raises:
+        ValueError: an unknown name; none at all; or two that cannot go together.
+    """
+    made = []
+    for objective in objectives:
+        if not isinstance(objective, Objective):
+            if objective not in list(OBJECTIVES):  # a list, for what has no hash
+                raise ValueError(
+                    f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}"
+                )
+            objective = OBJECTIVES[objective]()
+        made.append(objective)
+    outputs = [name for objective in made for name in objective.output_names]
+    if not made or len(set(outputs)) < len(outputs):
+        raise ValueError(
+            "there must be at least one objective, and no two with the same outputs. "
+            f"Received: {[objective.name for objective in made]}"
+        )
+    return tuple(made)
