@@ -29,7 +29,8 @@ def add_arguments(parser):
         "--objective",
         choices=OBJECTIVES,
         default="mlm_nsp",
-        help="mlm_nsp for sentence pairs, mlm without; default: mlm_nsp",
+        help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
+        "(mlm); default: mlm_nsp",
     )
     parser.add_argument(
         "--held-out", type=float, default=0.0, help="part of the documents to evaluate on; default: 0"

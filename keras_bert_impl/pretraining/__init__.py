@@ -9,6 +9,7 @@ _HOMES = {
     "prepare": "preparation",
     "read_manifest": "records",
     "pretraining_dataset": "dataset",
+    "Masking": "masking",
     "Pretrainer": "pretrainer",
     "pretrain": "run",
 }

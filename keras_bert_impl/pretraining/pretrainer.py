@@ -179,8 +179,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             tokenizer: `Tokenizer` to write beside the weights, or None.
         """
         config = self.encoder.config
-        names = [objective.name for objective in self.objectives]
-        head = names[0] if len(names) == 1 else "pretraining"
+        heads = [objective.head for objective in self.objectives if objective.head]
+        head = "pretraining" if len(heads) > 1 else next(iter(heads), None)
         tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
         tensors |= tensors_of(self, self._head_tensors())
         with replace_directory(directory) as temporary:

@@ -12,6 +12,7 @@ from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.examples import OBJECTIVES
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -184,7 +185,7 @@ def _data(settings):
     return {
         "batch_size": settings.batch_size,
         "seed": settings.seed,
-        "mask_rate": settings.mask_rate,
+        "masking": Masking(rate=settings.mask_rate),
     }
 
 

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import masking, records
+from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
@@ -62,7 +63,7 @@ def test_form(records_directory):
     examples = max(
         manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
     )
-    slots = masking.num_slots(32, examples)
+    slots = Masking().num_slots(32, examples)
     features, labels, weights = pretraining_dataset(records_directory, BATCH).element_spec
     row, predictions = tf.TensorSpec([BATCH, 32], tf.int32), tf.TensorSpec([BATCH, slots], tf.int32)
     pairs = tf.TensorSpec([BATCH, examples], tf.int32)
@@ -261,7 +262,7 @@ def test_another_tokenizer(records_directory, tokenizer):
         ('{"version": 1}', "manifest.json is damaged"),
         ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
          "format version 9"),
-        ('{"version": 1, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
+        ('{"version": 2, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
          ' "held_out": {"shards": []}}}', "outside of the folder"),
     ],
 )
@@ -287,8 +288,8 @@ def test_no_records(tmp_path, corpus, tokenizer):
         {"shard_index": 1},
         {"start_step": -1},
         {"start_step": 1, "split": "held_out"},
-        {"mask_rate": 0.0},
-        {"max_predictions": 0},
+        {"objectives": ["masked_words"]},
+        {"objectives": []},
     ],
 )
 def test_wrong_arguments(records_directory, keywords):

@@ -1,6 +1,6 @@
 """ALBERT."""
 
-from keras_bert_impl.interop.layouts.bert import BertLayout, without_next_sentence
+from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
@@ -21,6 +21,7 @@ class AlbertLayout(BertLayout):
     classes = {
         None: "AlbertModel",
         "pretraining": "AlbertForPreTraining",
+        "sentence_order": "AlbertForPreTraining",
         "masked_lm": "AlbertForMaskedLM",
         "classifier": "AlbertForSequenceClassification",
         "token_classifier": "AlbertForTokenClassification",
@@ -52,7 +53,7 @@ class AlbertLayout(BertLayout):
         ]
 
     def heads(self):
-        return without_next_sentence(super().heads()) | {
+        return without_pairs(super().heads()) | {
             "masked_lm": [
                 *dense("masked_lm/dense", "predictions.dense"),
                 *layer_norm("masked_lm/layer_norm", "predictions.LayerNorm"),

@@ -2,16 +2,20 @@
 
 from keras import ops
 
+from keras_bert_impl.interop import head_tensors
+
 
 class Objective:
     """One task of pre-training: a head on the encoder, and the loss of what it says.
 
     The loss of an output is the mean over its labelled places in the global batch; `Pretrainer`
     adds these up, each times its factor. An objective of one output, named as the objective, whose
-    labels and weights the data set has under that name, overrides `connect` and `tensors` alone.
+    labels and weights the data set has under that name, overrides `connect` alone.
 
     Attributes:
         name: str. The key in `OBJECTIVES`.
+        head: str. What `interop` calls its head, by which `transformers` is told what class the
+            model is of; None where it has no place for the head.
         features: tuple of str. The int32 inputs that it reads besides the encoder's.
         uses_pooler: bool. Whether the encoder's pooler learns from it.
 
@@ -20,6 +24,7 @@ class Objective:
     """
 
     name = None
+    head = None
     features = ()
     uses_pooler = False
 
@@ -94,7 +99,7 @@ class Objective:
         Raises:
             ValueError: the files of that kind of encoder have no place for them.
         """
-        raise NotImplementedError
+        return head_tensors(config, self.head)
 
     def get_config(self):
         """dict of the arguments, for `.keras` files."""

@@ -2,7 +2,6 @@
 
 import keras
 
-from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.objectives.base import Objective
@@ -26,13 +25,10 @@ class MaskedLM(Objective):
         Pretrainer(encoder, [MaskedLM()])
     """
 
-    name = "masked_lm"
+    name = head = "masked_lm"
     features = ("masked_positions",)
 
     def connect(self, encoder, encoded, inputs):
         gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
         states = gather(encoded["sequence_output"], inputs["masked_positions"])
         return {self.name: masked_lm_head(encoder)(states)}
-
-    def tensors(self, config):
-        return head_tensors(config, "masked_lm")

@@ -2,7 +2,6 @@
 
 import keras
 
-from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.pretraining.objectives.base import Objective
@@ -21,9 +20,6 @@ class _PairObjective(Objective):
         pooled = encoder.pooler(first) if encoder.pooler else first
         return {self.name: pooled_head(encoder, self.name)(pooled)}
 
-    def tensors(self, config):
-        return head_tensors(config, self.name)
-
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class NextSentence(_PairObjective):
@@ -41,7 +37,7 @@ class NextSentence(_PairObjective):
         Pretrainer(encoder, [MaskedLM(), NextSentence()])
     """
 
-    name = "next_sentence"
+    name = head = "next_sentence"
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -60,4 +56,4 @@ class SentenceOrder(_PairObjective):
         Pretrainer(encoder, [MaskedLM(), SentenceOrder()])
     """
 
-    name = "sentence_order"
+    name = head = "sentence_order"
