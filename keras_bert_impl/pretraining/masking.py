@@ -11,13 +11,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
 from keras_bert_impl.pretraining.random_bits import below, random_bits, row_keys
 from keras_bert_impl.pretraining.units import UNITS, units_of
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
 )
-DRAW_LIMIT = 1 << 24  # of `Masked.draws`: a float32 holds every integer below
 
 
 @dataclasses.dataclass(frozen=True)

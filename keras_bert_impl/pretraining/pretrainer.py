@@ -62,8 +62,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         features = [name for objective in objectives for name in objective.features]
         names = dict.fromkeys([*_ENCODER_FEATURES, *features])
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        encoded = encoder({name: inputs[name] for name in _ENCODER_FEATURES})
-        outputs = {}
+        given, outputs = inputs, {}
+        for objective in objectives:
+            given, more = objective.prepare(encoder, given)
+            outputs |= more
+        encoded = encoder({name: given[name] for name in _ENCODER_FEATURES})
         for objective in objectives:
             outputs |= objective.connect(encoder, encoded, inputs)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
@@ -163,10 +166,13 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
+        objectives = [one.of_directory(source.path) for one in as_objectives(objectives)]
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
             pretrainer = cls(encoder, objectives)
         check_tied(source, tied_tensors(config))
+        for objective in pretrainer.objectives:
+            objective.load(pretrainer, source.path)
         tensors = encoder_tensors(encoder.config) + pretrainer._head_tensors()
         load_weights(pretrainer, source, tensors)
         return pretrainer
@@ -185,6 +191,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         tensors |= tensors_of(self, self._head_tensors())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config, head), tensors)
+            for objective in self.objectives:
+                objective.save(self, temporary)
             if tokenizer is not None:
                 tokenizer.save_pretrained(temporary)
 

@@ -3,11 +3,12 @@
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.pretraining.objectives.masked_lm import MaskedLM
 from keras_bert_impl.pretraining.objectives.pairs import NextSentence, SentenceOrder
+from keras_bert_impl.pretraining.objectives.replaced_tokens import ReplacedTokens
 from keras_bert_impl.pretraining.objectives.span_boundary import SpanBoundary
 
 OBJECTIVES = {
     objective.name: objective
-    for objective in (MaskedLM, NextSentence, SentenceOrder, SpanBoundary)
+    for objective in (MaskedLM, NextSentence, SentenceOrder, SpanBoundary, ReplacedTokens)
 }
 
 

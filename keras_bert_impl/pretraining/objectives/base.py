@@ -40,6 +40,19 @@ class Objective:
         """dict of output to float: its factor in the total loss."""
         return {self.name: self.weight}
 
+    def prepare(self, encoder, inputs):
+        """What the encoder is given, where that is not what the data set gives.
+
+        Args:
+            encoder: `Encoder`.
+            inputs: dict of symbolic int32 tensors: the encoder's inputs and `features`.
+
+        Returns:
+            (inputs, outputs): the inputs, some of them others; dict of what was found on the way,
+            for the outputs of the pre-trainer.
+        """
+        return inputs, {}
+
     def connect(self, encoder, encoded, inputs):
         """Makes the head and applies it.
 
@@ -100,6 +113,16 @@ class Objective:
             ValueError: the files of that kind of encoder have no place for them.
         """
         return head_tensors(config, self.head)
+
+    def of_directory(self, path):
+        """The objective as a model directory, `Path`, has it, where that has more to say of it."""
+        return self
+
+    def load(self, pretrainer, path):
+        """Reads what of the objective is in files of its own, in a model directory `path`."""
+
+    def save(self, pretrainer, directory):
+        """Writes what of the objective has files of its own into a new model directory."""
 
     def get_config(self):
         """dict of the arguments, for `.keras` files."""
