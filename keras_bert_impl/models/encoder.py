@@ -77,9 +77,13 @@ class Encoder(keras.Model):
             dtype=dtype,
             name="embeddings",
         )
-        global_bias = local_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        global_bias = local_bias = AttentionBias(
+            causal=config.causal, dtype=dtype, name="attention_bias"
+        )
         if config.window is not None:
-            local_bias = AttentionBias(config.window, dtype=dtype, name="local_attention_bias")
+            local_bias = AttentionBias(
+                config.window, config.causal, dtype=dtype, name="local_attention_bias"
+            )
         blocks = [
             TransformerBlock(
                 num_heads=config.num_heads,

@@ -295,3 +295,43 @@ def test_no_records(tmp_path, corpus, tokenizer):
 def test_wrong_arguments(records_directory, keywords):
     with pytest.raises(ValueError, match="Received"):
         pretraining_dataset(records_directory, BATCH, **keywords)
+
+
+def test_left_to_right_labels_are_the_next_tokens(records_directory, tokenizer):
+    (batch,) = take(records_directory, 1, objectives=["left_to_right"])
+    assert set(batch) == {
+        "token_ids", "segment_ids", "position_ids", "example_ids",
+        "label_left_to_right", "weight_left_to_right",
+    }
+    tokens, examples = batch["token_ids"], batch["example_ids"]
+    assert not (tokens == tokenizer.mask_id).any()
+    labels, weights = batch["label_left_to_right"], batch["weight_left_to_right"]
+    for row in range(BATCH):
+        for place in range(32):
+            there = place < 31 and examples[row, place] == examples[row, place + 1] > 0
+            assert weights[row, place] == there
+            assert labels[row, place] == (tokens[row, place + 1] if there else 0)
+
+
+def test_features_of_what_goes_with_masks(records_directory, two_epochs):
+    (batch,) = take(
+        records_directory,
+        1,
+        objectives=["masked_lm", "span_boundary", "replaced_token"],
+        masking=Masking(unit="word"),
+    )
+    # Every word of this language is one piece: words are masked where tokens would be.
+    for name in ("token_ids", "masked_positions", "label_masked_lm"):
+        np.testing.assert_array_equal(batch[name], two_epochs[0][name])
+    np.testing.assert_array_equal(batch["label_span_boundary"], batch["label_masked_lm"])
+    for name in ("span_starts", "span_ends"):
+        np.testing.assert_array_equal(batch[name], batch["masked_positions"])
+    draws = batch["replacement_draws"][batch["weight_masked_lm"] == 1]
+    # Uniform in [0, 2^24): the mean of n has a deviation of 2^24 / sqrt(12 n); four of them.
+    assert draws.min() >= 0 and draws.max() < 2**24
+    assert abs(draws.mean() / 2**24 - 0.5) < 4 / np.sqrt(12 * len(draws))
+
+
+def test_objectives_without_labels(records_directory):
+    with pytest.raises(InputError, match="no labels for sentence_order"):
+        take(records_directory, 1, objectives=["masked_lm", "sentence_order"])

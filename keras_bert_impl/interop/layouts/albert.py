@@ -14,6 +14,7 @@ class AlbertLayout(BertLayout):
         "embedding_dim": "embedding_size",
         "num_layer_groups": "num_hidden_groups",
     }
+    del keys["causal"]
     silent = {"embedding_dim": 128, "num_layer_groups": 1, "activation": "gelu_new"}
     silent |= {"dropout": 0.0, "attention_dropout": 0.0}
     fixed = {"inner_group_num": 1, "position_embedding_type": "absolute"}

@@ -42,11 +42,11 @@ class BertLayout:
         "layer_norm_epsilon": "layer_norm_eps",
         "initializer_range": "initializer_range",
         "pad_token_id": "pad_token_id",
+        "causal": "is_decoder",
     }
     required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim")
     silent = {}
-    fixed = {"position_embedding_type": "absolute", "is_decoder": False}
-    fixed |= {"add_cross_attention": False}
+    fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
     decoder = "cls.predictions.decoder"  # the output matrix of the masked language model
     token_embeddings = "embeddings.word_embeddings.weight"
@@ -54,6 +54,7 @@ class BertLayout:
         None: "BertModel",
         "pretraining": "BertForPreTraining",
         "masked_lm": "BertForMaskedLM",
+        "left_to_right": "BertLMHeadModel",
         "next_sentence": "BertForNextSentencePrediction",
         "sentence_order": "BertForPreTraining",
         "classifier": "BertForSequenceClassification",
@@ -149,6 +150,7 @@ class RobertaLayout(BertLayout):
             for head, name in BertLayout.classes.items()
             if head not in ("pretraining", *_OF_PAIRS)
         }
+        self.classes["left_to_right"] = f"{class_prefix}ForCausalLM"
 
     def to_fields(self, settings):
         # The rows before the first token's are that of padding and, before it, unused ones.
@@ -185,6 +187,7 @@ class ElectraLayout(BertLayout):
     classes = {
         None: "ElectraModel",
         "masked_lm": "ElectraForMaskedLM",
+        "left_to_right": "ElectraForCausalLM",
         "replaced_token": "ElectraForPreTraining",
         "classifier": "ElectraForSequenceClassification",
         "token_classifier": "ElectraForTokenClassification",

@@ -48,7 +48,7 @@ class ReplacedTokens(Objective):
         generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads.
 
     Raises:
-        ValueError: the generator's embeddings would not be of the shape of the encoder's.
+        InputError: the generator's embeddings would not be of the shape of the encoder's.
 
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
 
