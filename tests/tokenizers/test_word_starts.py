@@ -1,7 +1,5 @@
 """Where words begin, by what each kind of vocabulary marks."""
 
-import tensorflow as tf
-
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     MosesBPETokenizer,
@@ -45,4 +43,3 @@ def test_moses_where_pieces_mark_the_end():
     found = starts(tokenizer, "ab c ab")
     # Of the first piece after a special token nothing is said.
     assert found[1:] == [("b</w>", False), ("c</w>", True), ("a", True), ("b</w>", False)]
-    assert tf.is_tensor(tokenizer.word_starts(tf.constant([[14, 15]])))
