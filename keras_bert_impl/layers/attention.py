@@ -33,8 +33,8 @@ class AttentionBias(keras.layers.Layer):
             row belongs to, 0 for padding; None: a row is one example.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal; 0 where
-        a query (second last axis) may see a key (last axis). With a window
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal; 0
+        where a query (second last axis) may see a key (last axis). With a window
         `[batch, 1, blocks, window, 3 * window]`, for each block its neighbours and itself.
     """
 

@@ -41,7 +41,7 @@ def pretraining_dataset(
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], where each example begins, for pairs of segments |
 
-    Labels are int32, weights float32 (0 at slots that are not used), by the names of the objectives:
+    Labels are int32, weights float32 (0 at slots that are not used), by the objectives' names:
     `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
     `left_to_right` [B, L], for which nothing is masked. `replaced_token` has those of `masked_lm`.
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
+from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.random_bits import below, random_bits, row_keys
-from keras_bert_impl.pretraining.units import UNITS, units_of
+from keras_bert_impl.pretraining.units import UNITS, take_units, units_of
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -248,7 +248,7 @@ def _choose(rows, units, is_special, counts, keys, slots):
         return tf.gather(values, shuffled, batch_dims=1)
 
     first = tf.range(length) - position_ids  # of the example, sorted or not
-    is_chosen = _take_units(
+    is_chosen = take_units(
         is_open=~in_order(is_special),
         sizes=in_order(ends - starts),
         places_in_unit=in_order(tf.range(length) - starts),
@@ -258,41 +258,6 @@ def _choose(rows, units, is_special, counts, keys, slots):
     )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
-
-
-def _take_units(is_open, sizes, places_in_unit, first, last, left):
-    """Takes one unit after the other, and passes over those for which there is no room left.
-
-    All are [B, L], and tokens of a unit stand in a row. A round takes units up to the first
-    without room, and drops all for which there will be none; a few rounds leave nothing open.
-
-    Args:
-        is_open: bool, whether a token may be taken.
-        sizes, places_in_unit: int32, tokens of the unit, and which of them a token is.
-        first, last: int32, where the example begins, and its last token.
-        left: int32, how many tokens of the example are to be taken.
-
-    Returns:
-        bool [B, L].
-    """
-
-    def one_round(is_open, is_chosen, left):
-        opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
-        before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
-        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if it is taken
-        is_taken = is_open & (with_unit <= left)
-        taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
-        before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
-        left -= tf.gather(taken, last, batch_dims=1) - before
-        return is_open & ~is_taken & (sizes <= left), is_chosen | is_taken, left
-
-    is_open &= sizes <= left
-    _, is_chosen, _ = tf.while_loop(
-        lambda is_open, *_: tf.reduce_any(is_open),
-        one_round,
-        (is_open, tf.zeros_like(is_open), left),
-    )
-    return is_chosen
 
 
 def _per_token(per_example, example_ids):

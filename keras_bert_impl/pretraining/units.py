@@ -54,6 +54,41 @@ def units_of(unit, is_special, is_word_start, keys, counter):
     return _bounds(is_start)
 
 
+def take_units(is_open, sizes, places_in_unit, first, last, left):
+    """Takes one unit after the other, and passes over those for which there is no room left.
+
+    All are [B, L], and tokens of a unit stand in a row. A round takes units up to the first
+    without room, and drops all for which there will be none; a few rounds leave nothing open.
+
+    Args:
+        is_open: bool, whether a token may be taken.
+        sizes, places_in_unit: int32, tokens of the unit, and which of them a token is.
+        first, last: int32, where the example begins, and its last token.
+        left: int32, how many tokens of the example are to be taken.
+
+    Returns:
+        bool [B, L].
+    """
+
+    def one_round(is_open, is_chosen, left):
+        opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
+        before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
+        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if it is taken
+        is_taken = is_open & (with_unit <= left)
+        taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
+        before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
+        left -= tf.gather(taken, last, batch_dims=1) - before
+        return is_open & ~is_taken & (sizes <= left), is_chosen | is_taken, left
+
+    is_open &= sizes <= left
+    _, is_chosen, _ = tf.while_loop(
+        lambda is_open, *_: tf.reduce_any(is_open),
+        one_round,
+        (is_open, tf.zeros_like(is_open), left),
+    )
+    return is_chosen
+
+
 def _places(is_start):
     """int32 [B, L + 1], where units begin, then L; and int32 [B, L], the number of each token's."""
     length = is_start.shape[1]

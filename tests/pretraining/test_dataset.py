@@ -335,3 +335,29 @@ def test_features_of_what_goes_with_masks(records_directory, two_epochs):
 def test_objectives_without_labels(records_directory):
     with pytest.raises(InputError, match="no labels for sentence_order"):
         take(records_directory, 1, objectives=["masked_lm", "sentence_order"])
+
+
+def test_sentence_order(tmp_path, corpus, tokenizer):
+    manifest = prepare(
+        corpus, tmp_path / "r", tokenizer, length=32, objective="mlm_sop", num_workers=1
+    )
+    count = manifest["splits"]["train"]
+    # Binomial, four standard deviations.
+    share = count["pairs_labelled_1"] / count["examples"]
+    assert abs(share - 0.5) < 2 / np.sqrt(count["examples"])
+    (batch,) = take(tmp_path / "r", 1)
+    text = " ".join(corpus.read_text().split())
+    checked = set()
+    for row, ids in enumerate(unmasked(batch)):
+        for example in range(1, batch["example_ids"][row].max() + 1):
+            mine = batch["example_ids"][row] == example
+            in_second = batch["segment_ids"][row][mine] == 1
+            words = np.array([tokenizer.vocabulary[i] for i in np.array(ids)[mine]])
+            first, second = words[~in_second][1:-1], words[in_second][:-1]
+            label = batch["label_sentence_order"][row, example - 1]
+            if len(words) == 32:
+                continue  # something may have been cut off between the two
+            whole = [*second, *first] if label else [*first, *second]
+            assert " ".join(whole) in text
+            checked.add(int(label))
+    assert checked == {0, 1}

@@ -94,7 +94,8 @@ def test_units_are_taken_in_random_order_and_passed_over(rows, is_word_start, un
             mine = (rows["example_ids"][row].numpy() == example) & ~is_special[row].numpy()
             left = Masking(rate=rate).num_predictions(mine.sum() + (3 if example != 2 else 2))
             left = min(left, mine.sum())
-            groups = sorted({(scores[row, s], s, e) for s, e in zip(starts[row][mine], ends[row][mine])})
+            groups = set(zip(starts[row][mine], ends[row][mine]))
+            groups = sorted((scores[row, start], start, end) for start, end in groups)
             for _, start, end in groups:
                 if end - start <= left:
                     expected += range(start, end)

@@ -1,4 +1,4 @@
-"""Replaced-token detection: a generator fills the masks, and the encoder tells what is not as it was."""
+"""Replaced-token detection: a generator fills the masks, and the encoder tells what it filled."""
 
 import dataclasses
 
@@ -21,9 +21,9 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
 from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
 
 _FOLDER = "generator"
-DRAW_LIMIT = 1 << 24  # of `replacement_draws`: a float32 holds every integer below
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -99,7 +99,7 @@ class ReplacedTokens(Objective):
         positions, ids = features["masked_positions"], labels["masked_lm"]
         is_replaced = ops.logical_and(positions > 0, ops.not_equal(outputs["sampled_ids"], ids))
         nothing = ops.zeros_like(features["token_ids"])
-        written = _write(nothing, positions, ops.cast(is_replaced, nothing.dtype))
+        written = write(nothing, positions, ops.cast(is_replaced, nothing.dtype))
         return {"masked_lm": ids, self.name: written}
 
     def losses(self, output, labels, logits):
@@ -191,44 +191,3 @@ def _is_shared(name):
 
 def _in_folder(name):
     return dataclasses.replace(name, variable=f"{_FOLDER}/{name.variable}")
-
-
-@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
-class SampleTokens(keras.layers.Layer):
-    """Puts words sampled from logits in the places of masked ones; no gradient passes.
-
-    The word is the first one with which the probabilities of it and those before it exceed the
-    random number, as a part of 2²⁴: a number a word, and no noise for each word of the vocabulary.
-
-    Call arguments:
-        token_ids: int32 `[batch, length]`.
-        positions: int32 `[batch, predictions]`; nothing is put at position 0.
-        logits: float32 `[batch, predictions, vocabulary]`.
-        draws: int32 `[batch, predictions]`, below 2²⁴.
-
-    Returns:
-        (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
-    """
-
-    def call(self, token_ids, positions, logits, draws):
-        logits = ops.cast(ops.stop_gradient(logits), "float32")
-        sums = ops.cumsum(ops.softmax(logits, axis=-1), axis=-1)
-        limit = ops.cast(draws, "float32") / DRAW_LIMIT * sums[..., -1]  # 1, but for rounding
-        below = ops.cast(sums <= limit[..., None], token_ids.dtype)
-        samples = ops.minimum(ops.sum(below, axis=-1), logits.shape[-1] - 1)
-        first = ops.broadcast_to(token_ids[:, :1], ops.shape(positions))
-        return _write(token_ids, positions, ops.where(positions > 0, samples, first)), samples
-
-    def compute_output_spec(self, token_ids, positions, logits, draws):
-        return (
-            keras.KerasTensor(token_ids.shape, dtype=token_ids.dtype),
-            keras.KerasTensor(positions.shape, dtype=token_ids.dtype),
-        )
-
-
-def _write(ids, positions, values):
-    """`ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`."""
-    batch, predictions = ops.shape(positions)[0], ops.shape(positions)[1]
-    rows = ops.broadcast_to(ops.arange(batch, dtype="int32")[:, None], (batch, predictions))
-    places = ops.reshape(ops.stack([rows, positions], axis=-1), (-1, 2))
-    return ops.scatter_update(ids, places, ops.reshape(values, (-1,)))

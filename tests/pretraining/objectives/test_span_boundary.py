@@ -70,8 +70,9 @@ def test_logits_are_the_closed_form(pretrainer, batch):
         start, end = features["span_starts"][row, slot], features["span_ends"][row, slot]
         # Places from the twentieth on share a vector.
         place = min(features["masked_positions"][row, slot] - start, 19)
-        inputs = [states[row, start - 1], states[row, end + 1], head.place_embeddings[place].numpy()]
-        hidden = normalized(dense(np.concatenate(inputs), head.dense), head.layer_norm)
+        of_place = np.asarray(head.place_embeddings[place])
+        inputs = np.concatenate([states[row, start - 1], states[row, end + 1], of_place])
+        hidden = normalized(dense(inputs, head.dense), head.layer_norm)
         hidden = normalized(dense(hidden, head.words.dense), head.words.layer_norm)
         table = pretrainer.encoder.embeddings.token_embeddings.numpy()
         expected = table @ hidden + head.words.output_bias.numpy()
