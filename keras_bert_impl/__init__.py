@@ -20,7 +20,7 @@ _HOMES = {
     "get_strategy": "training.strategy",
     "prepare": "pretraining.preparation",
     "pretrain": "pretraining.run",
-    "BertPretrainer": "pretraining.pretrainer",
+    "Pretrainer": "pretraining.pretrainer",
     "TextClassifier": "tasks.text_classifier",
     "TokenClassifier": "tasks.token_classifier",
     "QuestionAnswerer": "tasks.question_answerer",

@@ -62,6 +62,7 @@ class EncoderConfig:
         window: int. How many tokens to each side a token sees in local blocks; None if there are
             none.
         local_rotary_base: float. `rotary_base` of local blocks; None for the same.
+        causal: bool. Whether a token sees only itself and those before it.
 
     Raises:
         InputError: a value that no encoder can have.
@@ -101,6 +102,7 @@ class EncoderConfig:
     global_every: int = 1
     window: int | None = None
     local_rotary_base: float | None = None
+    causal: bool = False
 
     def __post_init__(self):
         if self.architecture not in ARCHITECTURES:
@@ -149,6 +151,8 @@ class EncoderConfig:
             raise InputError(
                 f"pooling must be one of {', '.join(_POOLINGS)}. Received: pooling={self.pooling!r}"
             )
+        if not isinstance(self.causal, bool):
+            raise InputError(f"causal must be True or False. Received: causal={self.causal!r}")
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True takes pre_norm=True.")
         self._check_positions()

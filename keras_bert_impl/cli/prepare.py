@@ -28,8 +28,9 @@ def add_arguments(parser):
     parser.add_argument(
         "--objective",
         choices=OBJECTIVES,
-        default=OBJECTIVES[0],
-        help=f"mlm_nsp for sentence pairs, mlm without; default: {OBJECTIVES[0]}",
+        default="mlm_nsp",
+        help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
+        "(mlm); default: mlm_nsp",
     )
     parser.add_argument(
         "--held-out", type=float, default=0.0, help="part of the documents to evaluate on; default: 0"

@@ -132,6 +132,8 @@ def huggingface_config(config, head=None, **more):
         InputError: the encoder has something that the files of its kind cannot say.
     """
     layout = LAYOUTS[config.architecture]
+    if head not in layout.classes:
+        raise InputError(f"there is no class for a {config.architecture} with the head {head!r}.")
     fields = config.to_dict()
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     settings = layout.to_settings(fields)

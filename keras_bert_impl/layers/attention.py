@@ -24,6 +24,7 @@ class AttentionBias(keras.layers.Layer):
 
     Args:
         window: int. Farthest token, counted in the row, that is seen to each side; None: all are.
+        causal: bool. Whether tokens after a query are hidden from it.
 
     Call arguments:
         token_ids: int32 `[batch, length]`, for the shape.
@@ -32,14 +33,15 @@ class AttentionBias(keras.layers.Layer):
             row belongs to, 0 for padding; None: a row is one example.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` for packed rows; 0 where
-        a query (second last axis) may see a key (last axis). With a window
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal; 0
+        where a query (second last axis) may see a key (last axis). With a window
         `[batch, 1, blocks, window, 3 * window]`, for each block its neighbours and itself.
     """
 
-    def __init__(self, window=None, **kwargs):
+    def __init__(self, window=None, causal=False, **kwargs):
         super().__init__(**kwargs)
         self.window = window
+        self.causal = causal
 
     def call(self, token_ids, padding_mask=None, example_ids=None):
         if self.window is not None:
@@ -54,6 +56,9 @@ class AttentionBias(keras.layers.Layer):
             visible = ops.not_equal(padding_mask, 0)[:, None, None, :]  # [batch, 1, 1, length]
         else:
             visible = ops.ones_like(token_ids, dtype="bool")[:, None, None, :]
+        if self.causal:
+            place = ops.arange(ops.shape(token_ids)[1])
+            visible = ops.logical_and(visible, place[:, None] >= place)
         return ops.where(visible, 0.0, _HIDDEN)
 
     def _in_window(self, token_ids, padding_mask, example_ids):
@@ -70,6 +75,8 @@ class AttentionBias(keras.layers.Layer):
         visible = ops.logical_and(visible, ops.equal(numbers, keys))
         distance = ops.arange(self.window)[:, None] + self.window - ops.arange(3 * self.window)
         near = ops.less_equal(ops.abs(distance), self.window)  # [window, 3 * window]
+        if self.causal:
+            near = ops.logical_and(near, distance >= 0)
         return ops.where(ops.logical_and(visible, near), 0.0, _HIDDEN)
 
     def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
@@ -78,11 +85,11 @@ class AttentionBias(keras.layers.Layer):
             blocks = None if length is None else -(-length // self.window)
             shape = (batch, 1, blocks, self.window, 3 * self.window)
             return keras.KerasTensor(shape, dtype="float32")
-        queries = 1 if example_ids is None else length
+        queries = 1 if example_ids is None and not self.causal else length
         return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
 
     def get_config(self):
-        return {**super().get_config(), "window": self.window}
+        return {**super().get_config(), "window": self.window, "causal": self.causal}
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

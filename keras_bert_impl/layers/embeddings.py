@@ -5,6 +5,8 @@ from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
 
+_TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Embeddings(keras.layers.Layer):
@@ -23,6 +25,8 @@ class Embeddings(keras.layers.Layer):
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
         use_bias: bool. Whether the normalization and the map add a bias.
+        shared: `Embeddings`, built, of the same sizes, whose tables and normalization are used;
+            None for own ones. A copy made from the configuration has own ones.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -49,6 +53,7 @@ class Embeddings(keras.layers.Layer):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         use_bias=True,
+        shared=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -62,12 +67,17 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.use_bias = use_bias
-        self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon,
-            center=use_bias,
-            dtype=self.dtype_policy,
-            name="layer_norm",
-        )
+        self._is_sharing = shared is not None
+        if self._is_sharing:
+            for name in (*_TABLES, "layer_norm"):
+                setattr(self, name, getattr(shared, name, None))
+        else:
+            self.layer_norm = keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon,
+                center=use_bias,
+                dtype=self.dtype_policy,
+                name="layer_norm",
+            )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.projection = None
         if embedding_dim is not None:
@@ -80,6 +90,14 @@ class Embeddings(keras.layers.Layer):
             )
 
     def build(self, *args, **kwargs):
+        if not self._is_sharing:
+            self._build_tables()
+        self.dropout.build()
+        if self.projection is not None:
+            self.projection.build((None, None, self.embedding_dim))
+        self.built = True
+
+    def _build_tables(self):
         def table(rows, name):
             # No autocast: rows are looked up first, then cast, so that mixed precision does not
             # cast the whole vocabulary in every step.
@@ -97,10 +115,6 @@ class Embeddings(keras.layers.Layer):
         if self.num_segments:
             self.segment_embeddings = table(self.num_segments, "segment_embeddings")
         self.layer_norm.build((None, None, self.embedding_dim))
-        self.dropout.build()
-        if self.projection is not None:
-            self.projection.build((None, None, self.embedding_dim))
-        self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=False):
         embeddings = ops.take(self.token_embeddings, token_ids, axis=0)

@@ -33,6 +33,7 @@ class Encoder(keras.Model):
     Args:
         config: `EncoderConfig`.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
+        shared_embeddings: `Embeddings` of another encoder, to use its tables; see there.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors: `token_ids`; optionally `segment_ids`
@@ -56,7 +57,7 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
-    def __init__(self, config, dtype=None, name="encoder", **kwargs):
+    def __init__(self, config, dtype=None, name="encoder", shared_embeddings=None, **kwargs):
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
@@ -72,12 +73,17 @@ class Encoder(keras.Model):
             layer_norm_epsilon=config.layer_norm_epsilon,
             initializer_range=config.initializer_range,
             use_bias=config.use_bias,
+            shared=shared_embeddings,
             dtype=dtype,
             name="embeddings",
         )
-        global_bias = local_bias = AttentionBias(dtype=dtype, name="attention_bias")
+        global_bias = local_bias = AttentionBias(
+            causal=config.causal, dtype=dtype, name="attention_bias"
+        )
         if config.window is not None:
-            local_bias = AttentionBias(config.window, dtype=dtype, name="local_attention_bias")
+            local_bias = AttentionBias(
+                config.window, config.causal, dtype=dtype, name="local_attention_bias"
+            )
         blocks = [
             TransformerBlock(
                 num_heads=config.num_heads,

@@ -9,7 +9,8 @@ _HOMES = {
     "prepare": "preparation",
     "read_manifest": "records",
     "pretraining_dataset": "dataset",
-    "BertPretrainer": "pretrainer",
+    "Masking": "masking",
+    "Pretrainer": "pretrainer",
     "pretrain": "run",
 }
 __all__ = sorted(_HOMES)

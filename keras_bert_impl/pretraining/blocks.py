@@ -60,7 +60,7 @@ class Counts:
     words: int = 0
     corpus_tokens: int = 0
     examples: int = 0
-    random_next: int = 0
+    pairs_labelled_1: int = 0
     rows: int = 0
     tokens: int = 0
     examples_in_fullest_row: int = 0
@@ -117,7 +117,7 @@ def build(text_block, settings, tokenizer):
         packed = rows.pack_rows(lengths, settings.length, most)
         counts += Counts(
             examples=len(made),
-            random_next=sum(example.label for example in made),
+            pairs_labelled_1=sum(example.label for example in made),
             rows=len(packed),
             tokens=sum(lengths),
             examples_in_fullest_row=max(map(len, packed), default=0),
@@ -134,7 +134,11 @@ def build(text_block, settings, tokenizer):
 def _examples(block, settings, pass_number):
     if settings.objective == "mlm":
         return examples.full_sentence_examples(block, settings.length)
-    return examples.next_sentence_examples(
+    make = {
+        "mlm_nsp": examples.next_sentence_examples,
+        "mlm_sop": examples.sentence_order_examples,
+    }[settings.objective]
+    return make(
         block, settings.length, settings.seed, pass_number, settings.short_sequence_probability
     )
 

@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import masking, records
+from keras_bert_impl.pretraining import records
+from keras_bert_impl.pretraining.batches import Batcher, checked_objectives
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.random_bits import permutation, row_keys
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
@@ -23,8 +25,8 @@ def pretraining_dataset(
     start_step=0,
     shard_index=0,
     num_shards=1,
-    mask_rate=0.15,
-    max_predictions=None,
+    objectives=None,
+    masking=Masking(),
     tokenizer=None,
 ):
     """Batches for pre-training, as `(features, labels, weights)` of static shape.
@@ -33,12 +35,15 @@ def pretraining_dataset(
     |---|---|
     | token_ids, segment_ids, position_ids | [B, L]; positions restart with each example |
     | example_ids | [B, L], from 1; 0 is padding |
-    | masked_positions | [B, P] |
-    | cls_positions | [B, E], where each example begins |
+    | masked_positions | [B, P], for masked words and all that goes with them |
+    | span_starts, span_ends | [B, P], first and last token of what was masked together, for \
+    `span_boundary` |
+    | replacement_draws | [B, P], random numbers for `replaced_token` |
+    | cls_positions | [B, E], where each example begins, for pairs of segments |
 
-    Labels are int32, weights float32 (0 at slots that are not used): `masked_lm` [B, P] and
-    `next_sentence` [B, E]. With the objective "mlm" there is no `cls_positions` and no
-    `next_sentence`.
+    Labels are int32, weights float32 (0 at slots that are not used), by the objectives' names:
+    `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
+    `left_to_right` [B, L], for which nothing is masked. `replaced_token` has those of `masked_lm`.
 
     The train split has no end. In each epoch the shards come in a new order and the rows of each
     shard are shuffled, and the masks are new; epoch follows epoch without a gap, so a batch may
@@ -55,8 +60,9 @@ def pretraining_dataset(
         start_step: int, steps done, for the train split.
         shard_index, num_shards: ints; input worker `shard_index` of `num_shards` gets its slice,
             of B = batch_size / num_shards rows, of each global batch.
-        mask_rate: float, part of the tokens to predict.
-        max_predictions: int, the most predictions of an example, or None for no limit.
+        objectives: names of the objectives of pre-training; None for those that the records were
+            prepared for.
+        masking: `Masking`.
         tokenizer: the tokenizer of the records; None takes the copy beside them.
 
     Returns:
@@ -64,7 +70,8 @@ def pretraining_dataset(
         `strategy.distribute_datasets_from_function`.
 
     Raises:
-        InputError: records missing or damaged in size, an empty split, another tokenizer.
+        InputError: records missing or damaged in size, an empty split, another tokenizer, or an
+            objective that the records have no labels for.
             Damage that only reading finds: see `records.clear_read_errors`.
         ValueError: arguments that do not go together.
 
@@ -83,16 +90,12 @@ def pretraining_dataset(
         raise ValueError(
             f"`start_step` is for the train split, from 0. Received: {start_step}, split={split!r}"
         )
-    if not 0 < mask_rate < 1 or (max_predictions is not None and max_predictions < 1):
-        raise ValueError(
-            "`mask_rate` must be in (0, 1) and `max_predictions` at least 1. Received: "
-            f"mask_rate={mask_rate}, max_predictions={max_predictions}"
-        )
     manifest = records.read_manifest(directory)
     if not manifest["splits"][split]["rows"]:
         raise InputError(f"{directory} has no {split} rows; run prepare with held_out > 0.")
     tokenizer = _tokenizer(directory, manifest, tokenizer)
-    batcher = _Batcher(manifest, tokenizer, seed, mask_rate, max_predictions)
+    objectives = checked_objectives(manifest, objectives)
+    batcher = Batcher(manifest, tokenizer, row_keys(seed, _MASKS), objectives, masking)
     shards = _Shards(directory, manifest["splits"][split]["shards"], seed)
     if split == "train":
         rows = shards.rows_from(start_step * batch_size)
@@ -194,75 +197,3 @@ class _Shards:
             [tf.debugging.assert_equal(tf.size(serialized, tf.int64), rows, "rows are missing")]
         ):
             return tf.identity(serialized)
-
-
-class _Batcher:
-    """Serialized rows → (features, labels, weights), in graph."""
-
-    def __init__(self, manifest, tokenizer, seed, mask_rate, max_predictions):
-        settings = manifest["settings"]
-        self._length = settings["length"]
-        self._max_examples_per_row = settings["max_examples_per_row"]
-        self._has_pairs = settings["objective"] == "mlm_nsp"
-        self._num_examples = max(
-            manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
-        )
-        self._masking = {
-            "seed": row_keys(seed, _MASKS),
-            "mask_id": tokenizer.mask_id,
-            "replacements": masking.replacement_ids(tokenizer),
-            "slots": masking.num_slots(
-                self._length, self._num_examples, mask_rate, max_predictions
-            ),
-            "mask_rate": mask_rate,
-            "max_predictions": max_predictions,
-        }
-        none = [0] * self._max_examples_per_row
-        self.empty_row = records.serialize_row(
-            [tokenizer.pad_id] * self._length, none, none, none, row_id=0
-        )
-
-    def __call__(self, serialized, epochs):
-        rows = records.parse_rows(serialized, self._length, self._max_examples_per_row)
-        for name in ("example_lengths", "first_lengths", "next_sentence_labels"):
-            rows[name] = rows[name][:, : self._num_examples]  # [B, E]
-        rows |= _layout(rows["example_lengths"], rows["first_lengths"], self._length)
-        token_ids, positions, masked_ids, weights = masking.mask_tokens(
-            rows, epochs, **self._masking
-        )
-        features = {
-            "token_ids": token_ids,
-            "segment_ids": rows["segment_ids"],
-            "position_ids": rows["position_ids"],
-            "example_ids": rows["example_ids"],
-            "masked_positions": positions,
-        }
-        labels, sample_weights = {"masked_lm": masked_ids}, {"masked_lm": weights}
-        if self._has_pairs:
-            is_example = rows["example_lengths"] > 0
-            features["cls_positions"] = tf.where(is_example, rows["starts"], 0)
-            labels["next_sentence"] = rows["next_sentence_labels"]
-            sample_weights["next_sentence"] = tf.cast(is_example, tf.float32)
-        return features, labels, sample_weights
-
-
-def _layout(example_lengths, first_lengths, length):
-    """Which example, position and segment each token of a packed row is: int32 [B, L] each, 0 at
-    padding; and `starts`, [B, E]."""
-    ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
-    starts = ends - example_lengths
-    place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]
-    index = tf.reduce_sum(tf.cast(place >= ends[:, tf.newaxis], tf.int32), axis=2)  # [B, L]
-    is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
-
-    def per_token(per_example):
-        return tf.gather(tf.pad(per_example, [[0, 0], [0, 1]]), index, batch_dims=1)
-
-    position_ids = (tf.range(length) - per_token(starts)) * is_real
-    in_second = tf.cast(position_ids >= per_token(first_lengths), tf.int32)
-    return {
-        "example_ids": (index + 1) * is_real,
-        "position_ids": position_ids,
-        "segment_ids": in_second * is_real,
-        "starts": starts,
-    }

@@ -11,7 +11,12 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import draws
 
-OBJECTIVES = ("mlm_nsp", "mlm")
+# What examples can be made for -> the objectives of pre-training that they have labels for.
+OBJECTIVES = {
+    "mlm_nsp": ("masked_lm", "next_sentence"),
+    "mlm_sop": ("masked_lm", "sentence_order"),
+    "mlm": ("masked_lm",),
+}
 
 
 class TokenBlock(NamedTuple):
@@ -47,7 +52,8 @@ class Example(NamedTuple):
 
     Attributes:
         first, second: (start, end) in `TokenBlock.token_ids`.
-        label: int, 1 where the second segment comes from a random other document.
+        label: int, 1 where the second segment comes from a random other document; or, of pairs
+            for sentence order, where the two are swapped.
     """
 
     first: tuple
@@ -101,16 +107,25 @@ def next_sentence_examples(block, length, seed=0, pass_number=0, short_sequence_
     return examples
 
 
+def _target(most_tokens, short_sequence_probability, generator):
+    if generator.random() < short_sequence_probability:
+        return draws.integer(generator, 2, most_tokens)
+    return most_tokens
+
+
+def _end_of_chunk(block, sentence, document_end, target):
+    """The sentence after the one that reaches the target, or the end of the document."""
+    starts = block.sentence_starts
+    reached = int(np.searchsorted(starts, starts[sentence] + target, side="left"))
+    return min(reached, document_end)
+
+
 def _document_pairs(block, document, most_tokens, short_sequence_probability, generator):
     starts = block.sentence_starts
-    target = most_tokens
-    if generator.random() < short_sequence_probability:
-        target = draws.integer(generator, 2, most_tokens)
+    target = _target(most_tokens, short_sequence_probability, generator)
     sentence, document_end = block.document_starts[document : document + 2].tolist()
     while sentence < document_end:
-        # The chunk: up to and with the sentence that reaches the target.
-        chunk_end = int(np.searchsorted(starts, starts[sentence] + target, side="left"))
-        chunk_end = min(chunk_end, document_end)
+        chunk_end = _end_of_chunk(block, sentence, document_end, target)
         num_sentences = chunk_end - sentence
         middle = sentence + 1
         if num_sentences > 1:
@@ -154,6 +169,45 @@ def _cut(span, count, generator):
     """Removes `count` tokens, each from the front or the back by the toss of a coin."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
+
+
+def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence_probability=0.1):
+    """Pairs of consecutive segments, in order or swapped; never of two documents.
+
+    Sentences are gathered and cut to the length as for `next_sentence_examples`. The first
+    randint(1, n − 1) of the n gathered are one segment and the rest the other; of a sentence
+    alone, the first randint(1, k − 1) of its k tokens are. With probability ½ the two are
+    swapped, and the label is 1. A sentence of one token that stands alone is left out.
+
+    Args:
+        block: `TokenBlock`.
+        length, seed, pass_number, short_sequence_probability: as of `next_sentence_examples`.
+
+    Returns:
+        List of `Example`.
+
+    Source: Lan et al. 2019, "ALBERT", section 3.1; there, a sentence alone is cut nowhere.
+    """
+    examples, most_tokens = [], length - 3
+    for document, number in enumerate(block.document_numbers):
+        generator = draws.stream(seed, "order", pass_number, number)
+        target = _target(most_tokens, short_sequence_probability, generator)
+        sentence, document_end = block.document_starts[document : document + 2].tolist()
+        while sentence < document_end:
+            chunk_end = _end_of_chunk(block, sentence, document_end, target)
+            places = block.sentence_starts[sentence : chunk_end + 1].tolist()
+            begin, end = places[0], places[-1]
+            if len(places) == 2:
+                places = range(begin, end + 1)
+            if len(places) > 2:
+                middle = places[draws.integer(generator, 1, len(places) - 2)]
+                first, second = _trim((begin, middle), (middle, end), most_tokens, generator)
+                if generator.random() < 0.5:
+                    examples.append(Example(second, first, 1))
+                else:
+                    examples.append(Example(first, second, 0))
+            sentence = chunk_end
+    return examples
 
 
 def full_sentence_examples(block, length):

@@ -3,53 +3,121 @@
 B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
 """
 
+import dataclasses
 import math
 import re
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.random_bits import below, random_bits, row_keys
+from keras_bert_impl.pretraining.units import UNITS, take_units, units_of
 
-_NEVER_A_REPLACEMENT = re.compile(r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
-_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
-
-
-def num_predictions(example_length, mask_rate=0.15, max_predictions=None):
-    """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · length))).
-
-    Args:
-        example_length: int, tokens with [CLS] and [SEP].
-        mask_rate: float.
-        max_predictions: int, or None for no limit.
-
-    Returns:
-        int.
-    """
-    count = max(1, round(example_length * mask_rate))
-    return count if max_predictions is None else min(max_predictions, count)
+_NEVER_A_REPLACEMENT = re.compile(
+    r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
+)
 
 
-def num_slots(length, max_examples_per_row, mask_rate=0.15, max_predictions=None):
-    """Prediction slots of a row that no packing of examples into it can exceed.
-
-    Rounding gives an example at most a fixed excess over `mask_rate` · its length, so a full row
-    of E examples has at most `mask_rate` · L + E · excess predictions.
+@dataclasses.dataclass(frozen=True)
+class Masking:
+    """Which tokens are predicted, and what the model sees in their place.
 
     Args:
-        length, max_examples_per_row: ints, L and E.
-        mask_rate, max_predictions: as in `num_predictions`.
+        unit: str. What is chosen as a whole: "token"; "word"; "ngram", one to three words, each
+            number with a probability in proportion to one over it; "span", one to ten words in a
+            geometric distribution, all tokens of a span replaced alike.
+        rate: float in (0, 1). Part of the tokens to predict.
+        max_predictions: int. The most predictions of an example; None for no limit.
+        mask: float. Part of the chosen tokens that become the mask token.
+        random: float. Part that becomes a random piece; the rest stays as it is.
 
-    Returns:
-        int, P.
+    Raises:
+        InputError: a value that cannot be.
+
+    Source: Devlin et al., "BERT", section 3.1; for the units see `units.units_of`.
+
+    Example:
+        Masking(unit="word", rate=0.2)
     """
-    excess = max(
-        num_predictions(tokens, mask_rate, max_predictions) - mask_rate * tokens
-        for tokens in range(3, length + 1)
-    )
-    slots = math.floor(mask_rate * length + max_examples_per_row * max(excess, 0.0) + 1e-9)
-    if max_predictions is not None:
-        slots = min(slots, max_examples_per_row * max_predictions)
-    return max(slots, 1)
+
+    unit: str = "token"
+    rate: float = 0.15
+    max_predictions: int | None = None
+    mask: float = 0.8
+    random: float = 0.1
+
+    def __post_init__(self):
+        if self.unit not in UNITS:
+            raise InputError(
+                f"the unit of masking must be one of {', '.join(UNITS)}. Received: {self.unit!r}"
+            )
+        if not 0 < self.rate < 1 or (self.max_predictions is not None and self.max_predictions < 1):
+            raise InputError(
+                "the rate of masking must be in (0, 1) and max_predictions at least 1. Received: "
+                f"rate={self.rate}, max_predictions={self.max_predictions}"
+            )
+        if min(self.mask, self.random) < 0 or self.mask + self.random > 1 + 1e-9:
+            raise InputError(
+                "the parts of the chosen tokens that are masked and replaced at random must be at "
+                f"least 0 and together at most 1. Received: mask={self.mask}, random={self.random}"
+            )
+
+    def num_predictions(self, example_length):
+        """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).
+
+        Units that would exceed it are passed over, so that there may be fewer.
+
+        Args:
+            example_length: int, tokens with [CLS] and [SEP].
+
+        Returns:
+            int.
+        """
+        count = max(1, round(example_length * self.rate))
+        return count if self.max_predictions is None else min(self.max_predictions, count)
+
+    def num_slots(self, length, max_examples_per_row):
+        """Prediction slots of a row that no packing of examples into it can exceed.
+
+        Rounding gives an example at most a fixed excess over `rate` · its length, so a full row
+        of E examples has at most `rate` · L + E · excess predictions.
+
+        Args:
+            length, max_examples_per_row: ints, L and E.
+
+        Returns:
+            int, P.
+        """
+        excess = max(
+            self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
+        )
+        slots = math.floor(self.rate * length + max_examples_per_row * max(excess, 0.0) + 1e-9)
+        if self.max_predictions is not None:
+            slots = min(slots, max_examples_per_row * self.max_predictions)
+        return max(slots, 1)
+
+
+class Masked(NamedTuple):
+    """What `mask_tokens` makes. An unused slot has 0 everywhere.
+
+    Attributes:
+        token_ids: int32 [B, L].
+        positions: int32 [B, P], of the predicted tokens, ascending.
+        ids: int32 [B, P], what was there.
+        weights: float32 [B, P], 1 for a used slot.
+        span_starts, span_ends: int32 [B, P], the first and the last token of the unit.
+        draws: int32 [B, P], a random number below `DRAW_LIMIT` for each slot.
+    """
+
+    token_ids: tf.Tensor
+    positions: tf.Tensor
+    ids: tf.Tensor
+    weights: tf.Tensor
+    span_starts: tf.Tensor
+    span_ends: tf.Tensor
+    draws: tf.Tensor
 
 
 def replacement_ids(tokenizer):
@@ -70,13 +138,12 @@ def replacement_ids(tokenizer):
     ]
 
 
-def mask_tokens(
-    rows, epochs, seed, mask_id, replacements, slots, mask_rate=0.15, max_predictions=None
-):
+def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_word_start=None):
     """Chooses tokens to predict and hides them.
 
-    Of each example, `num_predictions` tokens that are not [CLS], [SEP] or padding are chosen; of
-    these, each for itself, 80 % become [MASK], 10 % a random piece, and 10 % stay. Every draw is a
+    Of each example, up to `masking.num_predictions` tokens that are not [CLS], [SEP] or padding
+    are chosen, unit by unit in random order; a unit that would exceed the number is passed over.
+    Each token for itself, or each span, becomes [MASK], a random piece, or stays. Every draw is a
     function of (seed, epoch, row, position): the batch it is in changes nothing.
 
     Args:
@@ -84,70 +151,90 @@ def mask_tokens(
             `example_lengths`, `first_lengths` int32 [B, E], `row_id` int64 [B].
         epochs: int64 [B], the epoch each row is read in.
         seed: int.
+        masking: `Masking`.
         mask_id: int.
         replacements: list of int, of `replacement_ids`.
-        slots: int, P of `num_slots`.
-        mask_rate, max_predictions: as in `num_predictions`.
+        slots: int, P of `Masking.num_slots`.
+        is_word_start: bool [B, L]; for other units than tokens.
 
     Returns:
-        (token_ids int32 [B, L], masked_positions int32 [B, P], masked_ids int32 [B, P],
-        weights float32 [B, P]). Positions ascend; an unused slot has position, id and weight 0.
+        `Masked`.
 
     Source: Devlin et al. 2018, section 3.1; dynamic masks: Liu et al. 2019, section 4.1.
     """
     token_ids = rows["token_ids"]
     length = token_ids.shape[1]
     keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
-    counts = _prediction_counts(rows, mask_rate, max_predictions)  # [B, E]
-    positions = _choose(rows, counts, keys, slots)  # [B, P]
+    is_special = _is_special(rows)
+    # Counters below `length` choose the units; each kind of draw has its own from there on.
+    units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
+    counts = _prediction_counts(rows, masking)  # [B, E]
+    positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
     is_used = positions < length
     at = tf.where(is_used, positions, 0)
+
+    def of_used(values):
+        return tf.where(is_used, values, 0)
+
     original = tf.gather(token_ids, at, batch_dims=1)  # [B, P]
-    # Counters from `length` on: those below it have chosen the positions.
-    action = below(random_bits(keys, positions + length), 1 << 30)
+    starts, ends = (tf.gather(places, at, batch_dims=1) for places in units)
+    named_by = starts if masking.unit == "span" else positions
+    action = below(random_bits(keys, named_by + length), 1 << 30)
     number = below(random_bits(keys, positions + 2 * length + 1), len(replacements))
+    draws = below(random_bits(keys, positions + 3 * length + 2), DRAW_LIMIT)
     hidden = tf.where(
-        action < int(_MASKED * (1 << 30)),
+        action < int(masking.mask * (1 << 30)),
         mask_id,
         tf.where(
-            action < int((_MASKED + _RANDOM) * (1 << 30)),
+            action < int((masking.mask + masking.random) * (1 << 30)),
             tf.gather(tf.constant(replacements, tf.int32), number),
             original,
         ),
     )
-    return (
-        _write(token_ids, positions, hidden),
-        at,
-        tf.where(is_used, original, 0),
-        tf.cast(is_used, tf.float32),
+    return Masked(
+        token_ids=_write(token_ids, positions, hidden),
+        positions=at,
+        ids=of_used(original),
+        weights=tf.cast(is_used, tf.float32),
+        span_starts=of_used(starts),
+        span_ends=of_used(ends - 1),
+        draws=of_used(tf.cast(draws, tf.int32)),
     )
 
 
-def _prediction_counts(rows, mask_rate, max_predictions):
+def _is_special(rows):
+    """bool [B, L], whether a token is [CLS], [SEP] or padding."""
+    example_ids, position_ids = rows["example_ids"], rows["position_ids"]
+    first_lengths = _per_token(rows["first_lengths"], example_ids)
+    lengths = _per_token(rows["example_lengths"], example_ids)
+    return (
+        (example_ids == 0)
+        | (position_ids == 0)
+        | (position_ids == first_lengths - 1)
+        | (position_ids == lengths - 1)
+    )
+
+
+def _prediction_counts(rows, masking):
     lengths = rows["example_lengths"]  # [B, E]
     # float64 and round-half-to-even, as Python's `round`
-    counts = tf.round(tf.cast(lengths, tf.float64) * mask_rate)
+    counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
     counts = tf.maximum(tf.cast(counts, tf.int32), 1)
-    if max_predictions is not None:
-        counts = tf.minimum(counts, max_predictions)
+    if masking.max_predictions is not None:
+        counts = tf.minimum(counts, masking.max_predictions)
     specials = 2 + tf.cast(rows["first_lengths"] < lengths, tf.int32)
     return tf.maximum(tf.minimum(counts, lengths - specials), 0)
 
 
-def _choose(rows, counts, keys, slots):
+def _choose(rows, units, is_special, counts, keys, slots):
     """int32 [B, P], the chosen positions in ascending order; L where a slot is not used."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
+    starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
-    # Gathered at `example_ids`, where 0 is padding and example e of a row is e + 1.
-    first_lengths = _per_token(rows["first_lengths"], example_ids)
-    lengths = _per_token(rows["example_lengths"], example_ids)
-    is_special = (
-        (position_ids == 0) | (position_ids == first_lengths - 1) | (position_ids == lengths - 1)
-    )
-    # One sort brings each example's tokens into random order, specials last, and examples stay
+    # One sort brings each example's units into random order, specials last, and examples stay
     # where they are: example (from bit 56), special (55), random (16 to 54), position (to 15).
     order = tf.range(length, dtype=tf.int64)
-    score = tf.bitwise.right_shift(random_bits(keys, order), tf.constant(25, tf.uint64))
+    score = tf.bitwise.right_shift(random_bits(keys, starts), tf.constant(25, tf.uint64))
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
     sort_key = (
         tf.cast(group, tf.int64) * (1 << 56)
@@ -156,8 +243,19 @@ def _choose(rows, counts, keys, slots):
         + order
     )
     shuffled = tf.cast(tf.bitwise.bitwise_and(tf.sort(sort_key), 0xFFFF), tf.int32)  # [B, L]
-    # So the rank of a token within its shuffled example is the position id of that place.
-    is_chosen = position_ids < _per_token(counts, example_ids)
+
+    def in_order(values):
+        return tf.gather(values, shuffled, batch_dims=1)
+
+    first = tf.range(length) - position_ids  # of the example, sorted or not
+    is_chosen = take_units(
+        is_open=~in_order(is_special),
+        sizes=in_order(ends - starts),
+        places_in_unit=in_order(tf.range(length) - starts),
+        first=first,
+        last=tf.maximum(first + _per_token(rows["example_lengths"], example_ids) - 1, 0),
+        left=_per_token(counts, example_ids),
+    )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
 

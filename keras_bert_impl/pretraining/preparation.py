@@ -49,7 +49,8 @@ def prepare(
         tokenizer: a tokenizer of `keras_bert_impl.tokenizers`; a copy of it is kept beside the
             records.
         length: int, tokens of a row, from 8.
-        objective: "mlm_nsp" for sentence pairs, or "mlm" for single segments of full sentences.
+        objective: "mlm_nsp" for pairs for next-sentence prediction, "mlm_sop" for pairs for
+            sentence order, or "mlm" for single segments of full sentences.
         passes: int, how often each document is paired anew; masks are new each epoch anyhow.
         short_sequence_probability: float, part of the documents with a shorter target length.
         pack: bool, whether several examples share a row.

@@ -1,6 +1,7 @@
-"""The model that is pre-trained: an encoder with BERT's two objectives on it."""
+"""The model that is pre-trained: an encoder with the heads of its objectives."""
 
 import dataclasses
+import functools
 
 import keras
 from keras import ops
@@ -8,7 +9,6 @@ from keras import ops
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
-    head_tensors,
     huggingface_config,
     open_model,
     read_encoder_config,
@@ -16,97 +16,109 @@ from keras_bert_impl.interop import (
     tied_tensors,
     write_model_directory,
 )
-from keras_bert_impl.layers import ClassificationHead, GatherPositions
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
+from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.training.trainer import ReplicatedTrainer
+
+_ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class BertPretrainer(ReplicatedTrainer, keras.Model):
-    """Masked language model and next sentence prediction over one encoder.
+class Pretrainer(ReplicatedTrainer, keras.Model):
+    """Objectives of pre-training over one encoder.
 
-    The loss is the mean cross-entropy over the masked tokens of the global batch, plus the mean
-    over its examples for the next sentence. Packed rows predict at every `[CLS]`.
+    The loss is the sum over the objectives of the mean loss of what they label in the global
+    batch: masked tokens, say, or pairs of segments. Packed rows have pairs at every `[CLS]`.
 
     Args:
         encoder: `Encoder`.
-        next_sentence: bool. Whether there is a next sentence objective.
+        objectives: list of `Objective`, or of their names, such as
+            `["masked_lm", "next_sentence"]`.
 
     Raises:
-        ValueError: `next_sentence` for a kind of encoder whose files have no place for its head.
+        ValueError: objectives that are unknown or cannot go together, or one for which the files
+            of that kind of encoder have no place.
 
     Call arguments:
         features: dict of int32 tensors as `pretraining_dataset` makes them: `token_ids`,
-            `segment_ids`, `position_ids`, `example_ids` `[batch, length]`, `masked_positions`
-            `[batch, predictions]` and, with `next_sentence`, `cls_positions`
-            `[batch, examples]`.
+            `segment_ids`, `position_ids`, `example_ids` `[batch, length]`, and those that the
+            objectives name.
 
     Returns:
-        dict of float32 logits: `masked_lm` `[batch, predictions, vocabulary]` and
-        `next_sentence` `[batch, examples, 2]`.
-
-    Source: Devlin et al., "BERT", section 3.1.
+        dict of float32 logits by objective.
 
     Example:
-        pretrainer = BertPretrainer(Encoder(config))
+        pretrainer = Pretrainer(Encoder(config), ["masked_lm", "next_sentence"])
         pretrainer.compile(AdamW(1e-4))
         pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)
     """
 
-    def __init__(self, encoder, next_sentence=True, name="pretrainer", **kwargs):
-        config, dtype = encoder.config, encoder.dtype_policy
-
-        # === Layers ===
-        gather = GatherPositions(dtype=dtype, name="gather")
-        masked_lm = masked_lm_head(encoder)
+    def __init__(self, encoder, objectives, name="pretrainer", **kwargs):
+        objectives = as_objectives(objectives)
 
         # === Functional model ===
-        names = ["token_ids", "segment_ids", "position_ids", "example_ids", "masked_positions"]
-        names += ["cls_positions"] if next_sentence else []
+        features = [name for objective in objectives for name in objective.features]
+        names = dict.fromkeys([*_ENCODER_FEATURES, *features])
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        sequence = encoder({name: inputs[name] for name in names[:4]})["sequence_output"]
-        outputs = {"masked_lm": masked_lm(gather(sequence, inputs["masked_positions"]))}
-        if next_sentence:
-            first = gather(sequence, inputs["cls_positions"])  # [batch, examples, hidden]
-            head = ClassificationHead(
-                2,
-                dropout=0.0,
-                initializer_range=config.initializer_range,
-                dtype=dtype,
-                name="next_sentence",
-            )
-            outputs["next_sentence"] = head(encoder.pooler(first) if encoder.pooler else first)
+        given, outputs = inputs, {}
+        for objective in objectives:
+            given, more = objective.prepare(encoder, given)
+            outputs |= more
+        encoded = encoder({name: given[name] for name in _ENCODER_FEATURES})
+        for objective in objectives:
+            outputs |= objective.connect(encoder, encoded, inputs)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
 
         # === Config ===
         self.encoder = encoder
-        self.next_sentence = next_sentence
+        self.objectives = objectives
         self._head_tensors()  # what could not be saved is found before it is trained
 
     def compile(self, optimizer, weighted_metrics=None, **kwargs):
-        """As Keras's, with the two losses built in, and accuracies and losses as metrics."""
+        """As Keras's, with the losses built in, and accuracies and losses as metrics."""
         if weighted_metrics is None:
             weighted_metrics = {
-                name: [
-                    keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="loss"),
-                    keras.metrics.MeanMetricWrapper(_label_is_highest, name="accuracy"),
+                output: [
+                    _OutputMean(objective, output, values, self._metric_name(output, name))
+                    for name, values in (("loss", "losses"), ("accuracy", "hits"))
                 ]
-                for name in self.output_names
+                for objective in self.objectives
+                for output in objective.output_names
             }
         super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
 
+    def _metric_name(self, output, name):
+        # Keras puts the output's name in front, but not where there is one output alone.
+        outputs = [output for objective in self.objectives for output in objective.output_names]
+        return name if len(outputs) > 1 else f"{output}_{name}"
+
     def loss_totals(self, x, y, sample_weight):
-        return {name: ops.sum(weight) for name, weight in sample_weight.items()}
+        return {
+            output: ops.sum(weights)
+            for objective in self.objectives
+            for output, weights in objective.weights(x, sample_weight).items()
+        }
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
         share = 0.0
-        for name, logits in y_pred.items():
-            losses = ops.sparse_categorical_crossentropy(y[name], logits, from_logits=True)
-            share += ops.sum(losses * sample_weight[name]) / ops.maximum(totals[name], 1.0)
+        for objective in self.objectives:
+            labels = objective.labels(x, y, y_pred)
+            weights = objective.weights(x, sample_weight)
+            for output, factor in objective.factors().items():
+                losses = objective.losses(output, labels[output], y_pred[output])
+                total = ops.sum(losses * weights[output]) / ops.maximum(totals[output], 1.0)
+                share += factor * total
         return share
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        labels, weights = {}, {}
+        for objective in self.objectives:
+            labels |= objective.labels(x, y, y_pred)
+            weights |= objective.weights(x, sample_weight)
+        logits = {output: y_pred[output] for output in labels}
+        return super().compute_metrics(x, labels, logits, weights)
 
     # Without the pooler where nothing learns from it, of which an optimizer would warn. Both names,
     # because Keras hands one of them to the optimizer before training and the other after.
@@ -119,30 +131,33 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         return self._without_unused(super().trainable_weights)
 
     def _without_unused(self, variables):
-        if self.next_sentence or not self.encoder.pooler:
+        pooler = self.encoder.pooler
+        if not pooler or any(objective.uses_pooler for objective in self.objectives):
             return variables
-        unused = {id(variable) for variable in self.encoder.pooler.variables}
+        unused = {id(variable) for variable in pooler.variables}
         return [variable for variable in variables if id(variable) not in unused]
 
     def get_config(self):
+        serialize = keras.saving.serialize_keras_object
         return {
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "next_sentence": self.next_sentence,
+            "encoder": serialize(self.encoder),
+            "objectives": serialize(list(self.objectives)),
             "name": self.name,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
+        names = ("encoder", "objectives")
+        return cls(**deserialize_parts(config, *names, custom_objects=custom_objects))
 
     @classmethod
-    def from_pretrained(cls, name_or_path, next_sentence=True, dtype=None, **overrides):
+    def from_pretrained(cls, name_or_path, objectives, dtype=None, **overrides):
         """A pre-trainer with the weights of a model directory, to go on pre-training.
 
         Args:
             name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
                 Heads that the checkpoint lacks are newly made.
-            next_sentence: bool.
+            objectives: as of `Pretrainer`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
@@ -151,11 +166,15 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
+        objectives = [one.of_directory(source.path) for one in as_objectives(objectives)]
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
-            pretrainer = cls(encoder, next_sentence)
+            pretrainer = cls(encoder, objectives)
         check_tied(source, tied_tensors(config))
-        load_weights(pretrainer, source, pretrainer._tensors())
+        for objective in pretrainer.objectives:
+            objective.load(pretrainer, source.path)
+        tensors = encoder_tensors(encoder.config) + pretrainer._head_tensors()
+        load_weights(pretrainer, source, tensors)
         return pretrainer
 
     def save_pretrained(self, directory, tokenizer=None):
@@ -166,27 +185,34 @@ class BertPretrainer(ReplicatedTrainer, keras.Model):
             tokenizer: `Tokenizer` to write beside the weights, or None.
         """
         config = self.encoder.config
-        head = "pretraining" if self.next_sentence else "masked_lm"
+        heads = [objective.head for objective in self.objectives if objective.head]
+        head = "pretraining" if len(heads) > 1 else next(iter(heads), None)
         tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
         tensors |= tensors_of(self, self._head_tensors())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config, head), tensors)
+            for objective in self.objectives:
+                objective.save(self, temporary)
             if tokenizer is not None:
                 tokenizer.save_pretrained(temporary)
 
-    def _tensors(self):
-        return encoder_tensors(self.encoder.config) + self._head_tensors()
-
     def _head_tensors(self):
-        heads = ["masked_lm"] + (["next_sentence"] if self.next_sentence else [])
-        return [name for head in heads for name in head_tensors(self.encoder.config, head)]
+        config = self.encoder.config
+        return [name for objective in self.objectives for name in objective.tensors(config)]
 
 
-def _label_is_highest(labels, logits):
-    """1.0 where no logit is above the label's.
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class _OutputMean(keras.metrics.MeanMetricWrapper):
+    """The mean of an objective's `losses` or `hits` over the labelled places of an output."""
 
-    Unless logits tie, what an argmax would say; on CPUs an argmax over a vocabulary takes longer
-    than the loss.
-    """
-    own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
-    return ops.cast(own >= ops.max(logits, axis=-1), "float32")
+    def __init__(self, objective, output, values, name):
+        self._config = {"objective": objective, "output": output, "values": values, "name": name}
+        super().__init__(functools.partial(getattr(objective, values), output), name=name)
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return self._config | {"objective": serialize(self._config["objective"])}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**deserialize_parts(config, "objective"))

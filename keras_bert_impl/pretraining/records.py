@@ -7,7 +7,8 @@ A record is a `tf.train.Example` of one row. L is the row's length, E the most e
 | token_ids | [L] | the examples one after the other, with [CLS] and [SEP], then padding |
 | example_lengths | [E] | tokens of each example; 0 where there is none |
 | first_lengths | [E] | tokens of its first segment, with [CLS] and [SEP] |
-| next_sentence_labels | [E] | 1 where the second segment is from a random other document |
+| pair_labels | [E] | 1 where the second segment is from a random other document; for sentence \
+order, where the two are swapped |
 | row_id | [] | the row's name in random draws: block · 2³² + number in the block |
 """
 
@@ -22,7 +23,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SPLITS = ("train", "held_out")
 _OPTIONS = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=3)
 
@@ -37,7 +38,7 @@ def serialize_row(token_ids, example_lengths, first_lengths, labels, row_id):
         "token_ids": feature(token_ids),
         "example_lengths": feature(example_lengths),
         "first_lengths": feature(first_lengths),
-        "next_sentence_labels": feature(labels),
+        "pair_labels": feature(labels),
         "row_id": feature([row_id]),
     }
     example = tf.train.Example(features=tf.train.Features(feature=features))
@@ -58,7 +59,7 @@ def parse_rows(serialized, length, max_examples_per_row):
         "token_ids": [length],
         "example_lengths": [max_examples_per_row],
         "first_lengths": [max_examples_per_row],
-        "next_sentence_labels": [max_examples_per_row],
+        "pair_labels": [max_examples_per_row],
         "row_id": [],
     }
     spec = {name: tf.io.FixedLenFeature(shape, tf.int64) for name, shape in shapes.items()}

@@ -10,8 +10,11 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.masking import Masking
+from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -41,7 +44,7 @@ def pretrain(
         **settings: fields of `PretrainSettings`.
 
     Returns:
-        `BertPretrainer`, trained.
+        `Pretrainer`, trained.
 
     Raises:
         InputError: settings, records or model that cannot be used; says which.
@@ -52,10 +55,17 @@ def pretrain(
     """
     settings = PretrainSettings(**settings)
     manifest = read_manifest(records)
+    data = {
+        "batch_size": settings.batch_size,
+        "seed": settings.seed,
+        "objectives": checked_objectives(manifest, settings.objectives),
+        "masking": _masking(settings),
+    }
     strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
     tokenizer = Tokenizer.from_pretrained(records)
     with strategy.scope():
-        pretrainer = _build(settings, manifest, tokenizer)
+        pretrainer = _build(settings, data["objectives"], tokenizer)
+        _check_fits(pretrainer.encoder.config, manifest, tokenizer)
         pretrainer.compile(
             _optimizer(settings),
             accumulation_steps=settings.accumulation_steps,
@@ -66,7 +76,7 @@ def pretrain(
     run = RunDirectory(output_directory, settings, resume)  # only now: a refused run leaves nothing
     checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # report intervals
-    held_out = _held_out(records, manifest, strategy, settings, tokenizer)
+    held_out = _held_out(records, manifest, strategy, data, tokenizer)
     # Counted here: Keras takes the batches of all replicas of a distributed data set for steps.
     held_out_steps = num_held_out_batches(manifest, settings.batch_size)
     train = _distribute(
@@ -76,7 +86,7 @@ def pretrain(
             records,
             start_step=finished * settings.report_every,
             tokenizer=tokenizer,
-            **_data(settings),
+            **data,
             **shard,
         ),
     )
@@ -113,31 +123,47 @@ def pretrain(
     return pretrainer
 
 
-def _build(settings, manifest, tokenizer):
-    next_sentence = manifest["settings"]["objective"] == "mlm_nsp"
+def _masking(settings):
+    mask, random, _ = settings.mask_split
+    return Masking(
+        settings.mask_unit, settings.mask_rate, settings.max_predictions, mask=mask, random=random
+    )
+
+
+def _build(settings, names, tokenizer):
     overrides = {}
     if settings.dropout is not None:
         overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
-    path = Path(settings.model)
+    objectives = [_objective(name, settings, tokenizer, overrides) for name in names]
+    if "left_to_right" in names:
+        overrides["causal"] = True
     keras.utils.set_random_seed(settings.seed)
-    if path.is_dir():
-        pretrainer = BertPretrainer.from_pretrained(
-            path, next_sentence, dtype=settings.dtype, **overrides
-        )
+    if Path(settings.model).is_dir():
+        path = Path(settings.model)
+        return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
+    config = _shape(settings.model, tokenizer, overrides)
+    return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
+
+
+def _objective(name, settings, tokenizer, overrides):
+    if name == "replaced_token" and settings.generator is not None:
+        return ReplacedTokens(generator=_shape(settings.generator, tokenizer, overrides))
+    return OBJECTIVES[name]()
+
+
+def _shape(model, tokenizer, overrides):
+    """The configuration of a published name or a `config.json`, for the tokenizer's vocabulary."""
+    path = Path(model)
+    if path.suffix == ".json":
+        config = encoder_config(_read_json(path), path)
     else:
-        if path.suffix == ".json":
-            config = encoder_config(_read_json(path), path)
-        else:
-            config = EncoderConfig.named(settings.model)
-        config = dataclasses.replace(
-            config,
-            vocabulary_size=tokenizer.vocabulary_size,
-            pad_token_id=tokenizer.pad_id,
-            **overrides,
-        )
-        pretrainer = BertPretrainer(Encoder(config, dtype=settings.dtype), next_sentence)
-    _check_fits(pretrainer.encoder.config, manifest, tokenizer)
-    return pretrainer
+        config = EncoderConfig.named(model)
+    return dataclasses.replace(
+        config,
+        vocabulary_size=tokenizer.vocabulary_size,
+        pad_token_id=tokenizer.pad_id,
+        **overrides,
+    )
 
 
 def _check_fits(config, manifest, tokenizer):
@@ -167,24 +193,16 @@ def _optimizer(settings):
     )
 
 
-def _held_out(records, manifest, strategy, settings, tokenizer):
+def _held_out(records, manifest, strategy, data, tokenizer):
     if not manifest["splits"]["held_out"]["rows"]:
         return None
     return _distribute(
         strategy,
-        settings.batch_size,
+        data["batch_size"],
         lambda **shard: pretraining_dataset(
-            records, split="held_out", tokenizer=tokenizer, **_data(settings), **shard
+            records, split="held_out", tokenizer=tokenizer, **data, **shard
         ),
     )
-
-
-def _data(settings):
-    return {
-        "batch_size": settings.batch_size,
-        "seed": settings.seed,
-        "mask_rate": settings.mask_rate,
-    }
 
 
 def _distribute(strategy, batch_size, make_dataset):

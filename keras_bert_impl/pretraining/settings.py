@@ -23,7 +23,17 @@ class PretrainSettings:
         bias_correction: bool. The first BERT had none.
         global_clipnorm: float.
         dropout: float or None for the model's own.
+        objectives: list of names, of `masked_lm`, `next_sentence`, `sentence_order`,
+            `span_boundary`, `replaced_token` and `left_to_right`; None for those that the records
+            were prepared for.
+        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
         mask_rate: float. Part of the tokens to predict.
+        mask_split: list of three floats. The parts of those that become the mask token, become a
+            random piece, and stay.
+        max_predictions: int or None for no limit. The most predictions of an example.
+        generator: str. A published name or a `config.json`, for the shape of the generator of
+            `replaced_token`; None for a quarter of the model's width, or for the one that a model
+            directory has.
         accumulation_steps: int. Micro-batches of a replica in a step.
         steps_per_execution: int. Steps in one call of the graph.
         report_every: int. Steps between reports and checkpoints; divides `total_steps`.
@@ -47,7 +57,12 @@ class PretrainSettings:
     bias_correction: bool = False
     global_clipnorm: float = 1.0
     dropout: float | None = None
+    objectives: tuple[str, ...] | None = None
+    mask_unit: str = "token"
     mask_rate: float = 0.15
+    mask_split: tuple[float, ...] = (0.8, 0.1, 0.1)
+    max_predictions: int | None = None
+    generator: str | None = None
     accumulation_steps: int = 1
     steps_per_execution: int = 1
     report_every: int = 100
@@ -64,6 +79,11 @@ class PretrainSettings:
             raise InputError(
                 "total_steps must be a multiple of report_every. "
                 f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
+            )
+        if len(self.mask_split) != 3 or abs(sum(self.mask_split) - 1) > 1e-6:
+            raise InputError(
+                "mask_split must be three numbers that add up to 1. "
+                f"Received: {list(self.mask_split)}"
             )
         if self.evaluate_every is not None and self.evaluate_every % self.report_every:
             raise InputError(

@@ -17,6 +17,7 @@ from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.readers import read_documents
 from keras_bert_impl.pretraining.records import read_manifest
@@ -172,8 +173,8 @@ class MainJob:
         )
         scores = json.loads(self.path("pretraining/scores.json").read_text(encoding="utf-8"))
         splits = read_manifest(records)["splits"]
-        random_next = splits["held_out"]["random_next"] / splits["held_out"]["examples"]
-        masking = {"mask_rate": settings.mask_rate, "seed": settings.seed}
+        random_next = splits["held_out"]["pairs_labelled_1"] / splits["held_out"]["examples"]
+        masking = {"masking": Masking(rate=settings.mask_rate), "seed": settings.seed}
         baseline = baselines.unigram(
             pretraining_dataset(records, settings.batch_size, **masking),
             pretraining_dataset(records, settings.batch_size, split="held_out", **masking),

@@ -56,6 +56,7 @@ class QuestionAnswerer(TaskModel):
     """
 
     head = "question_answerer"
+    has_windows = True
     settings = (
         "doc_stride",
         "max_question_length",
@@ -125,14 +126,6 @@ class QuestionAnswerer(TaskModel):
             if not isinstance(pair, tuple):
                 raise InputError(f"text {position} is no (question, context) tuple: {pair!r:.60}.")
         return [tuple(map(_decoded, pair)) for pair in pairs]
-
-    def _encoded(self, dataset, with_labels=True):
-        if any(part.dtype == tf.string for part in tf.nest.flatten(dataset.element_spec)):
-            raise InputError(
-                "a data set of strings has a row for each context, but contexts become windows: "
-                "give lists of (question, context) tuples and answers, or a data set of features."
-            )
-        return super()._encoded(dataset, with_labels)
 
     def encode_labels(self, labels, count):
         if len(labels) != count:

@@ -54,6 +54,7 @@ class RawTextTrainer(ReplicatedTrainer):
     scores are: `encode_labels`, `label_tensor`, `default_loss`, `default_metrics`, `scores`.
     """
 
+    has_windows = False  # whether a text may be several rows
     _uses_default_optimizer = False
     _seed = 0
 
@@ -318,6 +319,11 @@ class RawTextTrainer(ReplicatedTrainer):
         """A data set of features and labels, of one that has strings or features, and labels."""
         spec = dataset.element_spec
         x, y, _ = keras.utils.unpack_x_y_sample_weight(spec)
+        if self.has_windows and not isinstance(x, dict):
+            raise InputError(
+                "a data set of strings has a row for each text, of which windows may need several: "
+                "give texts as a list, or a data set of features."
+            )
         for part in tf.nest.flatten(x):
             if part.dtype == tf.string and part.shape.rank != 1:
                 raise InputError(

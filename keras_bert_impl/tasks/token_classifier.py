@@ -86,6 +86,7 @@ class TokenClassifier(TaskModel):
     """
 
     head = "token_classifier"
+    has_windows = True
     settings = ("doc_stride", "label_all_pieces", "aggregation", "crf")
 
     def __init__(
@@ -248,15 +249,6 @@ class TokenClassifier(TaskModel):
 
     def label_tensor(self, labels):
         return labels
-
-    def _encoded(self, dataset, with_labels=True):
-        x, *_ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
-        if not isinstance(x, dict):
-            raise InputError(
-                "a row of a token classifier is a window, of which a text may need several: give "
-                "texts as a list, or a data set of features."
-            )
-        return super()._encoded(dataset, with_labels)
 
     def rows(self, texts, labels=None, weights=None):
         tokenized = tokenize_windows(

@@ -93,6 +93,10 @@ class ByteLevelBPETokenizer(Tokenizer):
             raise InputError(f"the vocabulary lacks {token!r}.")
         return self._ids[token]
 
+    def _is_word_start(self, piece):
+        # A space, a line end and a tab, as the vocabulary writes these bytes
+        return piece.startswith(("Ġ", "Ċ", "ĉ")) or piece in self._whole_tokens
+
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
         return {

@@ -84,6 +84,14 @@ class MosesBPETokenizer(Tokenizer):
         """
         moses_files.write(directory, self.vocabulary, self.merges, self.lowercase)
 
+    def word_starts(self, token_ids):
+        # Here pieces show where a word ends: the next one begins one.
+        return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
+
+    @functools.cached_property
+    def _ends_word(self):
+        return np.array([piece.endswith(_END) for piece in self.vocabulary])
+
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
         return {

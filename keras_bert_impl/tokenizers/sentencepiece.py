@@ -92,6 +92,9 @@ class SentencePieceTokenizer(Tokenizer):
         )
         self._model = UnigramModel(self.vocabulary, self.scores, self.unk_id)
 
+    def _is_word_start(self, piece):
+        return piece.startswith(SPACE_MARK)
+
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
         return {name: getattr(self, name) for name in _ARGUMENTS}

@@ -1,9 +1,11 @@
 """What every tokenizer does: texts to ids, ids to rows of features, reading the right kind."""
 
 import abc
+import functools
 import hashlib
 import json
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
@@ -87,6 +89,30 @@ class Tokenizer(abc.ABC):
             Pieces of one character each have its place.
         """
         return self._with_offsets(as_strings(texts))
+
+    def word_starts(self, token_ids):
+        """Which pieces of a row begin a word.
+
+        Words are what the vocabulary marks as such: for WordPiece, a punctuation mark is one; for
+        the others, what stands between two spaces.
+
+        Args:
+            token_ids: int32 tensor [batch, length].
+
+        Returns:
+            bool tensor [batch, length]; what it says of special tokens, and of the first piece
+            after one, is of no meaning.
+        """
+        return tf.gather(self._begins_word, token_ids)
+
+    @functools.cached_property
+    def _begins_word(self):
+        """bool array [vocabulary], for kinds whose pieces show where a word begins."""
+        return np.array([self._is_word_start(piece) for piece in self.vocabulary])
+
+    def _is_word_start(self, piece):
+        """bool. Whether this piece of the vocabulary begins a word."""
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod

@@ -81,6 +81,9 @@ class WordPieceTokenizer(Tokenizer):
         """
         wordpiece_files.write(directory, self.vocabulary, self.lowercase)
 
+    def _is_word_start(self, piece):
+        return not piece.startswith("##")
+
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
         return {"vocabulary": self.vocabulary, "lowercase": self.lowercase}

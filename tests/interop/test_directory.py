@@ -258,7 +258,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
             edit_config(position_embedding_type="relative_key"),
             "position_embedding_type is 'relative_key'; only 'absolute'",
         ),
-        "decoder": (edit_config(is_decoder=True), "is_decoder is True; only False"),
+        "decoder": (edit_config(is_decoder=1), "causal must be True or False. Received: causal=1"),
         "activation": (edit_config(hidden_act="silu"), "hidden_act is 'silu'; supported are gelu,"),
         "activation list": (edit_config(hidden_act=["gelu"]), "hidden_act is .*; supported are"),
         "not divisible": (

@@ -39,7 +39,17 @@ def closed_form(layer, inputs, visible):
 
 @pytest.mark.parametrize(
     "kind",
-    ["no mask", "padding", "packed", "packed and padding", "window", "window, packed and padding"],
+    [
+        "no mask",
+        "padding",
+        "packed",
+        "packed and padding",
+        "window",
+        "window, packed and padding",
+        "causal",
+        "causal, packed and padding",
+        "causal, window",
+    ],
 )
 def test_closed_form(kind):
     mask = MASK if "padding" in kind else None
@@ -53,10 +63,12 @@ def test_closed_form(kind):
     if window:
         place = np.arange(LENGTH)
         visible &= np.abs(place[:, None] - place) <= window
+    if "causal" in kind:
+        visible &= np.tri(LENGTH, dtype=bool)
     layer = SelfAttention(HEADS, window=window, name="attention")
     layer.build(INPUTS.shape)
     randomize(layer, scale=0.5)
-    bias = AttentionBias(window)(IDS, padding_mask=mask, example_ids=examples)
+    bias = AttentionBias(window, causal="causal" in kind)(IDS, padding_mask=mask, example_ids=examples)
     outputs, scores = layer(INPUTS, bias, return_attention_scores=True)
     expected_outputs, expected_scores = closed_form(layer, INPUTS, visible)
     # Three sums of 12 products of numbers up to about 4 in float32, whose unit roundoff is 2**-24.
@@ -107,10 +119,11 @@ def test_scores_are_taken_before_dropout():
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("window", [None, 2])
-def test_bias_symbols(window, packed, dtype):
+@pytest.mark.parametrize("causal", [False, True])
+def test_bias_symbols(causal, window, packed, dtype):
     import keras
 
-    layer = AttentionBias(window, dtype=dtype)
+    layer = AttentionBias(window, causal, dtype=dtype)
     ids = keras.Input((LENGTH,), dtype="int32")
     symbol = layer(ids, example_ids=ids if packed else None)
     tensor = layer(IDS, example_ids=EXAMPLES if packed else None)

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import masking, records
+from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
@@ -62,7 +63,7 @@ def test_form(records_directory):
     examples = max(
         manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
     )
-    slots = masking.num_slots(32, examples)
+    slots = Masking().num_slots(32, examples)
     features, labels, weights = pretraining_dataset(records_directory, BATCH).element_spec
     row, predictions = tf.TensorSpec([BATCH, 32], tf.int32), tf.TensorSpec([BATCH, slots], tf.int32)
     pairs = tf.TensorSpec([BATCH, examples], tf.int32)
@@ -261,7 +262,7 @@ def test_another_tokenizer(records_directory, tokenizer):
         ('{"version": 1}', "manifest.json is damaged"),
         ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
          "format version 9"),
-        ('{"version": 1, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
+        ('{"version": 2, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
          ' "held_out": {"shards": []}}}', "outside of the folder"),
     ],
 )
@@ -287,10 +288,76 @@ def test_no_records(tmp_path, corpus, tokenizer):
         {"shard_index": 1},
         {"start_step": -1},
         {"start_step": 1, "split": "held_out"},
-        {"mask_rate": 0.0},
-        {"max_predictions": 0},
+        {"objectives": ["masked_words"]},
+        {"objectives": []},
     ],
 )
 def test_wrong_arguments(records_directory, keywords):
     with pytest.raises(ValueError, match="Received"):
         pretraining_dataset(records_directory, BATCH, **keywords)
+
+
+def test_left_to_right_labels_are_the_next_tokens(records_directory, tokenizer):
+    (batch,) = take(records_directory, 1, objectives=["left_to_right"])
+    assert set(batch) == {
+        "token_ids", "segment_ids", "position_ids", "example_ids",
+        "label_left_to_right", "weight_left_to_right",
+    }
+    tokens, examples = batch["token_ids"], batch["example_ids"]
+    assert not (tokens == tokenizer.mask_id).any()
+    labels, weights = batch["label_left_to_right"], batch["weight_left_to_right"]
+    for row in range(BATCH):
+        for place in range(32):
+            there = place < 31 and examples[row, place] == examples[row, place + 1] > 0
+            assert weights[row, place] == there
+            assert labels[row, place] == (tokens[row, place + 1] if there else 0)
+
+
+def test_features_of_what_goes_with_masks(records_directory, two_epochs):
+    (batch,) = take(
+        records_directory,
+        1,
+        objectives=["masked_lm", "span_boundary", "replaced_token"],
+        masking=Masking(unit="word"),
+    )
+    # Every word of this language is one piece: words are masked where tokens would be.
+    for name in ("token_ids", "masked_positions", "label_masked_lm"):
+        np.testing.assert_array_equal(batch[name], two_epochs[0][name])
+    np.testing.assert_array_equal(batch["label_span_boundary"], batch["label_masked_lm"])
+    for name in ("span_starts", "span_ends"):
+        np.testing.assert_array_equal(batch[name], batch["masked_positions"])
+    draws = batch["replacement_draws"][batch["weight_masked_lm"] == 1]
+    # Uniform in [0, 2^24): the mean of n has a deviation of 2^24 / sqrt(12 n); four of them.
+    assert draws.min() >= 0 and draws.max() < 2**24
+    assert abs(draws.mean() / 2**24 - 0.5) < 4 / np.sqrt(12 * len(draws))
+
+
+def test_objectives_without_labels(records_directory):
+    with pytest.raises(InputError, match="no labels for sentence_order"):
+        take(records_directory, 1, objectives=["masked_lm", "sentence_order"])
+
+
+def test_sentence_order(tmp_path, corpus, tokenizer):
+    manifest = prepare(
+        corpus, tmp_path / "r", tokenizer, length=32, objective="mlm_sop", num_workers=1
+    )
+    count = manifest["splits"]["train"]
+    # Binomial, four standard deviations.
+    share = count["pairs_labelled_1"] / count["examples"]
+    assert abs(share - 0.5) < 2 / np.sqrt(count["examples"])
+    (batch,) = take(tmp_path / "r", 1)
+    text = " ".join(corpus.read_text().split())
+    checked = set()
+    for row, ids in enumerate(unmasked(batch)):
+        for example in range(1, batch["example_ids"][row].max() + 1):
+            mine = batch["example_ids"][row] == example
+            in_second = batch["segment_ids"][row][mine] == 1
+            words = np.array([tokenizer.vocabulary[i] for i in np.array(ids)[mine]])
+            first, second = words[~in_second][1:-1], words[in_second][:-1]
+            label = batch["label_sentence_order"][row, example - 1]
+            if len(words) == 32:
+                continue  # something may have been cut off between the two
+            whole = [*second, *first] if label else [*first, *second]
+            assert " ".join(whole) in text
+            checked.add(int(label))
+    assert checked == {0, 1}

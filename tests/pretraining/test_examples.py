@@ -10,6 +10,7 @@ from keras_bert_impl.pretraining.examples import (
     TokenBlock,
     full_sentence_examples,
     next_sentence_examples,
+    sentence_order_examples,
 )
 
 
@@ -185,3 +186,35 @@ def test_full_sentences_lose_nothing(block):
     assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
     assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)
     assert max(example.length for example in made) <= 32
+
+
+def test_sentence_order_pairs_by_hand(monkeypatch):
+    # Target 7: three sentences reach it, cut after the first of two or the second; then one alone
+    # of three tokens is cut after one; the last, of one token, cannot be.
+    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7]], [[8, 9, 10]], [[11]]])
+    in_order, swapped = 0.5, 0.4
+    script(monkeypatch, [NOT_SHORT, 0.6, in_order], [NOT_SHORT, 0.0, swapped], [NOT_SHORT])
+    assert sentence_order_examples(block, 10) == [
+        Example((0, 5), (5, 7), 0),
+        Example((8, 10), (7, 8), 1),
+    ]
+
+
+def test_sentence_order_pairs_hold_the_text_once(block):
+    length = 32
+    made = sentence_order_examples(block, length, seed=1)
+    assert made == sentence_order_examples(block, length, seed=1)
+    assert made != sentence_order_examples(block, length, seed=2)
+    assert max(example.length for example in made) == length
+    ends = block.sentence_starts[block.document_starts]
+    spans = [(min(e.first, e.second), max(e.first, e.second)) for e in made]
+    for (start, middle), (after, end) in spans:
+        assert start < middle <= after < end
+        # Of one document, and next to each other but for what was cut off to fit.
+        assert np.searchsorted(ends, start, "right") == np.searchsorted(ends, end - 1, "right")
+        assert after == middle or end - start >= length - 3
+    assert all(one[1][1] <= other[0][0] for one, other in zip(spans, spans[1:]))
+    swapped = np.array([example.label for example in made])
+    assert ([e.first > e.second for e in made] == swapped.astype(bool)).all()
+    # Binomial, four standard deviations.
+    assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(made))

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.pretraining import masking
-from keras_bert_impl.pretraining.dataset import _layout
+from keras_bert_impl.pretraining.batches import layout
+from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.random_bits import below, permutation, random_bits, row_keys
 
 LENGTH, EXAMPLES = 64, 3
@@ -27,49 +28,49 @@ def make_rows(num_rows, row_ids=None):
         "first_lengths": first_lengths,
         "row_id": tf.range(num_rows, dtype=tf.int64) if row_ids is None else tf.constant(row_ids),
     }
-    return rows | _layout(lengths, first_lengths, LENGTH)
+    return rows | layout(lengths, first_lengths, LENGTH)
 
 
-def mask(rows, epoch=0, seed=0, mask_rate=0.15, max_predictions=None):
+def mask(rows, epoch=0, seed=0, **settings):
     epochs = tf.fill([len(rows["row_id"])], tf.constant(epoch, tf.int64))
-    slots = masking.num_slots(LENGTH, EXAMPLES, mask_rate, max_predictions)
-    result = masking.mask_tokens(
-        rows, epochs, seed, MASK, REPLACEMENTS, slots, mask_rate, max_predictions
-    )
-    return [value.numpy() for value in result]
+    settings = Masking(**settings)
+    slots = settings.num_slots(LENGTH, EXAMPLES)
+    masked = masking.mask_tokens(rows, epochs, seed, settings, MASK, REPLACEMENTS, slots)
+    return [value.numpy() for value in masked[:4]]
 
 
 def test_layout_by_hand():
-    layout = _layout(tf.constant([[3, 5, 0]]), tf.constant([[3, 2, 0]]), 10)
-    assert layout["example_ids"].numpy().tolist() == [[1, 1, 1, 2, 2, 2, 2, 2, 0, 0]]
-    assert layout["position_ids"].numpy().tolist() == [[0, 1, 2, 0, 1, 2, 3, 4, 0, 0]]
-    assert layout["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 0, 0]]
-    assert layout["starts"].numpy().tolist() == [[0, 3, 8]]
+    found = layout(tf.constant([[3, 5, 0]]), tf.constant([[3, 2, 0]]), 10)
+    assert found["example_ids"].numpy().tolist() == [[1, 1, 1, 2, 2, 2, 2, 2, 0, 0]]
+    assert found["position_ids"].numpy().tolist() == [[0, 1, 2, 0, 1, 2, 3, 4, 0, 0]]
+    assert found["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 0, 0]]
+    assert found["starts"].numpy().tolist() == [[0, 3, 8]]
 
 
 def test_counts_are_berts_for_every_length():
     lengths = tf.range(3, 513)[:, tf.newaxis]
     rows = {"example_lengths": lengths, "first_lengths": lengths}
     for most in (None, 20):
-        counts = masking._prediction_counts(rows, 0.15, most)[:, 0].numpy()
+        counts = masking._prediction_counts(rows, Masking(max_predictions=most))[:, 0].numpy()
         expected = [min(most or 512, max(1, round(n * 0.15))) for n in range(3, 513)]
         assert counts.tolist() == expected
-        assert [masking.num_predictions(n, 0.15, most) for n in range(3, 513)] == expected
+        assert [Masking(max_predictions=most).num_predictions(n) for n in range(3, 513)] == expected
 
 
 def test_slots_hold_every_packing():
     # The most predictions of any packing, by dynamic programming over the examples of a row.
     for length, most_examples, rate, limit in [(32, 4, 0.15, None), (48, 8, 0.15, None),
                                                (40, 3, 0.3, 5), (32, 8, 0.02, None)]:
+        settings = Masking(rate=rate, max_predictions=limit)
         best = np.zeros(length + 1, int)
         for _ in range(most_examples):
             longer = best.copy()
             for total in range(3, length + 1):
                 for last in range(3, total + 1):
-                    count = masking.num_predictions(last, rate, limit)
+                    count = settings.num_predictions(last)
                     longer[total] = max(longer[total], best[total - last] + count)
             best = longer
-        slots = masking.num_slots(length, most_examples, rate, limit)
+        slots = settings.num_slots(length, most_examples)
         assert best.max() <= slots <= best.max() + 2
 
 
@@ -77,8 +78,8 @@ def test_chosen_and_restored():
     rows = make_rows(200)
     tokens, positions, ids, weights = mask(rows)
     original = rows["token_ids"].numpy()
-    counts = [masking.num_predictions(n) for n in (30, 20, 5)]
-    assert positions.shape == ids.shape == weights.shape == (200, masking.num_slots(LENGTH, 3))
+    counts = [Masking().num_predictions(n) for n in (30, 20, 5)]
+    assert positions.shape == ids.shape == weights.shape == (200, Masking().num_slots(LENGTH, 3))
     for row in range(200):
         used = positions[row][weights[row] == 1]
         assert (np.diff(used) > 0).all()
@@ -136,7 +137,7 @@ def test_limits():
     _, _, _, weights = mask(make_rows(10), max_predictions=2)
     assert (weights.sum(axis=1) == 2 + 2 + 1).all()
     # At a rate of 0.9 an example of five tokens has but two that may be chosen.
-    _, positions, _, weights = mask(make_rows(10), mask_rate=0.9)
+    _, positions, _, weights = mask(make_rows(10), rate=0.9)
     assert (weights.sum(axis=1) == 27 + 18 + 2).all()
     assert not {0, 11, 29, 30, 49, 50, 52, 54} & set(positions[weights == 1])
 

@@ -30,7 +30,7 @@ def segments(row, tokenizer):
     """(first, second, label) of each example of a row, as texts."""
     start = 0
     for length, first_length, label in zip(
-        row["example_lengths"], row["first_lengths"], row["next_sentence_labels"]
+        row["example_lengths"], row["first_lengths"], row["pair_labels"]
     ):
         if length:
             ids = row["token_ids"][start : start + length]
@@ -55,7 +55,7 @@ def test_rows_hold_text_of_the_corpus(records_directory, corpus, tokenizer):
         count = manifest["splits"][split]
         pairs = [pair for row in each(rows) for pair in segments(row, tokenizer)]
         assert len(pairs) == count["examples"]
-        assert sum(label for _, _, label in pairs) == count["random_next"]
+        assert sum(label for _, _, label in pairs) == count["pairs_labelled_1"]
         assert (rows["example_lengths"] > 0).sum(axis=1).max() == count["examples_in_fullest_row"]
         assert rows["example_lengths"].sum() == count["tokens"]
         assert len(set(rows["row_id"])) == count["rows"] == len(rows["row_id"])

@@ -10,16 +10,17 @@ import transformers
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizer import AdamW
 from tests.helpers import TINY, randomize
 
 LENGTH, PREDICTIONS, EXAMPLES = 12, 4, 2
+BOTH, WORDS = ["masked_lm", "next_sentence"], ["masked_lm"]
 
 
 @pytest.fixture
 def pretrainer():
-    model = BertPretrainer(Encoder(TINY))
+    model = Pretrainer(Encoder(TINY), BOTH)
     randomize(model)
     return model
 
@@ -71,7 +72,7 @@ def test_logits_equal_those_of_transformers(pretrainer, tmp_path):
 
 def test_training_equals_pytorch(tmp_path):
     config = dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0)
-    model = BertPretrainer(Encoder(config))
+    model = Pretrainer(Encoder(config), BOTH)
     randomize(model)
     # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
     model.compile(AdamW(1e-2, weight_decay=0.01, epsilon=1e-3, global_clipnorm=1.0))
@@ -114,22 +115,22 @@ def pytorch_loss(model, features, labels, weights):
     )
 
 
-@pytest.mark.parametrize("next_sentence", [True, False])
-def test_round_trip_is_exact(next_sentence, tmp_path):
-    model = BertPretrainer(Encoder(TINY), next_sentence=next_sentence)
+@pytest.mark.parametrize("objectives", [BOTH, WORDS])
+def test_round_trip_is_exact(objectives, tmp_path):
+    model = Pretrainer(Encoder(TINY), objectives)
     randomize(model)
     model.save_pretrained(tmp_path)
-    loaded = BertPretrainer.from_pretrained(tmp_path, next_sentence=next_sentence)
+    loaded = Pretrainer.from_pretrained(tmp_path, objectives)
     for ours, theirs in zip(model.get_weights(), loaded.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("next_sentence", [True, False])
-def test_keras_file(next_sentence, tmp_path):
+@pytest.mark.parametrize("objectives", [BOTH, WORDS])
+def test_keras_file(objectives, tmp_path):
     features, _, _ = batch()
-    if not next_sentence:
+    if objectives == WORDS:
         features.pop("cls_positions")
-    model = BertPretrainer(Encoder(TINY), next_sentence)
+    model = Pretrainer(Encoder(TINY), objectives)
     randomize(model)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -141,7 +142,7 @@ def test_moving_averages_without_next_sentence():
     features, labels, weights = batch()
     features.pop("cls_positions")
     labels.pop("next_sentence"), weights.pop("next_sentence")
-    model = BertPretrainer(Encoder(TINY), next_sentence=False)
+    model = Pretrainer(Encoder(TINY), WORDS)
     model.compile(AdamW(1e-3, use_ema=True))
     model.fit(features, labels, sample_weight=weights, batch_size=3, epochs=2, verbose=0)
     averages = model.optimizer._model_variables_moving_average
@@ -153,7 +154,7 @@ def test_a_pooler_that_nothing_learns_from_stays_and_nothing_warns(recwarn):
     features, labels, weights = batch()
     features.pop("cls_positions")
     labels.pop("next_sentence"), weights.pop("next_sentence")
-    model = BertPretrainer(Encoder(TINY), next_sentence=False)
+    model = Pretrainer(Encoder(TINY), WORDS)
     before = [np.array(variable) for variable in model.encoder.pooler.variables]
     model.compile(AdamW(1e-3, weight_decay=0.1))
     model.train_on_batch(features, labels, weights)
@@ -218,7 +219,7 @@ def test_packed_rows_give_the_logits_of_rows_of_their_own(pretrainer):
 
 
 def test_logits_are_float32_under_mixed_precision():
-    model = BertPretrainer(Encoder(TINY, dtype="mixed_bfloat16"))
+    model = Pretrainer(Encoder(TINY, dtype="mixed_bfloat16"), BOTH)
     outputs = model(batch()[0])
     types = {keras.backend.standardize_dtype(logits.dtype) for logits in outputs.values()}
     assert types == {"float32"}
@@ -232,4 +233,4 @@ def test_a_wrong_head_is_named(pretrainer, tmp_path):
     tensors["cls.predictions.bias"] = np.zeros(7, "float32")
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match=r"cls\.predictions\.bias must have shape .* Received: \(7,"):
-        BertPretrainer.from_pretrained(tmp_path)
+        Pretrainer.from_pretrained(tmp_path, BOTH)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -86,7 +86,7 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     )
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
     assert recipe["total_steps"] == 6 and set(recipe) == set(PretrainSettings().__dict__)
-    loaded = BertPretrainer.from_pretrained(run / "model")
+    loaded = Pretrainer.from_pretrained(run / "model", ["masked_lm", "next_sentence"])
     np.testing.assert_array_equal(weights(model), weights(loaded))
     assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
 
@@ -140,6 +140,9 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     refused("multiple of report_every", total_steps=5)
     refused("multiple of report_every", evaluate_every=3)
     refused("batch_size must be at least 1", batch_size=0)
+    refused("no labels for sentence_order, only for masked_lm, next", objectives=["sentence_order"])
+    refused("mask_split must be three numbers", mask_split=[0.8, 0.1])
+    refused("the unit of masking must be one of", mask_unit="sentence")
     refused("No published model is named 'bert-base'", model="bert-base")
     short = tmp_path / "short.json"
     short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
@@ -151,8 +154,35 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     with pytest.raises(InputError, match="holds a run"):
         pretrain(records_directory, run, resume=False, **settings)
     other = tmp_path / "other-model"
-    vocabulary_of_another = BertPretrainer.from_pretrained(run / "model")
+    vocabulary_of_another = Pretrainer.from_pretrained(run / "model", ["masked_lm"])
     vocabulary_of_another.save_pretrained(other)
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
+
+
+@pytest.mark.parametrize(
+    ("objectives", "changes"),
+    [
+        (["masked_lm", "span_boundary"], {"mask_unit": "span", "mask_split": [0.8, 0.1, 0.1]}),
+        (["replaced_token"], {"mask_split": [0.85, 0.0, 0.15]}),
+        (["left_to_right"], {}),
+    ],
+)
+def test_other_objectives(records_directory, tmp_path, settings, objectives, changes):
+    electra = CONFIG | {"model_type": "electra", "embedding_size": 8}
+    (tmp_path / "shape" / "config.json").write_text(
+        json.dumps(electra if objectives == ["replaced_token"] else CONFIG)
+    )
+    settings |= {"total_steps": 2, "objectives": objectives, **changes}
+    run = tmp_path / "run"
+    model = pretrain(records_directory, run, **settings)
+    scores = json.loads((run / "scores.json").read_text())
+    names = objectives if objectives != ["replaced_token"] else ["masked_lm", "replaced_token"]
+    assert set(scores) == {"loss"} | {f"{n}_{what}" for n in names for what in ("loss", "accuracy")}
+    factors = {"replaced_token": 50.0}
+    expected = sum(factors.get(name, 1.0) * scores[f"{name}_loss"] for name in names)
+    # Means over batches of means against means over all places: the batches differ a little.
+    assert scores["loss"] == pytest.approx(expected, rel=0.02)
+    loaded = Pretrainer.from_pretrained(run / "model", objectives)
+    np.testing.assert_array_equal(weights(model), weights(loaded))

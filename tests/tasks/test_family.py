@@ -12,7 +12,7 @@ import transformers
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining import BertPretrainer
+from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.tasks import MaskedLM, TextClassifier
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.bpe_files import BERT
@@ -162,7 +162,7 @@ def test_classifier(encoder, tokenizer, tmp_path):
 
 
 def test_masked_words(encoder, tokenizer, architecture, tmp_path):
-    pretrainer = BertPretrainer(encoder, next_sentence=False)
+    pretrainer = Pretrainer(encoder, ["masked_lm"])
     randomize(pretrainer)
     pretrainer.save_pretrained(tmp_path, tokenizer)
     model = MaskedLM.from_pretrained(tmp_path)
@@ -184,10 +184,10 @@ def test_masked_words(encoder, tokenizer, architecture, tmp_path):
 
 def test_an_objective_without_a_place_in_the_files(encoder, architecture):
     if architecture == "bert":
-        BertPretrainer(encoder)
+        Pretrainer(encoder, ["next_sentence"])
         return
     with pytest.raises(ValueError, match=f"head must be one of .* for {architecture}"):
-        BertPretrainer(encoder)
+        Pretrainer(encoder, ["next_sentence"])
 
 
 def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
@@ -201,10 +201,14 @@ def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
     }
 
 
-@pytest.mark.parametrize("loader", [MaskedLM.from_pretrained, BertPretrainer.from_pretrained])
+def _load_pretrainer(directory):
+    return Pretrainer.from_pretrained(directory, ["masked_lm"])
+
+
+@pytest.mark.parametrize("loader", [MaskedLM.from_pretrained, _load_pretrainer])
 def test_copies_of_the_embeddings_in_old_files(tmp_path, loader, caplog):
     """Files had the output matrix twice; a matrix of its own would give other words."""
-    pretrainer = BertPretrainer(helpers.encoder())
+    pretrainer = Pretrainer(helpers.encoder(), ["masked_lm"])
     pretrainer.save_pretrained(tmp_path, helpers.tokenizer())
     path = tmp_path / "model.safetensors"
     tensors = safetensors.numpy.load_file(path)

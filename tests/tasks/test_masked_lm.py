@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining.pretrainer import BertPretrainer
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.tasks.masked_lm import MaskedLM
 from tests.helpers import randomize
 from tests.tasks.helpers import encoder, tokenizer
@@ -16,7 +16,7 @@ from tests.tasks.helpers import encoder, tokenizer
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("model")
-    pretrainer = BertPretrainer(encoder(dropout=0.0))
+    pretrainer = Pretrainer(encoder(dropout=0.0), ["masked_lm", "next_sentence"])
     randomize(pretrainer)
     pretrainer.save_pretrained(path, tokenizer())
     return path

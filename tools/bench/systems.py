@@ -13,14 +13,16 @@ _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
 
 
 def ours(config, precision, path, next_sentence=False, jit_compile=False):
-    """`BertPretrainer.fit`; packed rows attend inside their examples."""
-    from keras_bert_impl import BertPretrainer, Encoder
+    """`Pretrainer.fit`; packed rows attend inside their examples."""
+    from keras_bert_impl import Encoder, Pretrainer
     from keras_bert_impl.training.optimizer import AdamW
 
     features, labels, weights, tokens = load_batches(path)
+    objectives = ["masked_lm", "next_sentence"]
     if not next_sentence:
+        objectives.remove("next_sentence")
         del features["cls_positions"], labels["next_sentence"], weights["next_sentence"]
-    model = BertPretrainer(Encoder(config, dtype=_policy(precision)), next_sentence)
+    model = Pretrainer(Encoder(config, dtype=_policy(precision)), objectives)
     optimizer = AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=_CLIP)
     model.compile(optimizer, jit_compile=jit_compile)
     return _fit(model, (features, labels, weights), tokens)

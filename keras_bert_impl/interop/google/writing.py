@@ -89,6 +89,8 @@ def _google_name(name, model_type):
 
 
 def _settings(config, model_type):
+    if config.get("is_decoder"):
+        raise InputError(f"{model_type}_config.json cannot say that attention is causal.")
     if model_type == "bert":
         return {key: config[key] for key in _KEYS if key in config}
     settings = {key: config[key] for key in _KEYS + _ALBERT_KEYS if key in config}

@@ -1,6 +1,6 @@
 """ALBERT."""
 
-from keras_bert_impl.interop.layouts.bert import BertLayout, without_next_sentence
+from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
@@ -14,6 +14,7 @@ class AlbertLayout(BertLayout):
         "embedding_dim": "embedding_size",
         "num_layer_groups": "num_hidden_groups",
     }
+    del keys["causal"]
     silent = {"embedding_dim": 128, "num_layer_groups": 1, "activation": "gelu_new"}
     silent |= {"dropout": 0.0, "attention_dropout": 0.0}
     fixed = {"inner_group_num": 1, "position_embedding_type": "absolute"}
@@ -21,6 +22,7 @@ class AlbertLayout(BertLayout):
     classes = {
         None: "AlbertModel",
         "pretraining": "AlbertForPreTraining",
+        "sentence_order": "AlbertForPreTraining",
         "masked_lm": "AlbertForMaskedLM",
         "classifier": "AlbertForSequenceClassification",
         "token_classifier": "AlbertForTokenClassification",
@@ -52,7 +54,7 @@ class AlbertLayout(BertLayout):
         ]
 
     def heads(self):
-        return without_next_sentence(super().heads()) | {
+        return without_pairs(super().heads()) | {
             "masked_lm": [
                 *dense("masked_lm/dense", "predictions.dense"),
                 *layer_norm("masked_lm/layer_norm", "predictions.LayerNorm"),

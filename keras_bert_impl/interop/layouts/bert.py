@@ -2,6 +2,7 @@
 
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
+_OF_PAIRS = ("next_sentence", "sentence_order")  # heads
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -41,11 +42,11 @@ class BertLayout:
         "layer_norm_epsilon": "layer_norm_eps",
         "initializer_range": "initializer_range",
         "pad_token_id": "pad_token_id",
+        "causal": "is_decoder",
     }
     required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim")
     silent = {}
-    fixed = {"position_embedding_type": "absolute", "is_decoder": False}
-    fixed |= {"add_cross_attention": False}
+    fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
     decoder = "cls.predictions.decoder"  # the output matrix of the masked language model
     token_embeddings = "embeddings.word_embeddings.weight"
@@ -53,7 +54,9 @@ class BertLayout:
         None: "BertModel",
         "pretraining": "BertForPreTraining",
         "masked_lm": "BertForMaskedLM",
+        "left_to_right": "BertLMHeadModel",
         "next_sentence": "BertForNextSentencePrediction",
+        "sentence_order": "BertForPreTraining",
         "classifier": "BertForSequenceClassification",
         "token_classifier": "BertForTokenClassification",
         "question_answerer": "BertForQuestionAnswering",
@@ -124,6 +127,8 @@ class BertLayout:
                 TensorName("masked_lm/output_bias", "cls.predictions.bias"),
             ],
             "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
+            # In the same place, as in ALBERT's published code
+            "sentence_order": dense("sentence_order/dense", "cls.seq_relationship"),
             "classifier": dense("classifier/dense", "classifier"),
             "token_classifier": dense("token_classifier/dense", "classifier"),
             "question_answerer": dense("question_answerer/dense", "qa_outputs"),
@@ -143,8 +148,9 @@ class RobertaLayout(BertLayout):
         self.classes = {
             head: name.replace("Bert", class_prefix)
             for head, name in BertLayout.classes.items()
-            if head not in ("pretraining", "next_sentence")
+            if head not in ("pretraining", *_OF_PAIRS)
         }
+        self.classes["left_to_right"] = f"{class_prefix}ForCausalLM"
 
     def to_fields(self, settings):
         # The rows before the first token's are that of padding and, before it, unused ones.
@@ -157,7 +163,7 @@ class RobertaLayout(BertLayout):
         return settings | {"max_length": fields["max_length"] + fields["position_offset"]}
 
     def heads(self):
-        return without_next_sentence(super().heads()) | {
+        return without_pairs(super().heads()) | {
             "masked_lm": [
                 *dense("masked_lm/dense", "lm_head.dense"),
                 *layer_norm("masked_lm/layer_norm", "lm_head.layer_norm"),
@@ -181,6 +187,7 @@ class ElectraLayout(BertLayout):
     classes = {
         None: "ElectraModel",
         "masked_lm": "ElectraForMaskedLM",
+        "left_to_right": "ElectraForCausalLM",
         "replaced_token": "ElectraForPreTraining",
         "classifier": "ElectraForSequenceClassification",
         "token_classifier": "ElectraForTokenClassification",
@@ -205,7 +212,7 @@ class ElectraLayout(BertLayout):
 
     def heads(self):
         generator, discriminator = "generator_predictions", "discriminator_predictions"
-        return without_next_sentence(super().heads()) | {
+        return without_pairs(super().heads()) | {
             "masked_lm": [
                 *dense("masked_lm/dense", f"{generator}.dense"),
                 *layer_norm("masked_lm/layer_norm", f"{generator}.LayerNorm"),
@@ -226,6 +233,6 @@ class ElectraLayout(BertLayout):
         }
 
 
-def without_next_sentence(heads):
+def without_pairs(heads):
     """The heads of `BertLayout` that its kin share."""
-    return {name: tensors for name, tensors in heads.items() if name != "next_sentence"}
+    return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}

@@ -1,6 +1,6 @@
 """DistilBERT."""
 
-from keras_bert_impl.interop.layouts.bert import BertLayout, without_next_sentence
+from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
@@ -55,7 +55,7 @@ class DistilBertLayout(BertLayout):
         ]
 
     def heads(self):
-        heads = without_next_sentence(super().heads()) | {
+        heads = without_pairs(super().heads()) | {
             "masked_lm": [
                 *dense("masked_lm/dense", "vocab_transform"),
                 *layer_norm("masked_lm/layer_norm", "vocab_layer_norm"),

@@ -1,6 +1,6 @@
 """FlauBERT, in the layout of XLM."""
 
-from keras_bert_impl.interop.layouts.bert import BertLayout, without_next_sentence
+from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
@@ -68,7 +68,7 @@ class FlaubertLayout(BertLayout):
         return names
 
     def heads(self):
-        return without_next_sentence(super().heads()) | {
+        return without_pairs(super().heads()) | {
             "masked_lm": [TensorName("masked_lm/output_bias", "pred_layer.proj.bias")],
             "classifier": dense("classifier/dense", "sequence_summary.summary"),
             "multiple_choice": [

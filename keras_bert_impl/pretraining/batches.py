@@ -1,0 +1,145 @@
+"""What the model is given of a batch of rows: features, labels and weights, made in graph.
+
+B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+"""
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import examples, records
+from keras_bert_impl.pretraining.masking import mask_tokens, replacement_ids
+
+_OF_PAIRS = {"next_sentence", "sentence_order"}
+_OF_MASKED_TOKENS = {"masked_lm", "span_boundary", "replaced_token"}
+_KNOWN = _OF_PAIRS | _OF_MASKED_TOKENS | {"left_to_right"}
+
+
+def checked_objectives(manifest, objectives=None):
+    """The names of the objectives to make labels for.
+
+    Args:
+        manifest: dict, of the records.
+        objectives: names; None for those that the records were prepared for.
+
+    Returns:
+        tuple of str.
+
+    Raises:
+        InputError: a name that is unknown, or for which the records have no labels.
+    """
+    made_for = examples.OBJECTIVES[manifest["settings"]["objective"]]
+    if objectives is None:
+        return made_for
+    unknown = sorted(set(objectives) - _KNOWN)
+    if unknown or not objectives:
+        raise InputError(
+            f"objectives are some of {', '.join(sorted(_KNOWN))}. Received: {list(objectives)}"
+        )
+    missing = sorted((set(objectives) & _OF_PAIRS) - set(made_for))
+    if missing:
+        raise InputError(
+            f"the records have no labels for {', '.join(missing)}, only for "
+            f"{', '.join(made_for)}: run prepare with another --objective."
+        )
+    return tuple(objectives)
+
+
+class Batcher:
+    """Serialized rows → (features, labels, weights), in graph.
+
+    Args:
+        manifest: dict, of the records.
+        tokenizer: theirs.
+        key: uint64 scalar that names the draws.
+        objectives: names, of `checked_objectives`.
+        masking: `Masking`.
+    """
+
+    def __init__(self, manifest, tokenizer, key, objectives, masking):
+        settings = manifest["settings"]
+        self._length = settings["length"]
+        self._max_examples_per_row = settings["max_examples_per_row"]
+        self._objectives = set(objectives)
+        self._num_examples = max(
+            manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
+        )
+        self._tokenizer = tokenizer
+        self._masking = {
+            "seed": key,
+            "masking": masking,
+            "mask_id": tokenizer.mask_id,
+            "replacements": replacement_ids(tokenizer),
+            "slots": masking.num_slots(self._length, self._num_examples),
+        }
+        none = [0] * self._max_examples_per_row
+        self.empty_row = records.serialize_row(
+            [tokenizer.pad_id] * self._length, none, none, none, row_id=0
+        )
+
+    def __call__(self, serialized, epochs):
+        rows = records.parse_rows(serialized, self._length, self._max_examples_per_row)
+        for name in ("example_lengths", "first_lengths", "pair_labels"):
+            rows[name] = rows[name][:, : self._num_examples]  # [B, E]
+        rows |= layout(rows["example_lengths"], rows["first_lengths"], self._length)
+        names = ("token_ids", "segment_ids", "position_ids", "example_ids")
+        features = {name: rows[name] for name in names}
+        labelled = {}  # by objective: labels, and 1 where there is one
+        if self._objectives & _OF_MASKED_TOKENS:
+            self._mask(rows, epochs, features, labelled)
+        for name in self._objectives & _OF_PAIRS:
+            is_example = rows["example_lengths"] > 0
+            features["cls_positions"] = tf.where(is_example, rows["starts"], 0)
+            labelled[name] = rows["pair_labels"], is_example
+        if "left_to_right" in self._objectives:
+            labelled["left_to_right"] = _next_tokens(rows)
+        labels = {name: ids for name, (ids, _) in labelled.items()}
+        weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labelled.items()}
+        return features, labels, weights
+
+    def _mask(self, rows, epochs, features, labelled):
+        is_word_start = None
+        if self._masking["masking"].unit != "token":
+            is_word_start = self._tokenizer.word_starts(rows["token_ids"])
+        masked = mask_tokens(rows, epochs, is_word_start=is_word_start, **self._masking)
+        features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
+        hidden = masked.ids, masked.weights
+        if self._objectives & {"masked_lm", "replaced_token"}:
+            labelled["masked_lm"] = hidden
+        if "span_boundary" in self._objectives:
+            labelled["span_boundary"] = hidden
+            features |= {"span_starts": masked.span_starts, "span_ends": masked.span_ends}
+        if "replaced_token" in self._objectives:
+            features["replacement_draws"] = masked.draws
+
+
+def _next_tokens(rows):
+    """Of each token the one after it, and whether that is of the same example."""
+
+    def following(values):
+        return tf.pad(values[:, 1:], [[0, 0], [0, 1]])
+
+    example_ids = rows["example_ids"]
+    there = (example_ids > 0) & (following(example_ids) == example_ids)
+    return tf.where(there, following(rows["token_ids"]), 0), there
+
+
+def layout(example_lengths, first_lengths, length):
+    """Which example, position and segment each token of a packed row is: int32 [B, L] each, 0 at
+    padding; and `starts`, [B, E]."""
+    ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
+    starts = ends - example_lengths
+    place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]
+    index = tf.reduce_sum(tf.cast(place >= ends[:, tf.newaxis], tf.int32), axis=2)  # [B, L]
+    is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
+
+    def per_token(per_example):
+        return tf.gather(tf.pad(per_example, [[0, 0], [0, 1]]), index, batch_dims=1)
+
+    position_ids = (tf.range(length) - per_token(starts)) * is_real
+    in_second = tf.cast(position_ids >= per_token(first_lengths), tf.int32)
+    return {
+        "example_ids": (index + 1) * is_real,
+        "position_ids": position_ids,
+        "segment_ids": in_second * is_real,
+        "starts": starts,
+    }

@@ -1,0 +1,54 @@
+"""The objectives of pre-training, each a small class over the same encoder, on any backend."""
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.left_to_right import LeftToRight
+from keras_bert_impl.pretraining.objectives.masked_lm import MaskedLM
+from keras_bert_impl.pretraining.objectives.pairs import NextSentence, SentenceOrder
+from keras_bert_impl.pretraining.objectives.replaced_tokens import ReplacedTokens
+from keras_bert_impl.pretraining.objectives.span_boundary import SpanBoundary
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        MaskedLM,
+        NextSentence,
+        SentenceOrder,
+        SpanBoundary,
+        ReplacedTokens,
+        LeftToRight,
+    )
+}
+
+
+def as_objectives(objectives):
+    """The objectives of a list in which some may be names.
+
+    Args:
+        objectives: list of `Objective` or of keys of `OBJECTIVES`.
+
+    Returns:
+        tuple of `Objective`.
+
+    Raises:
+        InputError: an unknown name; none at all; or two that cannot go together.
+    """
+    made = []
+    for objective in objectives:
+        if not isinstance(objective, Objective):
+            if objective not in list(OBJECTIVES):  # a list, for what has no hash
+                raise InputError(
+                    f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}"
+                )
+            objective = OBJECTIVES[objective]()
+        made.append(objective)
+    names = [objective.name for objective in made]
+    if "left_to_right" in names and len(made) > 1:
+        raise InputError(f"left_to_right goes with no other objective. Received: {names}")
+    outputs = [name for objective in made for name in objective.output_names]
+    if not made or len(set(outputs)) < len(outputs):
+        raise InputError(
+            "there must be at least one objective, and no two with the same outputs. "
+            f"Received: {names}"
+        )
+    return tuple(made)

@@ -1,0 +1,34 @@
+"""The masked language model."""
+
+import keras
+
+from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.heads import masked_lm_head
+from keras_bert_impl.pretraining.objectives.base import Objective
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class MaskedLM(Objective):
+    """Says which tokens were hidden.
+
+    Which, how many and behind what is the data set's; see `pretraining.Masking`.
+
+    Features: `masked_positions` `[batch, predictions]`. Labels: the hidden ids, of that shape.
+    Logits: `masked_lm`, `[batch, predictions, vocabulary]`.
+
+    Args:
+        weight: float. Factor of its loss in the total.
+
+    Source: Devlin et al., "BERT", section 3.1.
+
+    Example:
+        Pretrainer(encoder, [MaskedLM()])
+    """
+
+    name = head = "masked_lm"
+    features = ("masked_positions",)
+
+    def connect(self, encoder, encoded, inputs):
+        gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
+        states = gather(encoded["sequence_output"], inputs["masked_positions"])
+        return {self.name: masked_lm_head(encoder)(states)}

@@ -1,0 +1,59 @@
+"""Objectives on pairs of segments."""
+
+import keras
+
+from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.heads import pooled_head
+from keras_bert_impl.pretraining.objectives.base import Objective
+
+
+class _PairObjective(Objective):
+    """Two classes of pairs of segments, told by the pooled first token of each example."""
+
+    features = ("cls_positions",)
+    uses_pooler = True
+
+    def connect(self, encoder, encoded, inputs):
+        gather = GatherPositions(dtype=encoder.dtype_policy, name=f"gather_{self.name}")
+        # A packed row has as many first tokens as examples: [batch, examples, hidden]
+        first = gather(encoded["sequence_output"], inputs["cls_positions"])
+        pooled = encoder.pooler(first) if encoder.pooler else first
+        return {self.name: pooled_head(encoder, self.name)(pooled)}
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class NextSentence(_PairObjective):
+    """Says of each pair whether the second segment follows the first, or is of another document.
+
+    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for another document.
+    Logits: `next_sentence`, `[batch, examples, 2]`.
+
+    Args:
+        weight: float. Factor of its loss in the total.
+
+    Source: Devlin et al., "BERT", section 3.1.
+
+    Example:
+        Pretrainer(encoder, [MaskedLM(), NextSentence()])
+    """
+
+    name = head = "next_sentence"
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class SentenceOrder(_PairObjective):
+    """Says of each pair of consecutive segments whether they are in order, or swapped.
+
+    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped.
+    Logits: `sentence_order`, `[batch, examples, 2]`.
+
+    Args:
+        weight: float. Factor of its loss in the total.
+
+    Source: Lan et al. 2019, "ALBERT", section 3.1.
+
+    Example:
+        Pretrainer(encoder, [MaskedLM(), SentenceOrder()])
+    """
+
+    name = head = "sentence_order"

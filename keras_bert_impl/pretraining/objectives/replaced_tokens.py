@@ -1,0 +1,193 @@
+"""Replaced-token detection: a generator fills the masks, and the encoder tells what it filled."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import (
+    encoder_tensors,
+    head_tensors,
+    huggingface_config,
+    open_model,
+    read_encoder_config,
+    tensor_prefix,
+    write_model_directory,
+)
+from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head
+from keras_bert_impl.models.weights import load_weights, tensors_of
+from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
+
+_FOLDER = "generator"
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class ReplacedTokens(Objective):
+    """Says of every token whether it is the one of the text, or a generator's.
+
+    The generator is a small masked language model on the masked tokens; words sampled from what it
+    says take the masks' places, and the encoder is given those. Nothing is learned through the
+    samples. Embeddings, but for a map from them, are the encoder's own. A sampled word that is the
+    word of the text counts as not replaced.
+
+    Features: `masked_positions`, and `replacement_draws`, random numbers below 2²⁴, both
+    `[batch, predictions]`: samples are a function of these, whatever the batch is cut into.
+    Labels: the hidden ids `masked_lm`, of that shape. Logits: `replaced_token`
+    `[batch, length]`, and the generator's `masked_lm`
+    `[batch, predictions, vocabulary]`; beside them `sampled_ids`, int32 `[batch, predictions]`.
+
+    Model directories have the generator in a folder of its own, `generator`.
+
+    Args:
+        weight: float. Factor of its loss in the total; that of the generator's loss is 1.
+        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads.
+
+    Raises:
+        InputError: the generator's embeddings would not be of the shape of the encoder's.
+
+    Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
+
+    Example:
+        generator = EncoderConfig.named("google/electra-base-generator")
+        Pretrainer(encoder, [ReplacedTokens(generator=generator)])
+    """
+
+    name = head = "replaced_token"
+    features = ("masked_positions", "replacement_draws")
+
+    def __init__(self, weight=50.0, generator=None):
+        super().__init__(weight)
+        self.generator = generator
+
+    def factors(self):
+        return {"masked_lm": 1.0, self.name: self.weight}
+
+    def prepare(self, encoder, inputs):
+        config = self._config(encoder.config)
+        # Its variables need other paths than the encoder's.
+        with keras.name_scope(_FOLDER):
+            generator = Encoder(
+                config, encoder.dtype_policy, name=_FOLDER, shared_embeddings=encoder.embeddings
+            )
+            head = masked_lm_head(generator)
+            gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
+            names = ("token_ids", "segment_ids", "position_ids", "example_ids")
+            states = generator({name: inputs[name] for name in names})["sequence_output"]
+            logits = head(gather(states, inputs["masked_positions"]))
+        sample = SampleTokens(name="sample_tokens")
+        token_ids, sampled_ids = sample(
+            inputs["token_ids"], inputs["masked_positions"], logits, inputs["replacement_draws"]
+        )
+        outputs = {"masked_lm": logits, "sampled_ids": sampled_ids}
+        return inputs | {"token_ids": token_ids}, outputs
+
+    def connect(self, encoder, encoded, inputs):
+        logits = replaced_token_head(encoder)(encoded["sequence_output"])  # [batch, length, 1]
+        return {self.name: ops.squeeze(logits, axis=-1)}
+
+    def weights(self, features, weights):
+        is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
+        return {"masked_lm": weights["masked_lm"], self.name: is_real}
+
+    def labels(self, features, labels, outputs):
+        # Unused slots are at position 0, where nothing is ever replaced.
+        positions, ids = features["masked_positions"], labels["masked_lm"]
+        is_replaced = ops.logical_and(positions > 0, ops.not_equal(outputs["sampled_ids"], ids))
+        nothing = ops.zeros_like(features["token_ids"])
+        written = write(nothing, positions, ops.cast(is_replaced, nothing.dtype))
+        return {"masked_lm": ids, self.name: written}
+
+    def losses(self, output, labels, logits):
+        if output != self.name:
+            return super().losses(output, labels, logits)
+        return ops.softplus(logits) - logits * ops.cast(labels, logits.dtype)
+
+    def hits(self, output, labels, logits):
+        if output != self.name:
+            return super().hits(output, labels, logits)
+        return ops.cast(ops.equal(logits > 0, ops.cast(labels, "bool")), "float32")
+
+    # === Model directories ===
+
+    def of_directory(self, path):
+        if self.generator is not None or not (path / _FOLDER).is_dir():
+            return self
+        return ReplacedTokens(self.weight, read_encoder_config(open_model(path / _FOLDER)))
+
+    def load(self, pretrainer, path):
+        if (path / _FOLDER).is_dir():
+            config = self._config(pretrainer.encoder.config)
+            source = open_model(path / _FOLDER)
+            read_encoder_config(source)  # which knows the names in its files
+            load_weights(pretrainer, source, _generator_tensors(config))
+
+    def save(self, pretrainer, directory):
+        config = self._config(pretrainer.encoder.config)
+        tensors = tensors_of(pretrainer, _generator_tensors(config))
+        heads = {name.tensor for name in head_tensors(config, "masked_lm")}
+        prefix = tensor_prefix(config)
+        tensors = {name if name in heads else prefix + name: t for name, t in tensors.items()}
+        (directory / _FOLDER).mkdir()
+        write_model_directory(
+            directory / _FOLDER, huggingface_config(config, "masked_lm"), tensors
+        )
+
+    def _config(self, encoder):
+        """The generator's configuration for that of an encoder."""
+        width = encoder.embedding_dim or encoder.hidden_dim
+        if self.generator is None:
+            return _narrow(encoder, width)
+        generator = dataclasses.replace(self.generator, use_pooler=False)
+        shapes = [
+            (c.vocabulary_size, c.embedding_dim or c.hidden_dim, c.num_segments, c.max_length)
+            for c in (generator, encoder)
+        ]
+        if shapes[0] != shapes[1]:
+            raise InputError(
+                "the generator must have the encoder's vocabulary_size, width of embeddings, "
+                f"num_segments and max_length, {shapes[1]}. Received: {shapes[0]}"
+            )
+        return generator
+
+    def get_config(self):
+        generator = self.generator and self.generator.to_dict()
+        return {"weight": self.weight, "generator": generator}
+
+    @classmethod
+    def from_config(cls, config):
+        generator = config["generator"] and EncoderConfig(**config["generator"])
+        return cls(config["weight"], generator)
+
+
+def _narrow(encoder, embedding_dim):
+    """A quarter of the encoder, with as many layers."""
+    num_heads = max(1, encoder.num_heads // 4)
+    hidden_dim = max(1, encoder.hidden_dim // 4 // num_heads) * num_heads
+    return dataclasses.replace(
+        encoder,
+        hidden_dim=hidden_dim,
+        num_heads=num_heads,
+        intermediate_dim=max(1, encoder.intermediate_dim // 4),
+        embedding_dim=None if embedding_dim == hidden_dim else embedding_dim,
+        use_pooler=False,
+    )
+
+
+def _generator_tensors(config):
+    """List of tensor names: of the generator's own variables, and of those of the encoder's
+    embeddings."""
+    names = encoder_tensors(config) + head_tensors(config, "masked_lm")
+    return [name if _is_shared(name) else _in_folder(name) for name in names]
+
+
+def _is_shared(name):
+    return name.variable.startswith("embeddings/") and "/projection/" not in name.variable
+
+
+def _in_folder(name):
+    return dataclasses.replace(name, variable=f"{_FOLDER}/{name.variable}")

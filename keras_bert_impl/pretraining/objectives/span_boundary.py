@@ -1,0 +1,139 @@
+"""The span-boundary objective."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
+from keras_bert_impl.layers import GatherPositions, MaskedLMHead
+from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.pretraining.objectives.base import Objective
+
+# As in the published code; a token further on in its span has the last of the places.
+_NUM_PLACES, _PLACE_DIM = 20, 200
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class SpanBoundary(Objective):
+    """Says the tokens of a masked span from the two tokens beside the span, and from their place.
+
+    Features: `masked_positions`, `span_starts`, `span_ends` `[batch, predictions]`, the first and
+    the last token of the span that a prediction is of. Labels: the hidden ids, of that shape.
+    Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories have the head
+    under names of its own, for no other library has a place for it.
+
+    Args:
+        weight: float. Factor of its loss in the total.
+
+    Source: Joshi et al. 2019, "SpanBERT", section 3.2.
+
+    Example:
+        Pretrainer(encoder, [MaskedLM(), SpanBoundary()])
+    """
+
+    name = "span_boundary"
+    features = ("masked_positions", "span_starts", "span_ends")
+
+    def connect(self, encoder, encoded, inputs):
+        dtype = encoder.dtype_policy
+        gather = GatherPositions(dtype=dtype, name="gather_boundaries")
+        sequence, starts, ends = (
+            encoded["sequence_output"],
+            inputs["span_starts"],
+            inputs["span_ends"],
+        )
+        # There is a [CLS] before each span, and a [SEP] after it; at unused slots anything does.
+        before = gather(sequence, ops.maximum(starts - 1, 0))
+        after = gather(sequence, ends + 1)
+        config = encoder.config
+        head = SpanBoundaryHead(
+            encoder.embeddings,
+            config.hidden_dim,
+            layer_norm_epsilon=config.layer_norm_epsilon,
+            initializer_range=config.initializer_range,
+            dtype=dtype,
+            name=self.name,
+        )
+        return {self.name: head(before, after, inputs["masked_positions"] - starts)}
+
+    def tensors(self, config):
+        names = [
+            TensorName(f"{self.name}/place_embeddings", f"{self.name}.place_embeddings.weight"),
+            *dense(f"{self.name}/dense", f"{self.name}.dense"),
+            *layer_norm(f"{self.name}/layer_norm", f"{self.name}.LayerNorm"),
+            *dense(f"{self.name}/words/dense", f"{self.name}.transform.dense"),
+            *layer_norm(f"{self.name}/words/layer_norm", f"{self.name}.transform.LayerNorm"),
+            TensorName(f"{self.name}/words/output_bias", f"{self.name}.bias"),
+        ]
+        return optional(names)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class SpanBoundaryHead(keras.layers.Layer):
+    """Two dense layers with GELU and normalization, then the token embeddings.
+
+    Args:
+        embeddings: `Embeddings`, whose token table is the output matrix.
+        hidden_dim: int. Width of the first layer; the second is as wide as the embeddings.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        before, after: `[batch, predictions, hidden]`, the states beside the span.
+        places: int32 `[batch, predictions]`, the place of the token in the span, from 0.
+
+    Returns:
+        float32 `[batch, predictions, vocabulary]`.
+
+    Source: Joshi et al. 2019, "SpanBERT", section 3.2; sizes: the published code.
+    """
+
+    def __init__(
+        self,
+        embeddings,
+        hidden_dim,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        self.dense = keras.layers.Dense(
+            hidden_dim,
+            activation=ACTIVATIONS["gelu"],
+            kernel_initializer=self.initializer,
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+        self.words = MaskedLMHead(
+            embeddings,
+            layer_norm_epsilon=layer_norm_epsilon,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+            name="words",
+        )
+
+    def build(self, before_shape, after_shape, places_shape):
+        width = before_shape[-1]
+        self.place_embeddings = self.add_weight(
+            shape=(_NUM_PLACES, _PLACE_DIM),
+            initializer=self.initializer,
+            autocast=False,
+            name="place_embeddings",
+        )
+        self.dense.build((None, None, 2 * width + _PLACE_DIM))
+        self.layer_norm.build((None, None, self.dense.units))
+        self.words.build((None, None, self.dense.units))
+        self.built = True
+
+    def call(self, before, after, places):
+        places = ops.clip(places, 0, _NUM_PLACES - 1)
+        of_places = ops.cast(ops.take(self.place_embeddings, places, axis=0), self.compute_dtype)
+        inputs = ops.concatenate([before, after, of_places], axis=-1)
+        return self.words(self.layer_norm(self.dense(inputs)))
+
+    def compute_output_spec(self, before, after, places):
+        shape = (*places.shape, self.words.embeddings.vocabulary_size)
+        return keras.KerasTensor(shape, dtype="float32")

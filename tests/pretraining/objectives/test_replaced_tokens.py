@@ -1,0 +1,204 @@
+"""Replaced-token detection against ELECTRA's two models in `transformers`."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.objectives import ReplacedTokens
+from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT, SampleTokens
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.training.optimizer import AdamW
+from tests.helpers import TINY, difference, randomize
+
+ELECTRA = dataclasses.replace(
+    TINY,
+    architecture="electra",
+    embedding_dim=10,
+    use_pooler=False,
+    dropout=0.0,
+    attention_dropout=0.0,
+)
+GENERATOR = dataclasses.replace(ELECTRA, hidden_dim=8, num_heads=2, num_layers=1)
+LENGTH = TINY.max_length
+
+
+def batch(rows=4, seed=0):
+    """Rows of which the second half is padded, with a slot that is not used in each."""
+    draw = np.random.default_rng(seed)
+    features = {
+        "token_ids": draw.integers(1, TINY.vocabulary_size, (rows, LENGTH)),
+        "segment_ids": draw.integers(0, TINY.num_segments, (rows, LENGTH)),
+        "position_ids": np.tile(np.arange(LENGTH), (rows, 1)),
+        "example_ids": np.ones((rows, LENGTH)),
+        "masked_positions": np.tile([2, 5, 7, 0], (rows, 1)),
+        "replacement_draws": draw.integers(0, DRAW_LIMIT, (rows, 4)),
+    }
+    features["example_ids"][rows // 2 :, 9:] = 0
+    labels = draw.integers(1, TINY.vocabulary_size, (rows, 4))
+    weights = np.tile([1, 1, 1, 0], (rows, 1))
+    return (
+        {name: value.astype("int32") for name, value in features.items()},
+        {"masked_lm": (labels * weights).astype("int32")},
+        {"masked_lm": weights.astype("float32")},
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    model = Pretrainer(Encoder(ELECTRA), [ReplacedTokens(generator=GENERATOR)])
+    randomize(model)
+    return model
+
+
+@pytest.fixture(scope="module")
+def theirs(pretrainer, tmp_path_factory):
+    """The discriminator, and the generator with the discriminator's embeddings."""
+    path = tmp_path_factory.mktemp("electra")
+    pretrainer.save_pretrained(path)
+    found = transformers.ElectraForPreTraining.from_pretrained(path).double()
+    generator = transformers.ElectraForMaskedLM.from_pretrained(path / "generator").double()
+    shared = found.electra.embeddings
+    for name, weight in generator.electra.embeddings.state_dict().items():
+        assert (weight == shared.state_dict()[name]).all()
+    generator.electra.embeddings = shared
+    generator.generator_lm_head.weight = shared.word_embeddings.weight
+    return found, generator
+
+
+def their_features(features):
+    return {
+        "token_type_ids": torch.tensor(features["segment_ids"]),
+        "attention_mask": torch.tensor(features["example_ids"]),
+    }
+
+
+def corrupted(features, labels, sampled):
+    """The ids that the discriminator is given, and which of them are not the text's."""
+    ids, is_replaced = features["token_ids"].copy(), np.zeros((len(sampled), LENGTH), int)
+    for row, slot in np.argwhere(features["masked_positions"] > 0):
+        place = features["masked_positions"][row, slot]
+        ids[row, place] = sampled[row, slot]
+        is_replaced[row, place] = sampled[row, slot] != labels["masked_lm"][row, slot]
+    return ids, is_replaced
+
+
+def test_training_equals_pytorch(pretrainer, theirs):
+    discriminator, generator = theirs
+    model = Pretrainer.from_config(pretrainer.get_config())
+    model.set_weights(pretrainer.get_weights())
+    weights = {*discriminator.parameters(), *generator.parameters()}
+    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    optimizer = torch.optim.AdamW(weights, lr=1e-2, eps=1e-3, weight_decay=0.0)
+    model.compile(AdamW(1e-2, weight_decay=0.0, epsilon=1e-3))
+    replaced = 0
+    for step in range(3):
+        features, labels, sample_weight = batch(seed=step)
+        outputs = model(features)
+        ids, is_replaced = corrupted(features, labels, np.asarray(outputs["sampled_ids"]))
+        replaced += is_replaced.sum()
+        more = their_features(features)
+        of_generator = generator(torch.tensor(features["token_ids"]), **more)
+        slots = torch.tensor(features["masked_positions"])[..., None].expand(-1, -1, 40).long()
+        words = torch.gather(of_generator.logits, 1, slots)
+        probabilities = torch.softmax(words, -1).detach().numpy()
+        # What the draw says, where no boundary of two words is too near to tell.
+        u = features["replacement_draws"] / DRAW_LIMIT
+        expected = (probabilities.cumsum(-1) <= u[..., None]).sum(-1)
+        assert (np.asarray(outputs["sampled_ids"]) == expected).all()
+        hidden = torch.tensor(labels["masked_lm"]).long()
+        hidden[:, 3] = -100
+        of_discriminator = discriminator(
+            torch.tensor(ids), labels=torch.tensor(is_replaced), **more
+        )
+        real = features["example_ids"] == 1
+        found = np.asarray(outputs["replaced_token"])[real]
+        # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+        assert difference(found, of_discriminator.logits.detach().numpy()[real]) < 1e-5
+        loss = torch.nn.functional.cross_entropy(words.flatten(0, 1), hidden.flatten())
+        loss = loss + 50 * of_discriminator.loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model.reset_metrics()
+        ours = model.train_on_batch(features, labels, sample_weight, return_dict=True)
+        assert float(ours["loss"]) == pytest.approx(loss.item(), rel=1e-5), step
+        right = (of_discriminator.logits.detach().numpy() > 0) == is_replaced
+        assert float(ours["replaced_token_accuracy"]) == pytest.approx(right[real].mean())
+    assert 0 < replaced <= 3 * 4 * 3
+
+
+def test_embeddings_are_one(pretrainer):
+    generator = pretrainer.get_layer("generator")
+    ours, theirs = (model.embeddings for model in (pretrainer.encoder, generator))
+    for name in ("token_embeddings", "position_embeddings", "segment_embeddings", "layer_norm"):
+        assert getattr(ours, name) is getattr(theirs, name)
+    assert ours.projection is not theirs.projection
+    paths = [variable.path for variable in pretrainer.weights]
+    assert len(set(paths)) == len(paths)
+
+
+def test_the_cut_of_the_batch_changes_nothing(pretrainer):
+    features, labels, weights = batch()
+    whole = pretrainer.compute_loss(features, labels, pretrainer(features), weights)
+    pretrainer.compile(AdamW(0.0, weight_decay=0.0), accumulation_steps=2)
+    parts = pretrainer.train_on_batch(features, labels, weights, return_dict=True)
+    assert float(parts["loss"]) == pytest.approx(float(whole), rel=1e-5)
+
+
+def test_samples_are_of_the_distribution():
+    logits = np.array([0.0, 1.0, -1.0, 2.0, -np.inf], "float32")
+    count = 20_000
+    positions = np.ones((count, 1), "int32")
+    draws = np.random.default_rng(0).integers(0, DRAW_LIMIT, (count, 1)).astype("int32")
+    draws[:2, 0] = 0, DRAW_LIMIT - 1
+    ids, samples = SampleTokens()(
+        np.full((count, 3), 9, "int32"), positions, np.tile(logits, (count, 1, 1)), draws
+    )
+    ids, samples = np.asarray(ids), np.asarray(samples)[:, 0]
+    assert (ids == np.stack([np.full(count, 9), samples, np.full(count, 9)], axis=1)).all()
+    assert samples[0] == 0 and samples[1] >= 3
+    expected = count * np.exp(logits[:4]) / np.exp(logits[:4]).sum()
+    counts = np.bincount(samples, minlength=5)
+    # Chi-square of three degrees of freedom: mean 3, variance 6; five deviations. Rounding may
+    # leave the last word, of probability 0, to the highest draw alone.
+    assert ((counts[:4] - expected) ** 2 / expected).sum() < 3 + 5 * np.sqrt(6)
+    assert counts[4] <= 1
+
+
+def test_directory_and_keras_file(pretrainer, tmp_path):
+    features, _, _ = batch()
+    expected = pretrainer(features)
+    pretrainer.save_pretrained(tmp_path / "model")
+    pretrainer.save(tmp_path / "model.keras")
+    for loaded in (
+        Pretrainer.from_pretrained(tmp_path / "model", ["replaced_token"]),
+        keras.models.load_model(tmp_path / "model.keras"),
+    ):
+        found = loaded(features)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values)
+
+
+def test_a_quarter_of_the_encoder_unless_said_otherwise():
+    model = Pretrainer(Encoder(ELECTRA, dtype="mixed_bfloat16"), ["replaced_token"])
+    config = model.get_layer("generator").config
+    assert (config.hidden_dim, config.num_heads, config.intermediate_dim) == (4, 1, 6)
+    outputs = model(batch()[0])
+    types = {name: keras.backend.standardize_dtype(value.dtype) for name, value in outputs.items()}
+    assert types == {"masked_lm": "float32", "replaced_token": "float32", "sampled_ids": "int32"}
+
+
+def test_what_is_refused():
+    other = dataclasses.replace(GENERATOR, vocabulary_size=41)
+    with pytest.raises(InputError, match="the generator must have the encoder's vocabulary_size"):
+        Pretrainer(Encoder(ELECTRA), [ReplacedTokens(generator=other)])
+    with pytest.raises(ValueError, match="no two with the same outputs"):
+        Pretrainer(Encoder(ELECTRA), ["masked_lm", "replaced_token"])
+    with pytest.raises(ValueError, match="head must be one of .* for bert"):
+        Pretrainer(Encoder(TINY), ["replaced_token"])

@@ -1,0 +1,45 @@
+"""Where words begin, by what each kind of vocabulary marks."""
+
+from keras_bert_impl.tokenizers import (
+    ByteLevelBPETokenizer,
+    MosesBPETokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+)
+from keras_bert_impl.tokenizers.bpe_files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
+
+
+def starts(tokenizer, text):
+    """(piece, whether it begins a word) of each piece of a text."""
+    ids = tokenizer.tokenize([text]).to_tensor()
+    flags = tokenizer.word_starts(ids).numpy()[0]
+    return [(tokenizer.vocabulary[i], bool(flag)) for i, flag in zip(ids.numpy()[0], flags)]
+
+
+def test_wordpiece():
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = WordPieceTokenizer([*special, "play", "##ing", ",", "on"])
+    expected = [("play", True), ("##ing", False), (",", True), ("on", True), ("[UNK]", True)]
+    assert starts(tokenizer, "playing, on x") == expected
+
+
+def test_byte_level_bpe():
+    tokenizer = ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "Ġa"], [("Ġ", "a")])
+    assert starts(tokenizer, "b ab c")[1:] == [
+        ("Ġa", True), ("b", False), ("Ġ", True), ("c", False),
+    ]
+
+
+def test_sentencepiece():
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "b", "<mask>"]
+    tokenizer = SentencePieceTokenizer("XLM-RoBERTa", vocabulary, [0, 0, 0, 0, -2, -3, 0])
+    assert starts(tokenizer, "ab a") == [("▁a", True), ("b", False), ("▁a", True)]
+
+
+def test_moses_where_pieces_mark_the_end():
+    tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "a", "b</w>", "c</w>"], [])
+    found = starts(tokenizer, "ab c ab")
+    # Of the first piece after a special token nothing is said.
+    assert found[1:] == [("b</w>", False), ("c</w>", True), ("a", True), ("b</w>", False)]
