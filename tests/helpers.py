@@ -200,3 +200,15 @@ def _succeeds(command):
         return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
     except OSError:
         return False
+
+
+def mirrored(replicas):
+    """A strategy of so many replicas on one CPU."""
+    import tensorflow as tf
+
+    if replicas == 1:
+        return tf.distribute.get_strategy()
+    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
+    reduce = tf.distribute.ReductionToOneDevice()
+    devices = [f"CPU:{i}" for i in range(replicas)]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduce)

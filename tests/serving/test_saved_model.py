@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks import TextClassifier
+from tests.helpers import mirrored
 from tests.tasks.helpers import classifier, examples, run_python
 
 MULTI = "multi_label_classification"
@@ -163,7 +164,7 @@ def test_pairs_must_be_as_many(signatures):
 
 
 def test_a_model_trained_on_replicas_is_exported_as_one(tmp_path):
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with mirrored(2).scope():
         model = classifier()
     model.fit(TEXTS, ["positive"] * 9, verbose=0)
     model.export(tmp_path / "model")

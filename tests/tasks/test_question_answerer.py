@@ -15,7 +15,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer
 from keras_bert_impl.tasks.question_answerer import answer_places
 from keras_bert_impl.tasks.windows import tokenize_windows
-from tests.helpers import randomize
+from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.test_family import KINDS, tokenizer_of
 
@@ -106,10 +106,10 @@ def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
 
 def test_any_number_of_replicas_reaches_the_same_weights(model):
     before = helpers.weights(model)
-    mirrored = fitted(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    after = helpers.weights(fitted(mirrored(2)))
     assert np.abs(before - helpers.weights(answerer())).max() > 1e-2
     # Gradients differ by rounding, some 1e-7, and each of 3 steps is a hundredth of it over 1e-3.
-    np.testing.assert_allclose(helpers.weights(mirrored), before, atol=1e-5)
+    np.testing.assert_allclose(after, before, atol=1e-5)
 
 
 def test_features_train_like_pairs(model):

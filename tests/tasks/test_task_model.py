@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from tests.helpers import mirrored
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=40)
@@ -88,11 +89,10 @@ def test_a_run_in_two_parts_is_the_run_in_one(model):
 @pytest.mark.parametrize("replicas", [2])
 def test_replicas_reach_the_same_weights(model, replicas):
     # 40 texts in batches of 16: the last batch of an epoch has 8, and stands anywhere in it.
-    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
-    mirrored = fitted(strategy, validation_data=(TEXTS[:7], LABELS[:7]))
-    np.testing.assert_allclose(weights(mirrored), weights(model), atol=1e-6)
+    replicated = fitted(mirrored(replicas), validation_data=(TEXTS[:7], LABELS[:7]))
+    np.testing.assert_allclose(weights(replicated), weights(model), atol=1e-6)
     np.testing.assert_allclose(
-        mirrored.predict(TEXTS[:9], verbose=0), model.predict(TEXTS[:9], verbose=0), atol=1e-6
+        replicated.predict(TEXTS[:9], verbose=0), model.predict(TEXTS[:9], verbose=0), atol=1e-6
     )
 
 

@@ -16,6 +16,7 @@ from keras import ops
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
 from keras_bert_impl.training.trainer import ReplicatedTrainer
+from tests.helpers import mirrored
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY, LENGTH, HIDDEN, HEADS = 40, 8, 16, 2
@@ -87,15 +88,6 @@ def adamw(**kwargs):
     # Adam multiplies rounding in the gradients by up to learning_rate / epsilon: not 1e4 but 10.
     settings = {"weight_decay": 0.1, "global_clipnorm": 0.5, "epsilon": 1e-3} | kwargs
     return AdamW(LinearWarmupDecay(1e-2, 2, 20), **settings)
-
-
-def mirrored(replicas):
-    if replicas == 1:
-        return tf.distribute.get_strategy()
-    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
-    reduce = tf.distribute.ReductionToOneDevice()
-    devices = [f"CPU:{i}" for i in range(replicas)]
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduce)
 
 
 def train(

@@ -8,7 +8,8 @@ import pytest
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from tests.training import run_with_checkpoints
-from tests.training.helpers import adamw, build, dataset, distance, mirrored, result_of, start
+from tests.helpers import mirrored
+from tests.training.helpers import adamw, build, dataset, distance, result_of, start
 
 
 def compiled(replicas=1, **model):

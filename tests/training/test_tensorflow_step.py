@@ -10,6 +10,7 @@ from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizer import AdamW
 from tests.training import work
+from tests.helpers import mirrored
 from tests.training.helpers import (
     ROOT,
     Classifier,
@@ -21,7 +22,6 @@ from tests.training.helpers import (
     distance,
     examples,
     last_json,
-    mirrored,
     result_of,
     run_two_workers,
     start,
