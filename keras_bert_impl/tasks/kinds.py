@@ -1,4 +1,4 @@
-"""What the tasks of a fine-tuning run do each in its own way: model, labels, scores, predictions."""
+"""What tasks do each in their own way in a run: their model, labels, scores and predictions."""
 
 import csv
 
@@ -108,7 +108,7 @@ class Questions:
     """
 
     model_class = QuestionAnswerer
-    settings = ("doc_stride",)
+    settings = ("doc_stride", "max_question_length")
 
     def __init__(self, train, dev):
         if (train.is_impossible is None) is not (dev.is_impossible is None):

@@ -25,6 +25,7 @@ class FinetuneSettings:
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
         doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
             windows: tokens from the start of one to that of the next.
+        max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
         seed: int. Decides the new head, the order of the texts and dropout.
@@ -44,11 +45,12 @@ class FinetuneSettings:
     accumulation_steps: int = 1
     dtype: str = "float32"
     doc_stride: int | None = None
+    max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
     seed: int = 1
 
-    of_tasks: typing.ClassVar = ("doc_stride", "label_all_pieces", "crf")
+    of_tasks: typing.ClassVar = ("doc_stride", "max_question_length", "label_all_pieces", "crf")
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulation_steps"):
