@@ -8,6 +8,7 @@ from tests.interop.parity import published_differences
 NAMES = [
     "bert-base-uncased",
     "roberta-base",
+    "xlm-roberta-base",
     "camembert-base",
     "albert-base-v2",
     "distilbert-base-uncased",
@@ -15,6 +16,7 @@ NAMES = [
     "electra-base-generator",
     "flaubert_small_cased",
     "flaubert_base_cased",
+    "ModernBERT-base",
 ]
 # What platform and original are apart in float32 on real weights is half of this.
 TOLERANCE = 1e-5
