@@ -128,4 +128,4 @@ def tensors_to_read(source, names, num_classes):
 
 def listed(names):
     """str. Names for a message, the first 20."""
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    return ", ".join(map(repr, list(names)[:20])) + (", ..." if len(names) > 20 else "")

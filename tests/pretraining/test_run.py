@@ -171,10 +171,9 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
 )
 def test_other_objectives(records_directory, tmp_path, settings, objectives, changes):
     electra = CONFIG | {"model_type": "electra", "embedding_size": 8}
-    (tmp_path / "shape" / "config.json").write_text(
-        json.dumps(electra if objectives == ["replaced_token"] else CONFIG)
-    )
-    settings |= {"total_steps": 2, "objectives": objectives, **changes}
+    shape = tmp_path / "config.json"
+    shape.write_text(json.dumps(electra if objectives == ["replaced_token"] else CONFIG))
+    settings |= {"model": str(shape), "total_steps": 2, "objectives": objectives, **changes}
     run = tmp_path / "run"
     model = pretrain(records_directory, run, **settings)
     scores = json.loads((run / "scores.json").read_text())

@@ -16,8 +16,7 @@ class PrintsSteps(keras.callbacks.Callback):
         print("step", int(self.model.optimizer.iterations.numpy()), flush=True)
 
 
-def run(directory):
-    """Where it started, and its weights at the end."""
+def main(directory):
     model = build(dropout=0.2)
     model.compile(adamw(), dropout_seed=5, jit_compile=False)
     checkpoint = RunCheckpoint(model, directory, seed=5)
@@ -30,8 +29,9 @@ def run(directory):
         verbose=0,
         callbacks=[checkpoint, PrintsSteps()],
     )
-    return {"start": start, "weights": [array.ravel().tolist() for array in weights(model)]}
+    result = {"start": start, "weights": [array.ravel().tolist() for array in weights(model)]}
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(*sys.argv[1:])), flush=True)
+    main(*sys.argv[1:])

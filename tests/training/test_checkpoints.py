@@ -7,7 +7,6 @@ import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from tests.training import run_with_checkpoints
 from tests.helpers import mirrored
 from tests.training.helpers import adamw, build, dataset, distance, result_of, start
 
@@ -124,8 +123,7 @@ def test_another_seed_is_an_error(run):
 
 
 def test_a_killed_run_resumes_to_bit_identical_weights(tmp_path):
-    keras.utils.clear_session(free_memory=False)  # names, which dropout draws by, as in a new one
-    undisturbed = run_with_checkpoints.run(tmp_path / "undisturbed")
+    undisturbed = result_of(start("run_with_checkpoints.py", tmp_path / "undisturbed"))
     first = start("run_with_checkpoints.py", tmp_path / "killed")
     for line in first.stdout:
         if line.startswith("step 5"):  # the first step of the third epoch
