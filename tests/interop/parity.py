@@ -58,7 +58,8 @@ def original_outputs(model, features, dtype=torch.float64):
     pooled = states[-1][:, 0] if pooled is None else pooled.double().numpy()
     if getattr(model.config, "classifier_pooling", "cls") == "mean":
         real = features["padding_mask"][:, :, None]
-        pooled = (states[-1] * real).sum(1) / real.sum(1)
+        # At padding that sees nothing they have NaN.
+        pooled = np.where(real, states[-1], 0.0).sum(1) / real.sum(1)
     return {
         "hidden_states": states,
         "attention_scores": [scores.double().numpy() for scores in outputs.attentions or ()],

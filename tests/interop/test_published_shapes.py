@@ -28,6 +28,8 @@ def test_published_shape(name, tmp_path, monkeypatch):
     # transformers 5 looks the cache of a FlauBERT that normalizes before up by layer; it has one.
     cache = transformers.cache_utils.EncoderDecoderCache
     monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
-    found = published_differences(name, tmp_path, [512, 130, 7])
+    # In float64 the original has NaN where padding sees no token within its window of 64.
+    lengths = [512, 490, 449] if name.startswith("ModernBERT") else [512, 130, 7]
+    found = published_differences(name, tmp_path, lengths)
     print(name, {kind: max(values) for kind, values in found.items()})
-    assert max(max(values) for values in found.values()) < TOLERANCE
+    assert all(value < TOLERANCE for values in found.values() for value in values)
