@@ -66,17 +66,15 @@ def _classes(model, texts):
 
 
 def _tags(model, texts):
-    from keras_bert_impl.tasks.spans import is_entity_label
     from keras_bert_impl.tasks.words import find_words
 
-    has_entities = all(map(is_entity_label, model.labels))
-    entities = model.entities(texts) if has_entities else [[]] * len(texts)
-    for text, labels, found in zip(texts, model.tag(texts), entities):
+    tags, entities = model.annotate(texts)
+    for number, (text, labels) in enumerate(zip(texts, tags)):
         words = find_words(text)
         words = [text[start:end] for start, end in zip(words.starts, words.ends)]
         answer = {"words": words, "labels": labels}
-        if has_entities:
-            answer["entities"] = [entity._asdict() for entity in found]
+        if entities is not None:
+            answer["entities"] = [entity._asdict() for entity in entities[number]]
         yield answer, [" ".join(f"{word}/{label}" for word, label in zip(words, labels))]
 
 

@@ -6,7 +6,6 @@ import re
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
-from keras_bert_impl.quickstart.corpus import Passage
 
 _MOST_WORDS = 60  # of a labelled passage: a few sentences, so that the task is not trivial
 _FEWEST_WORDS = 15

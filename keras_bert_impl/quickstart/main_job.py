@@ -14,7 +14,6 @@ import keras
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.files import replace_directory
-from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking import Masking

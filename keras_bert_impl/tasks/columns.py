@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.labels import listed
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.tables import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples

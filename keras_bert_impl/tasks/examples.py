@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +55,8 @@ class Examples:
         for position, label in enumerate(self.labels):
             label = names[label] if isinstance(label, (int, np.integer)) else label
             if label not in places:
-                known = ", ".join(map(repr, names[:20]))
                 raise InputError(
-                    f"{self.where(position)}: the label {label!r} is none of {known}."
+                    f"{self.where(position)}: the label {label!r} is none of {listed(names)}."
                 )
             numbers.append(places[label])
         return np.array(numbers, "int32")

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 
 _LOG = logging.getLogger(__name__)
 
@@ -124,8 +124,3 @@ def tensors_to_read(source, names, num_classes):
         num_classes,
     )
     return []
-
-
-def listed(names):
-    """str. Names for a message, the first 20."""
-    return ", ".join(map(repr, list(names)[:20])) + (", ..." if len(names) > 20 else "")

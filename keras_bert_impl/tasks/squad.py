@@ -24,7 +24,7 @@ class QuestionExamples:
         is_impossible: list of bool; None for SQuAD 1.1, whose questions all have answers.
         titles: list of str, the article that each context is of.
         source: str, the file.
-        left_out: list of str, what was wrong with each question that was left out.
+        skipped: tuple of str: of each question that was left out, where and why.
     """
 
     ids: list
@@ -34,7 +34,7 @@ class QuestionExamples:
     is_impossible: list | None
     titles: list
     source: str = "examples"
-    left_out: list = dataclasses.field(default_factory=list)
+    skipped: tuple = ()
 
     def __len__(self):
         return len(self.ids)
@@ -80,7 +80,7 @@ def read_squad(path, skip_bad_rows=False):
     if not found:
         raise InputError(f"{path} has no questions.")
     is_v2 = any(isinstance(row, dict) and "is_impossible" in row for *_, row in found)
-    rows, left_out, ids = [], [], set()
+    rows, skipped, ids = [], [], set()
     for place, title, context, question in found:
         try:
             row = _row(question, context, is_v2, ids)
@@ -89,14 +89,14 @@ def read_squad(path, skip_bad_rows=False):
             message = f"{path}, question {name!r:.60} ({place}): {error}"
             if not skip_bad_rows:
                 raise InputError(message) from error
-            left_out.append(message)
+            skipped.append(message)
             continue
         ids.add(row[0])
         rows.append((*row, title))
-    if left_out:
-        _LOG.warning("%d questions were left out:\n%s", len(left_out), "\n".join(left_out))
+    if skipped:
+        _LOG.warning("%d questions were left out:\n%s", len(skipped), "\n".join(skipped))
     if not rows:
-        raise InputError(f"{path}: all {len(left_out)} questions are bad. {left_out[0]}")
+        raise InputError(f"{path}: all {len(skipped)} questions are bad. {skipped[0]}")
     ids, questions, contexts, answers, is_impossible, titles = map(list, zip(*rows))
     return QuestionExamples(
         ids,
@@ -106,7 +106,7 @@ def read_squad(path, skip_bad_rows=False):
         is_impossible if is_v2 else None,
         titles,
         source=str(path),
-        left_out=left_out,
+        skipped=tuple(skipped),
     )
 
 

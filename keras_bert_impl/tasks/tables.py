@@ -5,7 +5,7 @@ import csv
 import json
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.examples import Examples
 
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
@@ -157,14 +157,14 @@ _READERS = {
 def _check_columns(where, columns, wanted):
     for name in wanted:
         if name not in columns:
-            raise InputError(f"{where}: there is no column {name!r}; there is {_listed(columns)}.")
+            raise InputError(f"{where}: there is no column {name!r}; there is {listed(columns)}.")
 
 
 def _row(path, line, columns, cells):
     if len(cells) != len(columns):
         raise InputError(
             f"{path}, line {line}: {len(cells)} columns, expected {len(columns)} "
-            f"({_listed(columns)})."
+            f"({listed(columns)})."
         )
     return dict(zip(columns, cells))
 
@@ -179,9 +179,5 @@ def _label(value, labels, numeric, where):
             raise InputError(f"{where}: the label {value!r} is not finite.")
         return number
     if not value or (labels is not None and value not in labels):
-        raise InputError(f"{where}: the label {value!r} is none of {_listed(labels or [])}.")
+        raise InputError(f"{where}: the label {value!r} is none of {listed(labels or [])}.")
     return value
-
-
-def _listed(names):
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

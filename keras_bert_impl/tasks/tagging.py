@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.spans import detect_scheme, entity_scores
@@ -51,9 +51,8 @@ class TaggedExamples:
         for position, labels in enumerate(self.labels):
             for word, label in enumerate(labels):
                 if label not in places:
-                    known = ", ".join(map(repr, names[:20]))
                     where = self.where(position, word)
-                    raise InputError(f"{where}: the label {label!r} is none of {known}.")
+                    raise InputError(f"{where}: the label {label!r} is none of {listed(names)}.")
         return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
 
     @property

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
 from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
 from keras_bert_impl.serving import export_classifier
@@ -13,7 +13,6 @@ from keras_bert_impl.tasks.labels import (
     label_config,
     label_names,
     labels_of,
-    listed,
     tensors_to_read,
 )
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs

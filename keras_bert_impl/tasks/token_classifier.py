@@ -191,10 +191,25 @@ class TokenClassifier(TaskModel):
         for label in self.labels:
             if not is_entity_label(label):
                 raise InputError(f"the label {label!r} marks no entity; tag() gives labels.")
+        return self.annotate(texts, batch_size, verbose)[1]
+
+    def annotate(self, texts, batch_size=None, verbose=0):
+        """Labels and entities from one pass of the network.
+
+        Args:
+            texts: list of str, or of lists of words.
+
+        Returns:
+            (what `tag` returns, what `entities` returns; or None where a label marks no entity).
+        """
         texts = as_words(texts)
         answers = super().predict(texts, batch_size, verbose=verbose)
-        parts = zip(texts, answers, self._label_numbers(answers), self._probabilities(answers))
-        return [find_entities(*part, self.labels) for part in parts]
+        numbers = self._label_numbers(answers)
+        labels = [[self.labels[label] for label in row] for row in numbers]
+        if not all(map(is_entity_label, self.labels)):
+            return labels, None
+        parts = zip(texts, answers, numbers, self._probabilities(answers))
+        return labels, [find_entities(*part, self.labels) for part in parts]
 
     def _label_numbers(self, answers):
         """list of int arrays [words]."""

@@ -16,7 +16,7 @@ def test_questions_of_version_1(tmp_path):
     # The smiling face is one character, though four bytes and two units of UTF-16.
     assert [CONTEXT[start:][: len(text)] for text, start in ANSWERS] == ["Zürich", "Monday"]
     assert examples.is_impossible is None and examples.titles == ["People"] * 2
-    assert examples.source == str(tmp_path / "dev.json") and examples.left_out == []
+    assert examples.source == str(tmp_path / "dev.json") and examples.skipped == ()
 
 
 def test_questions_of_version_2(tmp_path):
@@ -76,7 +76,7 @@ def test_a_bad_question_is_refused_or_left_out_and_listed(tmp_path, message, cap
     assert str(caught.value).startswith(where) and message in str(caught.value)
     examples = read_squad(path, skip_bad_rows=True)
     assert examples.ids == ["q0", "q2"]
-    assert examples.left_out == [str(caught.value)]
+    assert examples.skipped == (str(caught.value),)
     assert caplog.messages == [f"1 questions were left out:\n{caught.value}"]
 
 

@@ -138,3 +138,14 @@ def texts():
     parts = [*" '\n\t,.<>[]asteLrvmd15é日😀½", "e\u0301", "<mask>", "[MASK]", "</s>", "[SEP]", "  "]
     drawn = ["".join(draw.choices(parts, k=draw.randint(1, 20))) for _ in range(200)]
     return ["", " ", ENGLISH, *ENGLISH.split("\n"), FRENCH, *FRENCH.split("\n"), *drawn, ""]
+
+
+def edit(name, change):
+    """A function that changes the JSON value in the file of that name, in a directory."""
+
+    def damage(path):
+        value = json.loads((path / name).read_text())
+        change(value)
+        (path / name).write_text(json.dumps(value))
+
+    return damage

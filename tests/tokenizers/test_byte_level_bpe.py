@@ -1,12 +1,11 @@
 """Byte-level BPE against `tokenizers`, in ids and in offsets."""
 
-import json
 import random
 
 import pytest
 import tokenizers
 import transformers
-from kinds import ENGLISH, learn_bytes
+from kinds import ENGLISH, edit, learn_bytes
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer
@@ -106,15 +105,6 @@ def test_files_go_there_and_back(ours, theirs, tmp_path):
 def test_detokenize(ours):
     text = "  two  spaces, über 😀 it's"
     assert ours.detokenize(ours([text])["token_ids"][0]) == text
-
-
-def edit(name, change):
-    def damage(path):
-        value = json.loads((path / name).read_text())
-        change(value)
-        (path / name).write_text(json.dumps(value))
-
-    return damage
 
 
 @pytest.mark.parametrize(

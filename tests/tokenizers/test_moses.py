@@ -1,6 +1,5 @@
 """FlauBERT's tokenizer against `transformers`, in ids; its offsets by what must hold of them."""
 
-import json
 import random
 import unicodedata
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import transformers
-from kinds import FRENCH, learn_french
+from kinds import FRENCH, edit, learn_french
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
@@ -183,15 +182,6 @@ def test_detokenize(ours):
     assert "<special1>" in pieces
     received = ours.detokenize(ours([text])["token_ids"][0])
     assert received == "".join(pieces).replace("</w>", " ").strip()
-
-
-def edit(name, change):
-    def damage(path):
-        value = json.loads((path / name).read_text())
-        change(value)
-        (path / name).write_text(json.dumps(value))
-
-    return damage
 
 
 @pytest.mark.parametrize(

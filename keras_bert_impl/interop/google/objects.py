@@ -14,7 +14,6 @@ import math
 import re
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop.google.index import Variable
 from keras_bert_impl.interop.google.names import Name, dense, layer_norm
 from keras_bert_impl.interop.google.tensors import Place
 
