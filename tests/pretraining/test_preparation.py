@@ -106,6 +106,7 @@ def test_manifest(records_directory, tokenizer):
     records.check_shards(records_directory)
 
 
+@pytest.mark.slow
 def test_number_of_workers_changes_no_byte(tmp_path, corpus, tokenizer, records_directory):
     prepare(
         corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,

@@ -116,6 +116,7 @@ def test_predict_refuses_what_is_no_text(folder, capsys):
     assert "binary.txt, line 2: a NUL byte" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_checkpoints_cut_short_are_named(folder, capsys):
     settings = ["epochs=2", "max_length=16"]
     assert main([*finetune(folder, out="cut"), *settings]) == 0

@@ -131,10 +131,9 @@ def their_scores(directory, texts):
         return torch.softmax(model.double().eval()(**features).logits, -1).numpy()
 
 
-# These stand for the others, each of which traces many graphs for a minute.
-FAST = ("bert", "roberta")
+# BERT stands for the others, each of which traces many graphs for a minute.
 SOME_SLOW = [
-    pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS
+    pytest.param(kind, marks=[] if kind == "bert" else [pytest.mark.slow]) for kind in KINDS
 ]
 
 

@@ -128,6 +128,7 @@ print(json.dumps([values.numpy().tolist() for values in results]))
 """
 
 
+@pytest.mark.slow
 def test_runs_in_a_saved_model_without_us(tmp_path):
     train(tmp_path, "ALBERT")
     ours = Tokenizer.from_pretrained(tmp_path)

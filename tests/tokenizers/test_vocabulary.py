@@ -72,6 +72,7 @@ print(hashlib.sha256("\\n".join(learn_wordpiece_vocabulary(corpus(), 300)).encod
 """
 
 
+@pytest.mark.slow
 def test_another_process_learns_the_same_list():
     """The trainer's hash tables have another order in each process."""
     command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)]

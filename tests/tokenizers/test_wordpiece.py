@@ -159,6 +159,7 @@ assert tokenizer(["un"])["token_ids"].numpy().tolist() == [[2, 5, 3]]
 """
 
 
+@pytest.mark.slow
 def test_works_beside_keras_on_jax():
     process = subprocess.run(
         [sys.executable, "-c", JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True

@@ -95,6 +95,7 @@ def test_padded_rows_hold_one_example(bench, text, tokenizer, tmp_path):
     assert tokens < STEPS * BATCH_SIZE * LENGTH
 
 
+@pytest.mark.slow
 def test_pipelines_see_the_whole_text(bench, text, tokenizer, tmp_path):
     lines = [line for line in text.read_text().split("\n") if line]
     num_words = sum(len(line.split()) for line in lines)
@@ -150,6 +151,7 @@ def test_table_takes_ratios_within_a_round(bench):
     assert lines[3] == "| other | 100 (50–200) | 2.00 (2.00–2.00) | 2.00 (2.00–2.00) |"
 
 
+@pytest.mark.slow
 def test_benchmark_from_the_command_line(bench, text, tokenizer, monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     bench["pretraining"].main(

@@ -122,6 +122,7 @@ def test_another_seed_is_an_error(run):
         RunCheckpoint(compiled(), directory, seed=8).restore()
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_bit_identical_weights(tmp_path):
     undisturbed = result_of(start("run_with_checkpoints.py", tmp_path / "undisturbed"))
     first = start("run_with_checkpoints.py", tmp_path / "killed")

@@ -47,7 +47,7 @@ def reference():
     return train(data=dataset(**UNEVEN))
 
 
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize("replicas", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_replicas_reach_the_weights_of_one_device(reference, replicas):
     model, history = train(replicas, data=dataset(**UNEVEN))
     assert int(model.optimizer.iterations.numpy()) == 6
@@ -76,7 +76,7 @@ def test_moving_average_of_weights():
     assert distance(train(2, optimizer=averaging)[0], model) < ROUNDING
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow), 4])
 def test_accumulation_in_executions_of_several_steps(reference, replicas):
     # Replicas of 16 / 4 cut their batch into 2 + 2 + 0; executions have 2 steps, then 1.
     model, history = train(
@@ -97,7 +97,7 @@ def one_in_bfloat16():
     return train_in_bfloat16(1)
 
 
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_bfloat16(one_in_bfloat16, replicas):
     # A gradient of up to 0.05 (the clip) is the sum of bfloat16 parts, each right to 2**-9: 1e-4,
     # times the rate of 0.5, in each of 6 steps. Unclipped or summed twice it is 0.05 away.
@@ -266,6 +266,7 @@ def encoder_classifier():
     return model
 
 
+@pytest.mark.slow
 def test_xla_compiles_the_whole_step_of_an_encoder():
     data = dataset(16, 16, Classifier, drop_remainder=True)
     plain, whole = encoder_classifier(), encoder_classifier()
@@ -281,7 +282,7 @@ def operations_on_tpu():
     return result_of(start("trace_on_tpu.py", 1, 2))
 
 
-@pytest.mark.parametrize("accumulation_steps", [1, 2])
+@pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
     operations = operations_on_tpu[str(accumulation_steps)]
     # One sum for each of 15 gradients, one for the loss, one for the count of masked tokens. No
@@ -294,6 +295,7 @@ def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
     assert not [name for name in operations if any(word in name for word in words)]
 
 
+@pytest.mark.slow
 def test_two_worker_processes_agree_with_one(tmp_path):
     script = ROOT / "tests" / "training" / "work.py"
     chief, other = map(last_json, run_two_workers(script, tmp_path / "two", "auto"))
