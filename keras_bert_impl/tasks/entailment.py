@@ -1,6 +1,5 @@
 """Classes that a model was never trained on, through inference between two texts."""
 
-import keras
 import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
@@ -95,8 +94,8 @@ def _logits(classifier, pairs, batch_size):
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
     data, order = batching.sorted_batches(tokenized, (), batch_size)
     # `TextClassifier.predict` gives probabilities, of which no logit can be had.
-    network = keras.Model(classifier.inputs, classifier.outputs[0])
-    return network.predict(data, verbose=0)[np.argsort(order)]
+    logits = [np.asarray(classifier(features, training=False)) for (features,) in data]
+    return np.concatenate(logits)[np.argsort(order)]
 
 
 def _softmax(logits):
