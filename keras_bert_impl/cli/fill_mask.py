@@ -12,6 +12,12 @@ def add_arguments(parser):
     parser.add_argument("text", nargs="+", help="texts with [MASK] in them")
     parser.add_argument("--model", required=True, metavar="DIR", help="a model directory")
     parser.add_argument("--top-k", type=positive_int, default=5, help="words a mask; default: 5")
+    parser.add_argument(
+        "--candidate",
+        action="append",
+        metavar="WORD",
+        help="choose from these words alone; to be given for each",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -19,7 +25,8 @@ def run(arguments):
     """Prints the words and their probabilities."""
     from keras_bert_impl.tasks.masked_lm import MaskedLM
 
-    fillings = MaskedLM.from_pretrained(arguments.model).fill(arguments.text, arguments.top_k)
+    model = MaskedLM.from_pretrained(arguments.model)
+    fillings = model.fill(arguments.text, arguments.top_k, arguments.candidate)
     if arguments.json:
         print_json(
             [

@@ -16,9 +16,10 @@ EXAMPLE = (
     "  keras-bert finetune --model DIR --task tagging --train train.conllu --dev dev.conllu "
     "--out run\n"
     "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
-    "--out run"
+    "--out run\n"
+    "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run"
 )
-_TASKS = ("tagging", "squad")  # beside those of GLUE
+_TASKS = ("tagging", "squad", "choice")  # beside those of GLUE
 
 
 def add_arguments(parser):
@@ -30,7 +31,9 @@ def add_arguments(parser):
         "--task",
         choices=[*TASKS, *_TASKS],
         help="a GLUE task, read from --data; or for --train and --dev: tagging, labels of words in "
-        "columns or CoNLL-U; squad, questions with answers in a context. Default: texts in a table",
+        "columns or CoNLL-U; squad, questions with answers in a context; choice, prompts with "
+        "endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl). Default: texts in a "
+        "table",
     )
     parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
     parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
@@ -42,8 +45,8 @@ def add_arguments(parser):
     parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
                         "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
                         "upos) of a .conllu file")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="for tagging and squad: leave "
-                        "out, count and list what cannot be used")
+    parser.add_argument("--skip-bad-rows", action="store_true", help="for tagging, squad and "
+                        "choice: leave out, count and list what cannot be used")
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
@@ -86,10 +89,10 @@ def _examples(arguments):
     """The train and dev examples that the arguments name."""
     if arguments.task in _TASKS:
         _need(arguments, "train", "dev")
-        read = _read_tags if arguments.task == "tagging" else _read_questions
-        return [read(file, arguments) for file in (arguments.train, arguments.dev)]
+        read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
+        return [read[arguments.task](file, arguments) for file in (arguments.train, arguments.dev)]
     if arguments.skip_bad_rows:
-        raise InputError("--skip-bad-rows is for --task tagging and squad.")
+        raise InputError("--skip-bad-rows is for --task tagging, squad and choice.")
     if arguments.task:
         from keras_bert_impl.tasks.glue import read_glue
 
@@ -135,3 +138,9 @@ def _read_questions(file, arguments):
     from keras_bert_impl.tasks.squad import read_squad
 
     return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)
+
+
+def _read_choices(file, arguments):
+    from keras_bert_impl.tasks.choice_files import read_choices
+
+    return read_choices(file, skip_bad_rows=arguments.skip_bad_rows)

@@ -1,4 +1,4 @@
-"""`keras-bert predict`: labels and scores of texts, entities, answers to questions."""
+"""`keras-bert predict`: labels and scores of texts, entities, answers to questions, choices."""
 
 import dataclasses
 import json
@@ -10,7 +10,8 @@ from keras_bert_impl.errors import InputError
 EXAMPLE = (
     "  keras-bert predict --model run --input reviews.txt\n"
     "  echo 'a joy from start to end' | keras-bert predict --model run --input - --json\n"
-    "  keras-bert predict --model run --input asked.jsonl --text question --pair context"
+    "  keras-bert predict --model run --input asked.jsonl --text question --pair context\n"
+    "  keras-bert predict --model run --input choices.jsonl"
 )
 
 
@@ -21,7 +22,8 @@ def add_arguments(parser):
         "--input",
         required=True,
         metavar="FILE",
-        help="a text on each line, - for standard input; or with --text a .csv, .tsv or .jsonl",
+        help="a text on each line, - for standard input; or with --text a .csv, .tsv or .jsonl; "
+        "for choices what finetune takes",
     )
     parser.add_argument("--text", metavar="COLUMN", help="the column of the text or question")
     parser.add_argument(
@@ -35,12 +37,12 @@ def run(arguments):
     """Prints a line for each text.
 
     Label and score, or the values of a regression; of words `word/label`; of a question the answer
-    and its probability, or nothing.
+    and its probability, or nothing; of choices the best ending and its probability.
     """
-    texts = _texts(arguments)
     from keras_bert_impl.tasks.run import load_tuned
 
     model = load_tuned(arguments.model, arguments.dtype)
+    texts = _choices(arguments) if type(model).__name__ == "MultipleChoice" else _texts(arguments)
     for answer, columns in _ANSWERS[type(model).__name__](model, texts):
         if arguments.json:
             print(json.dumps(answer, ensure_ascii=False))
@@ -89,7 +91,19 @@ def _answers(model, texts):
         yield answer, [text, f"{best.score:.4f}"]
 
 
-_ANSWERS = {"TextClassifier": _classes, "TokenClassifier": _tags, "QuestionAnswerer": _answers}
+def _chosen(model, texts):
+    for (_, endings), row in zip(texts, model.predict(texts, verbose=0)):
+        choice, scores = int(row.argmax()), row.tolist()
+        answer = {"choice": choice, "ending": endings[choice], "score": scores[choice]}
+        yield answer | {"scores": scores}, [endings[choice], f"{scores[choice]:.4f}"]
+
+
+_ANSWERS = {
+    "TextClassifier": _classes,
+    "TokenClassifier": _tags,
+    "QuestionAnswerer": _answers,
+    "MultipleChoice": _chosen,
+}
 
 
 def _texts(arguments):
@@ -103,3 +117,11 @@ def _texts(arguments):
     if arguments.input == "-":
         return sys.stdin.read().splitlines()
     return [text for _, text in read_lines(Path(arguments.input))]
+
+
+def _choices(arguments):
+    from keras_bert_impl.tasks.choice_files import read_choices
+
+    if arguments.text or arguments.pair:
+        raise InputError("prompts and endings are in no columns to name: leave --text and --pair.")
+    return read_choices(arguments.input).texts

@@ -12,6 +12,7 @@ _SEQUENCE_TRANSFORMS = {
     "distilbert": "relu",
 }
 _WITH_POOLER = ("bert", "albert")
+_CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert")
 
 
 def masked_lm_head(encoder, name="masked_lm"):
@@ -75,7 +76,16 @@ def token_head(encoder, num_classes, dropout=None, name="token_classifier"):
 
 
 def choice_head(encoder, dropout=None, name="multiple_choice"):
-    """The head that scores one of several choices by the pooled output; arguments as above."""
+    """The head that scores one of several choices by the pooled output.
+
+    Args:
+        encoder, dropout, name: as of `sequence_head`.
+
+    Raises:
+        InputError: the encoder lacks the pooler that this head was published with.
+    """
+    if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
+        raise InputError("to score choices takes an encoder with a pooler (use_pooler=True).")
     if encoder.config.architecture == "flaubert":  # a map to two numbers, and from these to one
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
     transform = None
@@ -84,9 +94,14 @@ def choice_head(encoder, dropout=None, name="multiple_choice"):
     return _head(encoder, 1, dropout, transform, name)
 
 
-def pooled_head(encoder, name):
+def choice_needs_pooler(config):
+    """bool. Whether `choice_head` is on the pooler, for an `EncoderConfig`."""
+    return config.architecture in _CHOICE_WITH_POOLER
+
+
+def pooled_head(encoder, name, dropout=0.0):
     """The two logits of `"next_sentence"` or `"sentence_order"`, of the pooled output."""
-    return _head(encoder, 2, 0.0, None, name)
+    return _head(encoder, 2, dropout, None, name)
 
 
 def replaced_token_head(encoder, name="replaced_token"):

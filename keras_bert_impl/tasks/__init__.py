@@ -4,10 +4,13 @@ import importlib
 
 # Loaded on first use: the command line reads settings and tables without TensorFlow.
 _HOMES = {
+    "ChoiceExamples": "choices",
     "Examples": "examples",
     "Entity": "entities",
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
+    "MultipleChoice": "multiple_choice",
+    "NextSentencePredictor": "next_sentence",
     "QuestionAnswerer": "question_answerer",
     "TaskModel": "task_model",
     "TaggedExamples": "tagging",
@@ -15,16 +18,20 @@ _HOMES = {
     "TokenClassifier": "token_classifier",
     "finetune": "run",
     "load_tuned": "run",
+    "read_choices": "choice_files",
     "read_columns": "columns",
     "read_conllu": "columns",
     "read_glue": "glue",
     "read_squad": "squad",
     "read_table": "tables",
+    "score_choices": "choices",
     "score_answers": "squad_results",
     "score_tags": "tagging",
     "search_null_threshold": "squad_results",
     "write_answer_files": "squad_results",
+    "write_choice_predictions": "choices",
     "write_tag_predictions": "tagging",
+    "zero_shot": "entailment",
 }
 __all__ = sorted(_HOMES)
 

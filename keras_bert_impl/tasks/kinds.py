@@ -7,8 +7,14 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.interop import open_model
+from keras_bert_impl.tasks.choices import (
+    ChoiceExamples,
+    score_choices,
+    write_choice_predictions,
+)
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.metrics import METRICS
+from keras_bert_impl.tasks.multiple_choice import MultipleChoice
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
 from keras_bert_impl.tasks.squad import QuestionExamples
 from keras_bert_impl.tasks.squad_results import (
@@ -131,12 +137,36 @@ class Questions:
         return score_answers(dev, predictions, model.null_threshold)
 
 
-_KINDS = {Examples: Texts, TaggedExamples: Tags, QuestionExamples: Questions}
+class Choices:
+    """One of several endings; as `Texts`, of `ChoiceExamples`."""
+
+    model_class = MultipleChoice
+    settings = ()
+
+    def __init__(self, train, dev):
+        self.arguments = {}
+
+    def inputs(self, examples):
+        return examples.texts, examples.labels
+
+    def finish(self, model, dev, directory):
+        probabilities = model.predict(dev.texts, verbose=0)
+        write_choice_predictions(directory / "predictions.tsv", probabilities)
+        return score_choices(dev, probabilities)
+
+
+_KINDS = {
+    Examples: Texts,
+    TaggedExamples: Tags,
+    QuestionExamples: Questions,
+    ChoiceExamples: Choices,
+}
 _ARCHITECTURES = {  # ends of what config.json names
     "ForSequenceClassification": TextClassifier,
     "ForTokenClassification": TokenClassifier,
     "ForQuestionAnswering": QuestionAnswerer,
     "ForQuestionAnsweringSimple": QuestionAnswerer,  # FlauBERT's
+    "ForMultipleChoice": MultipleChoice,
 }
 
 

@@ -1,11 +1,12 @@
-"""Fills in masked words."""
+"""Fills in masked words, and says how likely a text is word by word."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import (
     encoder_tensors,
     head_tensors,
@@ -18,6 +19,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
+from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tokenizers import Tokenizer
 
 
@@ -52,7 +54,9 @@ class MaskedLM(keras.Model):
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
-        MaskedLM.from_pretrained("run/model").fill(["Paris is the [MASK] of France."], top_k=3)
+        model = MaskedLM.from_pretrained("run/model")
+        model.fill(["Paris is the [MASK] of France."], top_k=3)
+        model.fill(["Paris is [MASK]."], candidates=["big", "small"])
     """
 
     def __init__(self, encoder, tokenizer, name="masked_lm_model"):
@@ -102,22 +106,28 @@ class MaskedLM(keras.Model):
         load_weights(model, source, encoder_tensors(encoder.config) + head)
         return model
 
-    def fill(self, texts, top_k=5):
+    def fill(self, texts, top_k=5, candidates=None):
         """The likeliest pieces for every mask.
 
         Args:
             texts: list of str, each with one or more of the tokenizer's mask tokens (`[MASK]`,
                 or `<mask>`).
-            top_k: int. Pieces for a mask.
+            top_k: int. Pieces for a mask, at most.
+            candidates: list of str, the pieces to choose from, as they stand in the vocabulary or
+                as words that are one piece. Scores remain probabilities among all pieces. Default
+                None: all.
 
         Returns:
-            list (a text) of lists (a mask) of `top_k` `Filling`s, likeliest first.
+            list (a text) of lists (a mask) of up to `top_k` `Filling`s, likeliest first. Each mask
+            is filled as if the others remained.
 
         Raises:
-            InputError: a text without a mask within the model's length.
+            InputError: a text without a mask within the model's length, or a candidate that is
+                not one piece.
         """
         if isinstance(texts, str) or not texts:
             raise InputError(f"fill takes a list of texts. Received: {texts!r:.60}")
+        ids = self._candidate_ids(candidates)
         limit = self.encoder.config.max_length
         features = {name: np.asarray(value) for name, value in self._features(texts, limit).items()}
         rows, columns = np.nonzero(features["token_ids"] == self.tokenizer.mask_id)
@@ -134,7 +144,7 @@ class MaskedLM(keras.Model):
         ).astype("int32")
         scores = keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
         return [
-            [self._best(scores[row, slot], top_k) for slot in range(len(positions))]
+            [self._best(scores[row, slot], ids, top_k) for slot in range(len(positions))]
             for row, positions in enumerate(per_text)
         ]
 
@@ -142,6 +152,54 @@ class MaskedLM(keras.Model):
         features = self.tokenizer(texts)
         return {name: value[:, :limit] for name, value in features.items()}
 
-    def _best(self, scores, top_k):
-        ids = np.argsort(-scores, kind="stable")[:top_k]
+    def _candidate_ids(self, candidates):
+        """int array, the ids of the pieces to choose from."""
+        if candidates is None:
+            return np.arange(self.tokenizer.vocabulary_size)
+        if isinstance(candidates, str) or not candidates:
+            raise InputError(f"candidates must be a list of words. Received: {candidates!r:.60}")
+        return np.unique([self._candidate_id(word) for word in candidates])
+
+    def _candidate_id(self, word):
+        if word in self._ids_of_pieces:
+            return self._ids_of_pieces[word]
+        ids = self.tokenizer.tokenize([word])[0].numpy()
+        if len(ids) != 1:
+            pieces = [self.tokenizer.id_to_token(int(i)) for i in ids]
+            raise InputError(
+                f"the candidate {word!r} is not one piece but {listed(pieces) or 'none'}; a mask "
+                "stands for one."
+            )
+        return int(ids[0])
+
+    @functools.cached_property
+    def _ids_of_pieces(self):
+        return {piece: i for i, piece in enumerate(self.tokenizer.vocabulary)}
+
+    def _best(self, scores, ids, top_k):
+        ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
         return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
+
+    def pseudo_perplexity(self, texts, batch_size=32):
+        """How well each token of a corpus is guessed from all others.
+
+        Each token of a text is masked in turn; the logarithms of the probabilities of what stood
+        there add up to the pseudo-log-likelihood of the text. The special tokens that begin and
+        end a row are not masked.
+
+        Args:
+            texts: list of str, the corpus.
+            batch_size: int. Rows of a batch; a text of n tokens makes n of them.
+
+        Returns:
+            `PseudoPerplexity`.
+
+        Raises:
+            InputError: a text that is longer than the model allows, or no tokens at all.
+
+        Source: Salazar et al. 2020, "Masked Language Model Scoring".
+
+        Example:
+            model.pseudo_perplexity(["Paris is the capital of France."]).perplexity
+        """
+        return pseudo_perplexity(self, texts, batch_size)

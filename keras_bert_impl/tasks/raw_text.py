@@ -321,8 +321,8 @@ class RawTextTrainer(ReplicatedTrainer):
         x, y, _ = keras.utils.unpack_x_y_sample_weight(spec)
         if self.has_windows and not isinstance(x, dict):
             raise InputError(
-                "a data set of strings has a row for each text, of which windows may need several: "
-                "give texts as a list, or a data set of features."
+                "a data set of strings has a row for each text, of which windows and choices need "
+                "several: give texts as a list, or a data set of features."
             )
         for part in tf.nest.flatten(x):
             if part.dtype == tf.string and part.shape.rank != 1:

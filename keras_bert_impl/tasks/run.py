@@ -40,7 +40,8 @@ def finetune(
         model: str or `Path` of a model directory.
         train: what to learn, which decides what is made of it: `Examples` of `read_glue` or
             `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
-            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`.
+            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`.
         dev: the same, to score the model on.
         output_directory: str or `Path` of the run directory.
         strategy: str, as for `get_strategy`.

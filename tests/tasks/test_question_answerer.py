@@ -226,7 +226,7 @@ def test_wrong_labels_are_refused(model):
             model.fit(features, wrong, verbose=0)
     questions, contexts = map(list, zip(*PAIRS))
     data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)
-    with pytest.raises(InputError, match="windows may need several"):
+    with pytest.raises(InputError, match="windows and choices need several"):
         model.fit(data, verbose=0)
 
 

@@ -1,0 +1,255 @@
+"""Reading prompts and endings: SWAG, CODAH, SIQA, and JSON lines with any number of endings."""
+
+import csv
+import functools
+import itertools
+import json
+import logging
+import re
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks.choices import ChoiceExamples
+from keras_bert_impl.tasks.tables import decoded, raw_lines
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
+_ENDING = re.compile(r"ending\d+")
+_SIQA = ("answerA", "answerB", "answerC")
+
+
+def read_choices(path, labels=None, skip_bad_rows=False):
+    """Reads prompts with endings to choose from.
+
+    The suffix decides: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` holds an object on
+    each line: of SIQA, or with the keys `prompt`, `endings`, a list of two or more, and `answer`,
+    the number of the right one, from 0. All are UTF-8, with or without a byte order mark, with LF
+    or CRLF. Blank lines are passed over.
+
+    - SWAG: the prompt is `sent1`, and `sent2` begins each of `ending0`, `ending1`, ...; without
+      these two columns the prompt is `startphrase`.
+    - SIQA: the prompt is context and question. Answers stand in `label` (1 to 3), in `correct`
+      (A to C), or in a file of their own, such as `dev-labels.lst` beside `dev.jsonl`, which is
+      found by that name.
+
+    Args:
+        path: str or `Path`.
+        labels: str or `Path` of SIQA's file of labels, where it has another name.
+        skip_bad_rows: bool. Whether to leave out rows that cannot be used; they are counted in a
+            warning and listed in `skipped`.
+
+    Returns:
+        `ChoiceExamples`, without labels where the file has none.
+
+    Raises:
+        InputError: a row of another length, an empty text or one of more than 100,000 characters,
+            an answer that is no ending's or that only some rows have, wrong encoding, a NUL byte;
+            with file and line. No rows, or another layout.
+
+    Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
+    published files.
+
+    Example:
+        examples = read_choices("codah/full_data.tsv")
+        examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    next(raw_lines(path), None)  # no file is not a bad row
+    if suffix == ".csv":
+        rows = _swag_rows(path)
+    elif suffix == ".tsv":
+        rows = map(functools.partial(_codah_row, path), _lines(path))
+    elif suffix in (".jsonl", ".json"):
+        beside = path.with_name(f"{path.stem}-labels.lst")
+        rows = _json_rows(path, labels or (beside if beside.exists() else None))
+    else:
+        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
+    if labels is not None and suffix in (".csv", ".tsv"):
+        raise InputError(f"{path} has its answers itself; {labels} is not for it.")
+    skipped = [] if skip_bad_rows else None
+    found = list(_usable(rows, skipped))
+    if any(label is not None for *_, label in found):
+        found = list(_usable(map(functools.partial(_labelled, path), found), skipped))
+    if skipped:
+        _LOG.warning("%s: rows left out: %d. %s", path, len(skipped), "; ".join(skipped))
+    if not found:
+        raise InputError(f"{path} has no rows that can be used.")
+    lines, prompts, endings, labels = map(list, zip(*found))
+    return ChoiceExamples(
+        list(zip(prompts, endings)),
+        None if labels[0] is None else labels,
+        source=str(path),
+        lines=lines,
+        skipped=tuple(skipped or ()),
+    )
+
+
+def _usable(rows, skipped):
+    """What an iterator gives, which may go on after an `InputError`; this goes to `skipped`."""
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+
+
+def _labelled(path, row):
+    if row[-1] is None:
+        raise InputError(f"{path}, line {row[0]}: there is no answer, but other rows have one.")
+    return row
+
+
+def _lines(path):
+    """Iterator of (line number, bytes) of the lines that are not blank."""
+    return ((number, line) for number, line in raw_lines(path) if line.strip())
+
+
+def _checked(where, prompt, endings, label):
+    """(prompt, endings, label); `where` is what an error begins with."""
+    _check_text(where, "prompt", prompt)
+    for number, ending in enumerate(endings):
+        _check_text(where, f"ending {number}", ending)
+    if label is not None and not 0 <= label < len(endings):
+        raise InputError(
+            f"{where}: the answer is ending {label}, but there are 0 to {len(endings) - 1}."
+        )
+    return prompt, endings, label
+
+
+def _check_text(where, name, text):
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where}: the {name} is empty or no text: {text!r:.40}.")
+    if len(text) > _LONGEST_TEXT:
+        raise InputError(f"{where}: the {name} has {len(text):,} characters; is it damaged?")
+
+
+def _number(where, value, first=0):
+    """int of a cell that says which ending is right, counted from `first`."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
+        raise InputError(f"{where}: the answer {value!r:.40} is no number of an ending.")
+    return int(value) - first
+
+
+# === SWAG ===
+
+
+def _swag_rows(path):
+    rows = _csv_rows(path)
+    header = next(rows, (0, []))[1]
+    endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
+    has_sentences = {"sent1", "sent2"} <= set(header)
+    if len(endings) < 2 or not (has_sentences or "startphrase" in header):
+        raise InputError(
+            f"{path}: SWAG has the columns sent1 and sent2, or startphrase, and ending0, ending1, "
+            f"... Received: {listed(header)}"
+        )
+
+    def example(numbered):
+        line, cells = numbered
+        where = f"{path}, line {line}"
+        if len(cells) != len(header):
+            raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
+        row = dict(zip(header, cells))
+        label = _number(where, row["label"]) if "label" in row else None
+        texts = [row[name] for name in endings]
+        if not has_sentences:
+            return line, *_checked(where, row["startphrase"], texts, label)
+        prompt, texts, label = _checked(where, row["sent1"], texts, label)
+        return line, prompt, [f"{row['sent2']} {text}".strip() for text in texts], label
+
+    return map(example, rows)
+
+
+def _csv_rows(path):
+    """Iterator of (line number, cells), which goes on after a row that is not valid."""
+    line = 0
+
+    def text(numbered):
+        nonlocal line
+        line, content = numbered
+        return decoded(content, path, line) + "\n"
+
+    reader = csv.reader(map(text, raw_lines(path)), strict=True)
+
+    def row():
+        try:
+            cells = next(reader)
+        except csv.Error as error:
+            raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
+        return line, cells
+
+    return filter(lambda numbered: numbered[1], iter(row, None))
+
+
+# === CODAH ===
+
+
+def _codah_row(path, numbered):
+    line, content = numbered
+    where = f"{path}, line {line}"
+    cells = decoded(content, path, line).split("\t")
+    if len(cells) != 7:
+        raise InputError(
+            f"{where}: {len(cells)} columns, expected 7: category, prompt, four endings, answer."
+        )
+    return line, *_checked(where, cells[1], cells[2:6], _number(where, cells[6]))
+
+
+# === JSON lines ===
+
+
+def _json_rows(path, labels):
+    """Iterator of examples; `labels` is the path of a file with a number on each line, or None."""
+    lines = _lines(path)
+    if labels is None:
+        return map(functools.partial(_json_row, path, None), lines, itertools.repeat(None))
+    lines, numbers = list(lines), list(_lines(labels))
+    if len(lines) != len(numbers):
+        raise InputError(f"{path} has {len(lines)} rows, but {labels} has {len(numbers)} labels.")
+    return map(functools.partial(_json_row, path, labels), lines, numbers)
+
+
+def _json_row(path, labels, numbered, label):
+    line, content = numbered
+    where = f"{path}, line {line}"
+    try:
+        row = json.loads(decoded(content, path, line))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not valid JSON: {error}.") from error
+    if isinstance(row, dict) and {"context", "question", *_SIQA} <= set(row):
+        label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
+        prompt = f"{row['context']} {row['question']}"
+        for name in ("context", "question"):
+            _check_text(where, name, row[name])
+        return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
+    if not isinstance(row, dict) or not isinstance(row.get("endings"), list):
+        raise InputError(
+            f"{where}: expected an object with prompt, endings (a list) and answer, or one of SIQA "
+            "with context, question, answerA, answerB and answerC."
+        )
+    if len(row["endings"]) < 2:
+        raise InputError(f"{where}: there must be two or more endings.")
+    if label is not None:
+        raise InputError(f"{where}: only SIQA has its answers in another file, {labels}.")
+    answer = row.get("answer")
+    label = None if answer is None else _number(where, answer)
+    return line, *_checked(where, row.get("prompt"), row["endings"], label)
+
+
+def _siqa_label(where, row):
+    """int of the answer in a row of SIQA, from 0; None where there is none."""
+    if row.get("correct") is not None:
+        if row["correct"] not in ("A", "B", "C"):
+            raise InputError(f"{where}: correct must be A, B or C, not {row['correct']!r:.40}.")
+        return "ABC".index(row["correct"])
+    return None if row.get("label") is None else _number(where, row["label"], first=1)
+
+
+def _label_of_line(path, line, content):
+    """int of the answer in a line of SIQA's file of labels, from 0."""
+    return _number(f"{path}, line {line}", decoded(content, path, line), first=1)

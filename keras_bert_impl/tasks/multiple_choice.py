@@ -1,0 +1,178 @@
+"""The likeliest of several endings."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import classifier_dropout_key
+from keras_bert_impl.layers import ChoicesToRows, RowsToChoices
+from keras_bert_impl.models.heads import choice_head, choice_needs_pooler
+from keras_bert_impl.tasks.choice_rows import tokenize_choices
+from keras_bert_impl.tasks.labels import tensors_to_read
+from keras_bert_impl.tasks.raw_text import FEATURES
+from keras_bert_impl.tasks.task_model import TaskModel
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MultipleChoice(TaskModel):
+    """A score for each ending of a prompt, and a softmax over the endings.
+
+    Each ending is a row, beside the prompt as a pair of segments. The head is the one that the
+    encoder was published with; for BERT a linear layer on the pooled output.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (prompt, endings)
+    tuples, with a list of two or more endings, not of the same number in each. Labels are the
+    numbers of the right endings, from 0. Features are int32 `[batch, choices, length]`; a choice
+    whose `padding_mask` is 0 throughout is padding.
+
+    The loss is the mean over the examples of the global batch of the cross-entropy. An example
+    is never parted, by replicas or micro-batches.
+
+    The network returns logits, float32 `[batch, choices]`, -1e9 for padding.
+
+    Args:
+        encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
+        tokenizer: `Tokenizer`.
+        head_dropout: float. Rate before the linear layer; default: the encoder's.
+        max_length: int. Tokens of prompt and ending, of which the longer is cut. Default 128.
+
+    Source: Devlin et al., "BERT", section 4.4.
+
+    Example:
+        model = MultipleChoice.from_pretrained("path/to/model")
+        model.fit([("It rains. She", ["takes an umbrella.", "swims home."])], [0], epochs=3)
+        model.choose([("He is tired. He", ["dances.", "goes to bed.", "is a fish."])])  # [1]
+    """
+
+    head = "multiple_choice"
+    has_windows = True
+
+    def __init__(
+        self, encoder, tokenizer, head_dropout=None, max_length=None, name="multiple_choice_model"
+    ):
+        head = choice_head(encoder, head_dropout)
+        inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in FEATURES}
+        to_rows = ChoicesToRows(dtype=encoder.dtype_policy, name="to_rows")
+        pooled = encoder({name: to_rows(feature) for name, feature in inputs.items()})
+        logits = head(pooled["pooled_output"])  # [batch * choices, 1]
+        # In float32, as all logits.
+        outputs = RowsToChoices(dtype="float32", name="to_choices")(logits, inputs["padding_mask"])
+        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        self.head_layer = head
+
+    def get_config(self):
+        return {**super().get_config(), "head_dropout": self.head_layer.dropout.rate}
+
+    # === Answers ===
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """The probability of each ending.
+
+        Args:
+            x: (prompt, endings) tuples, or features; see the class.
+            batch_size, **kwargs: as of `RawTextTrainer.predict`; a batch is of examples.
+
+        Returns:
+            list (an example) of float32 arrays `[endings]`. Of features: an array
+            `[batch, choices]`, 0 for padding.
+        """
+        if isinstance(x, (dict, tf.data.Dataset)):
+            return super().predict(x, batch_size, **kwargs)
+        examples = self.as_texts(x)
+        counts = np.array([len(endings) for _, endings in examples])
+        probabilities = [None] * len(examples)
+        # Keras puts batches into one array, and to fill all up would be as dear as it is large.
+        for count in np.unique(counts):
+            numbers = np.flatnonzero(counts == count)
+            rows = super().predict([examples[i] for i in numbers], batch_size, **kwargs)
+            for number, row in zip(numbers, rows):
+                probabilities[number] = row
+        return probabilities
+
+    def choose(self, examples, batch_size=None, verbose=0):
+        """The number of the likeliest ending of each example, from 0.
+
+        Args:
+            examples: as of `predict`.
+
+        Returns:
+            list of int.
+        """
+        scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
+        return [int(row.argmax()) for row in scores]
+
+    def scores(self, outputs):
+        return ops.softmax(outputs)
+
+    # === From examples to rows ===
+
+    def as_texts(self, x):
+        if isinstance(x, (str, bytes, tuple)):
+            raise InputError(f"expected a list of (prompt, endings). Received: {x!r:.60}")
+        return [_checked(example, position) for position, example in enumerate(x)]
+
+    def encode_labels(self, labels, count):
+        if labels is None or len(labels) != count:
+            received = "none" if labels is None else len(labels)
+            raise InputError(f"{count} examples, but labels for {received}.")
+        numbers = np.asarray(labels)
+        if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+            raise InputError(
+                "labels must be the numbers of the right endings, from 0. Received: "
+                f"{numbers.dtype}, shape {numbers.shape}: {labels!r:.60}"
+            )
+        return numbers.astype("int32")
+
+    def label_tensor(self, labels):
+        return labels
+
+    def rows(self, texts, labels=None, weights=None):
+        choices = tokenize_choices(texts, self.tokenizer, self.max_length, self.widths())
+        if labels is not None:
+            for position in np.flatnonzero(labels >= choices.counts):
+                raise InputError(
+                    f"example {position} has {choices.counts[position]} endings, numbered from 0, "
+                    f"but the label {labels[position]}."
+                )
+        return choices, tuple(target for target in (labels, weights) if target is not None)
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    # === Files ===
+
+    @staticmethod
+    def uses_pooler(config):
+        return choice_needs_pooler(config)
+
+    @classmethod
+    def pretrained_arguments(cls, source, config, arguments):
+        key = classifier_dropout_key(config)
+        return {"head_dropout": source.config.get(key), **arguments}
+
+    def pretrained_head(self, source):
+        return tensors_to_read(source, self.head_names(), 1)
+
+    def task_config(self):
+        return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+
+
+def _checked(example, position):
+    """(prompt, list of endings) of what a user gives as one."""
+    if not isinstance(example, (tuple, list)) or len(example) != 2:
+        raise InputError(f"example {position} is no (prompt, endings): {example!r:.60}.")
+    prompt, endings = example
+    if not isinstance(endings, (tuple, list, np.ndarray)) or len(endings) < 2:
+        raise InputError(
+            f"example {position} must have a list of two or more endings. "
+            f"Received: {endings!r:.60}"
+        )
+    for text in (prompt, *endings):
+        if not isinstance(text, (str, bytes)):
+            raise InputError(f"example {position} has a text that is no string: {text!r:.60}.")
+    return prompt, list(endings)
