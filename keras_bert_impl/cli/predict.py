@@ -35,7 +35,7 @@ def run(arguments):
     """Prints a line for each text.
 
     Label and score, or the values of a regression; of words `word/label`; of a question the answer
-    and its probability, or nothing.
+    and its probability, or nothing; of a pair the cosine of its embeddings.
     """
     texts = _texts(arguments)
     from keras_bert_impl.tasks.run import load_tuned
@@ -89,7 +89,17 @@ def _answers(model, texts):
         yield answer, [text, f"{best.score:.4f}"]
 
 
-_ANSWERS = {"TextClassifier": _classes, "TokenClassifier": _tags, "QuestionAnswerer": _answers}
+def _similarities(model, texts):
+    for cosine in model.similarities(texts).tolist():
+        yield {"cosine": cosine}, [f"{cosine:.4f}"]
+
+
+_ANSWERS = {
+    "TextClassifier": _classes,
+    "TokenClassifier": _tags,
+    "QuestionAnswerer": _answers,
+    "TextEmbedder": _similarities,
+}
 
 
 def _texts(arguments):
