@@ -22,6 +22,7 @@ _HOMES = {
     "pretrain": "pretraining.run",
     "Pretrainer": "pretraining.pretrainer",
     "TextClassifier": "tasks.text_classifier",
+    "TextEmbedder": "tasks.text_embedder",
     "TokenClassifier": "tasks.token_classifier",
     "QuestionAnswerer": "tasks.question_answerer",
     "MultipleChoice": "tasks.multiple_choice",

@@ -17,9 +17,10 @@ EXAMPLE = (
     "--out run\n"
     "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
     "--out run\n"
-    "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run"
+    "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run\n"
+    "  keras-bert finetune --model DIR --task similarity --data glue --out run loss=cosent"
 )
-_TASKS = ("tagging", "squad", "choice")  # beside those of GLUE
+_TASKS = ("tagging", "squad", "choice", "similarity")  # beside those of GLUE
 
 
 def add_arguments(parser):
@@ -32,8 +33,8 @@ def add_arguments(parser):
         choices=[*TASKS, *_TASKS],
         help="a GLUE task, read from --data; or for --train and --dev: tagging, labels of words in "
         "columns or CoNLL-U; squad, questions with answers in a context; choice, prompts with "
-        "endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl). Default: texts in a "
-        "table",
+        "endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); similarity, pairs in a "
+        "table (or STS-B in --data), to be embedded. Default: texts in a table",
     )
     parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
     parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
@@ -87,6 +88,10 @@ def run(arguments):
 
 def _examples(arguments):
     """The train and dev examples that the arguments name."""
+    if arguments.task == "similarity":
+        from keras_bert_impl.tasks.similarity import SimilarityExamples
+
+        return [SimilarityExamples.of(examples) for examples in _pairs(arguments)]
     if arguments.task in _TASKS:
         _need(arguments, "train", "dev")
         read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
@@ -94,22 +99,35 @@ def _examples(arguments):
     if arguments.skip_bad_rows:
         raise InputError("--skip-bad-rows is for --task tagging, squad and choice.")
     if arguments.task:
-        from keras_bert_impl.tasks.glue import read_glue
+        return _read_glue(arguments.task, arguments)
+    return _read_tables(arguments, arguments.regression)
 
-        if not arguments.data or arguments.train or arguments.dev:
-            raise InputError("--task needs --data, the GLUE folder, in place of --train and --dev.")
-        return [read_glue(arguments.task, arguments.data, split) for split in ("train", "dev")]
+
+def _pairs(arguments):
+    """Pairs of texts with numbers: STS-B's, or those of tables."""
+    if arguments.skip_bad_rows:
+        raise InputError("--skip-bad-rows is for --task tagging, squad and choice.")
+    if arguments.data:
+        return _read_glue("stsb", arguments)
+    if not arguments.pair:
+        raise InputError("--pair is missing, the column of the second text; or give --data.")
+    return _read_tables(arguments, numeric=True)
+
+
+def _read_glue(task, arguments):
+    from keras_bert_impl.tasks.glue import read_glue
+
+    if not arguments.data or arguments.train or arguments.dev:
+        raise InputError("--task needs --data, the GLUE folder, in place of --train and --dev.")
+    return [read_glue(task, arguments.data, split) for split in ("train", "dev")]
+
+
+def _read_tables(arguments, numeric):
     from keras_bert_impl.tasks.tables import read_table
 
     _need(arguments, "train", "dev", "text", "label")
     return [
-        read_table(
-            file,
-            arguments.text,
-            arguments.pair,
-            arguments.label,
-            numeric=arguments.regression,
-        )
+        read_table(file, arguments.text, arguments.pair, arguments.label, numeric=numeric)
         for file in (arguments.train, arguments.dev)
     ]
 

@@ -21,6 +21,8 @@ COMMANDS = {
     "pretrain": "pre-train an encoder on prepared records",
     "finetune": "tune a model on labelled texts",
     "predict": "ask a tuned model",
+    "embed": "write vectors of texts, near those of texts that mean the same",
+    "search": "find the texts that are nearest to a query in meaning",
     "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
     "export": "write a SavedModel that takes raw strings",
     "fill-mask": "guess the words behind [MASK]",

@@ -37,7 +37,8 @@ def run(arguments):
     """Prints a line for each text.
 
     Label and score, or the values of a regression; of words `word/label`; of a question the answer
-    and its probability, or nothing; of choices the best ending and its probability.
+    and its probability, or nothing; of choices the best ending and its probability; of a pair the
+    cosine of its embeddings.
     """
     from keras_bert_impl.tasks.run import load_tuned
 
@@ -98,11 +99,17 @@ def _chosen(model, texts):
         yield answer | {"scores": scores}, [endings[choice], f"{scores[choice]:.4f}"]
 
 
+def _similarities(model, texts):
+    for cosine in model.similarities(texts).tolist():
+        yield {"cosine": cosine}, [f"{cosine:.4f}"]
+
+
 _ANSWERS = {
     "TextClassifier": _classes,
     "TokenClassifier": _tags,
     "QuestionAnswerer": _answers,
     "MultipleChoice": _chosen,
+    "TextEmbedder": _similarities,
 }
 
 

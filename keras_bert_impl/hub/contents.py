@@ -18,6 +18,8 @@ _TOKENIZER = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
+# How a sentence's vector is made; `modules.json` names folders with more.
+_SENTENCES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
 _PRESET = (
     "metadata.json",
     "tokenizer.json",
@@ -70,8 +72,12 @@ def gather(fetch, source):
         raise InputError(f"{source} has no config.json: not a model that can be read.")
     config = _read_json(files["config.json"], source)
     is_preset = str(config.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
-    for name in _PRESET if is_preset else _TOKENIZER:
+    for name in _PRESET if is_preset else (*_TOKENIZER, *_SENTENCES):
         get(name)
+    if "modules.json" in files:
+        for folder in _folders(files["modules.json"], source):
+            get(f"{folder}/config.json")
+            get(f"{folder}/model.safetensors")
     weights = _PRESET_WEIGHTS if is_preset else _WEIGHTS
     for name, suffix in weights.items():
         path = get(name)
@@ -99,15 +105,27 @@ def _shards(path, suffix, source):
     return sorted(set(shards))
 
 
-def _read_json(path, source):
+def _folders(path, source):
+    """Names of the folders in a `modules.json` of `sentence-transformers`."""
+    modules = _read_json(path, source, list)
+    folders = [module.get("path") for module in modules if isinstance(module, dict)]
+    folders = [folder for folder in folders if folder]
+    for folder in folders:
+        if not isinstance(folder, str) or not _PLAIN.fullmatch(folder):
+            raise InputError(f"{source}: {path.name} names {folder!r}, which is no plain name.")
+    return folders
+
+
+def _read_json(path, source, kind=dict):
     if path.stat().st_size > _MAX_JSON_BYTES:
         raise InputError(f"{source}: {path.name} is too large to be a list of names.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: {path.name} is not valid JSON: {error}.") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{source}: {path.name} must hold one JSON object.")
+    if not isinstance(content, kind):
+        what = "one JSON object" if kind is dict else "a JSON list"
+        raise InputError(f"{source}: {path.name} must hold {what}.")
     return content
 
 

@@ -7,5 +7,5 @@ from keras_bert_impl.layers.crf import CRF
 from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
-from keras_bert_impl.layers.pooling import MeanPooling, Pooler
+from keras_bert_impl.layers.pooling import LayerMix, MaxPooling, MeanPooling, Pooler
 from keras_bert_impl.layers.rotary import RotaryPositions

@@ -1,4 +1,4 @@
-"""One vector for a sequence."""
+"""One vector for a sequence, or for a token from several layers."""
 
 import keras
 from keras import ops
@@ -27,6 +27,61 @@ class MeanPooling(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
         return (inputs_shape[0], inputs_shape[2])
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MaxPooling(keras.layers.Layer):
+    """The largest value of each dimension over the hidden states of the real tokens.
+
+    Call arguments and result are those of `MeanPooling`.
+    """
+
+    def call(self, inputs, padding_mask=None):
+        if padding_mask is None:
+            return ops.max(inputs, axis=1)
+        real = ops.not_equal(padding_mask, 0)[:, :, None]  # [batch, length, 1]
+        largest = ops.max(ops.where(real, inputs, float("-inf")), axis=1)
+        return ops.where(ops.any(real, axis=1), largest, ops.zeros_like(largest))
+
+    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
+        return (inputs_shape[0], inputs_shape[2])
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class LayerMix(keras.layers.Layer):
+    """The weighted mean of several layers' hidden states.
+
+    Args:
+        layer_weights: list of float, one for each layer; only their ratios count.
+        trainable: bool, default True. Whether the weights are learned.
+
+    Call arguments:
+        inputs: list of `[batch, length, hidden]`.
+
+    Returns:
+        `[batch, length, hidden]`.
+    """
+
+    def __init__(self, layer_weights, **kwargs):
+        super().__init__(**kwargs)
+        self.layer_weights = list(layer_weights)
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(
+            shape=(len(self.layer_weights),),
+            initializer=lambda shape, dtype: ops.cast(self.layer_weights, dtype),
+            name="kernel",
+        )
+
+    def call(self, inputs):
+        weights = ops.cast(self.kernel / ops.sum(self.kernel), self.compute_dtype)
+        return sum(weights[number] * states for number, states in enumerate(inputs))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0]
+
+    def get_config(self):
+        return {**super().get_config(), "layer_weights": self.layer_weights}
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -289,6 +289,21 @@ class _DetailedEncoder(keras.Model):
         )
         return outputs | {name: details[name] for name in self.names}
 
+    def compute_output_spec(self, features):
+        # In a functional model Keras would trace all layers twice for it.
+        outputs, config = self.encoder.compute_output_spec(features), self.encoder.config
+        state = outputs["sequence_output"]
+        batch, length, _ = state.shape
+        weights = batch, config.num_heads, length, length
+        details = {
+            "hidden_states": [(state.shape, state.dtype)] * (config.num_layers + 1),
+            "attention_scores": [(weights, "float32")] * config.num_layers,
+        }
+        return outputs | {
+            name: tuple(keras.KerasTensor(shape, dtype) for shape, dtype in details[name])
+            for name in self.names
+        }
+
 
 def _connect(features, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
     """Applies the layers; returns all hidden states and, if asked for, all attention weights."""

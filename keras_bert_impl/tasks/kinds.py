@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.metrics import METRICS
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
+from keras_bert_impl.tasks.similarity import Similarity, SimilarityExamples
 from keras_bert_impl.tasks.squad import QuestionExamples
 from keras_bert_impl.tasks.squad_results import (
     score_answers,
@@ -24,6 +25,7 @@ from keras_bert_impl.tasks.squad_results import (
 )
 from keras_bert_impl.tasks.tagging import TaggedExamples, score_tags, write_tag_predictions
 from keras_bert_impl.tasks.text_classifier import REGRESSION, SINGLE, TextClassifier
+from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
 
 
@@ -160,6 +162,7 @@ _KINDS = {
     TaggedExamples: Tags,
     QuestionExamples: Questions,
     ChoiceExamples: Choices,
+    SimilarityExamples: Similarity,
 }
 _ARCHITECTURES = {  # ends of what config.json names
     "ForSequenceClassification": TextClassifier,
@@ -187,14 +190,19 @@ def kind_of(train, dev):
 def model_class_of(directory):
     """The class of the task model in a model directory, as its `config.json` names it.
 
+    An embedder is no class there; it has the `modules.json` of `sentence-transformers`.
+
     Raises:
         InputError: it names none that is known.
     """
-    found = open_model(directory).config.get("architectures") or []
+    source = open_model(directory)
+    found = source.config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
             if str(name).endswith(end):
                 return model_class
+    if (source.path / "modules.json").is_file():
+        return TextEmbedder
     raise InputError(
         f"{directory} holds no tuned model: its config.json names {', '.join(map(str, found))}, "
         f"which ends in none of {', '.join(_ARCHITECTURES)}."

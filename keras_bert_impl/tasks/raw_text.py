@@ -55,6 +55,8 @@ class RawTextTrainer(ReplicatedTrainer):
     """
 
     has_windows = False  # whether a text may be several rows
+    needs_labels = True  # whether the loss has any
+    text_rank = 1  # of string tensors in a data set: [batch]
     _uses_default_optimizer = False
     _seed = 0
 
@@ -180,8 +182,9 @@ class RawTextTrainer(ReplicatedTrainer):
             shuffle = False
         elif isinstance(x, dict):
             kwargs.update(batch_size=batch_size)
-            y = self.encode_labels(y, len(x["token_ids"]))
-            steps = steps_per_epoch or -(-len(y) // batch_size)
+            count = len(x["token_ids"])
+            y = self._labels(y, count)
+            steps = steps_per_epoch or -(-count // batch_size)
         else:
             examples = self._examples(x, y, sample_weight)
             if validation_split and validation_data is None:
@@ -245,7 +248,8 @@ class RawTextTrainer(ReplicatedTrainer):
         texts = self.as_texts(x)
         tokenized, _ = self.rows(texts)
         if not tokenized.num_texts:
-            empty = {name: tf.zeros([0, 2], tf.int32) for name in FEATURES}
+            shape = [0] + [2] * (len(self.inputs[0].shape) - 1)
+            empty = {name: tf.zeros(shape, tf.int32) for name in FEATURES}
             outputs = self.scores(self(empty, training=False))
             outputs = keras.tree.map_structure(np.asarray, outputs)
             return self.joined(outputs, texts, tokenized)
@@ -293,9 +297,7 @@ class RawTextTrainer(ReplicatedTrainer):
         texts = self.as_texts(x)
         if not texts:
             raise InputError("there are no texts to train or evaluate on.")
-        if y is None:
-            raise InputError("labels are missing: give y, or a tf.data.Dataset of (texts, labels).")
-        labels = self.encode_labels(y, len(texts))
+        labels = self._labels(y, len(texts))
         if sample_weight is None:
             return texts, labels, None
         weights = np.asarray(sample_weight, "float32")
@@ -303,13 +305,20 @@ class RawTextTrainer(ReplicatedTrainer):
             raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
         return texts, labels, weights
 
+    def _labels(self, y, count):
+        if y is not None:
+            return self.encode_labels(y, count)
+        if self.needs_labels:
+            raise InputError("labels are missing: give y, or a tf.data.Dataset of (texts, labels).")
+        return None
+
     def _validation(self, data, batch_size):
         """What Keras can evaluate on: a data set, or (features, labels, weights)."""
         if isinstance(data, tf.data.Dataset):
             return self._encoded(data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, dict):
-            return x, self.encode_labels(y, len(x["token_ids"])), sample_weight
+            return x, self._labels(y, len(x["token_ids"])), sample_weight
         return self._sorted(self._examples(x, y, sample_weight), batch_size)
 
     def _sorted(self, examples, batch_size):
@@ -325,10 +334,12 @@ class RawTextTrainer(ReplicatedTrainer):
                 "several: give texts as a list, or a data set of features."
             )
         for part in tf.nest.flatten(x):
-            if part.dtype == tf.string and part.shape.rank != 1:
+            if part.dtype == tf.string and part.shape.rank != self.text_rank:
+                shape = "[batch]" if self.text_rank == 1 else "[batch, group]"
                 raise InputError(
-                    f"a data set must give batches of texts, string [batch]. Received: {part}"
+                    f"a data set must give batches of texts, string {shape}. Received: {part}"
                 )
+        with_labels = with_labels and (self.needs_labels or y is not None)
         if with_labels and y is None:
             raise InputError("the data set has no labels; it must give (texts, labels).")
         if not with_labels and _is_string(x) and _is_string(y):

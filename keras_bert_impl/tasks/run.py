@@ -12,6 +12,7 @@ from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of
 from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
+from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
@@ -41,7 +42,8 @@ def finetune(
         train: what to learn, which decides what is made of it: `Examples` of `read_glue` or
             `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
-            `ChoiceExamples` of `read_choices`, a `MultipleChoice`.
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`;
+            `SimilarityExamples` of any of the first with pairs and numbers, a `TextEmbedder`.
         dev: the same, to score the model on.
         output_directory: str or `Path` of the run directory.
         strategy: str, as for `get_strategy`.
@@ -111,6 +113,24 @@ def load_tuned(path, dtype=None):
     return model_class_of(path / "model").from_pretrained(path / "model", dtype=dtype)
 
 
+def load_embedder(name_or_path, dtype=None):
+    """The `TextEmbedder` of a run directory, or of any model directory or name.
+
+    Args:
+        name_or_path: str or `Path`.
+        dtype: Keras dtype policy. Default: that of the run, else float32.
+
+    Raises:
+        InputError: there is none, or the run is of another task.
+    """
+    if not (Path(name_or_path) / "model").is_dir():
+        return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32")
+    tuned = load_tuned(name_or_path, dtype)
+    if not isinstance(tuned, TextEmbedder):
+        raise InputError(f"{name_or_path} holds a {type(tuned).__name__}, which has no vectors.")
+    return tuned
+
+
 def _own_settings(kind, settings):
     """dict of the settings that are the task's own; those of other tasks must not be set."""
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
@@ -129,8 +149,7 @@ def _build(settings, kind, own):
         dtype=settings.dtype,
         dropout=settings.dropout,
         max_length=settings.max_length,
-        **kind.arguments,
-        **own,
+        **kind.arguments | own,
     )
 
 

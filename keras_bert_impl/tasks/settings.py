@@ -28,6 +28,9 @@ class FinetuneSettings:
         max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
+        loss: str or None for cosine. Of similarity: cosine (learns the labels as cosines) or cosent
+            (learns their order).
+        pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
         seed: int. Decides the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -48,14 +51,25 @@ class FinetuneSettings:
     max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
+    loss: str | None = None
+    pooling: str | None = None
     seed: int = 1
 
-    of_tasks: typing.ClassVar = ("doc_stride", "max_question_length", "label_all_pieces", "crf")
+    of_tasks: typing.ClassVar = (
+        "doc_stride",
+        "max_question_length",
+        "label_all_pieces",
+        "crf",
+        "loss",
+        "pooling",
+    )
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulation_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
+        if self.loss not in (None, "cosine", "cosent"):
+            raise InputError(f"loss must be cosine or cosent. Received: loss={self.loss}")
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup must be in [0, 1). Received: {self.warmup}")
         if not 0 < self.learning_rate < float("inf"):

@@ -3,11 +3,13 @@
 import codecs
 import csv
 import json
+import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.examples import Examples
 
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -38,11 +40,20 @@ def read_table(path, text, pair=None, label=None, labels=None, numeric=False, al
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
     path = Path(path)
+    rows = read_rows(path, [name for name in (text, pair, label) if name is not None])
+    return examples_of(path, rows, text, pair, label, labels, numeric, allow_empty)
+
+
+def read_rows(path, wanted):
+    """Yields (line number, dict of column to str) of a table, a row at a time.
+
+    Args:
+        path: `Path`; see `read_table`.
+        wanted: list of str, columns that it must have.
+    """
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds.")
-    wanted = [name for name in (text, pair, label) if name is not None]
-    rows = _READERS[FORMATS[path.suffix.lower()]](path, wanted)
-    return examples_of(path, rows, text, pair, label, labels, numeric, allow_empty)
+    return _READERS[FORMATS[path.suffix.lower()]](path, wanted)
 
 
 def examples_of(
@@ -144,6 +155,8 @@ def _read_json_lines(path, wanted):
                     f"{path}, line {line}: {name!r} must be a string or a number. "
                     f"Received: {value!r:.40}"
                 )
+            if _HALF_A_CHARACTER.search(str(value)):
+                raise InputError(f"{path}, line {line}: half of a surrogate pair in {name!r}.")
         yield line, {name: str(value) for name, value in values.items()}
 
 

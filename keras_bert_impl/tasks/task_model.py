@@ -28,7 +28,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
 
     A subclass makes the head, says what labels and scores are, and for files which head it is and
-    what settings it has: `head`, `settings`, `pretrained_arguments`, `task_config`.
+    what settings it has: `head`, `settings`, `pretrained_arguments`, `task_config`, `save_more`.
 
     Args:
         encoder: `Encoder`.
@@ -42,7 +42,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         InputError: encoder, tokenizer and `max_length` do not fit together.
     """
 
-    head = None  # its name, as of `interop.head_tensors`
+    head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
     settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
@@ -107,17 +107,17 @@ class TaskModel(RawTextTrainer, keras.Model):
         source = open_model(name_or_path)
         config = read_encoder_config(source)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
-        own = source.config.get(_OWN_SETTINGS) or {}
-        kept = {name: own[name] for name in cls.settings if name in own}
+        if max_length is not None:
+            kwargs["max_length"] = max_length
+        kept = cls.saved_settings(source)
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
-            arguments["head_dropout"] = dropout
-        if max_length is None:
-            max_length = own.get("max_length")
+            if cls.head is not None:
+                arguments["head_dropout"] = dropout
         tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
-            model = cls(Encoder(config, dtype), tokenizer, max_length=max_length, **arguments)
+            model = cls(Encoder(config, dtype), tokenizer, **arguments)
         load_weights(model, source, encoder_tensors(config) + model.pretrained_head(source))
         return model
 
@@ -127,13 +127,19 @@ class TaskModel(RawTextTrainer, keras.Model):
         return False
 
     @classmethod
+    def saved_settings(cls, source):
+        """Arguments of the class that a `ModelSource` keeps of the model that was saved there."""
+        own = source.config.get(_OWN_SETTINGS) or {}
+        return {name: own[name] for name in ("max_length", *cls.settings) if name in own}
+
+    @classmethod
     def pretrained_arguments(cls, source, config, arguments):
         """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
         return dict(arguments)
 
     def head_names(self):
         """List of `TensorName` of the head."""
-        return head_tensors(self.config, self.head)
+        return [] if self.head is None else head_tensors(self.config, self.head)
 
     def pretrained_head(self, source):
         """Those of the head's tensors to read from a `ModelSource`."""
@@ -155,12 +161,20 @@ class TaskModel(RawTextTrainer, keras.Model):
             **self.task_config(),
             **{_OWN_SETTINGS: self._own_settings()},
         )
-        prefix = tensor_prefix(self.config)
+        prefix = "" if self.head is None else tensor_prefix(self.config)
         tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)
         tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, config, tensors)
             self.tokenizer.save_pretrained(temporary)
+            self.save_more(temporary)
+
+    def save_more(self, directory):
+        """Writes files that only this task has into a model directory.
+
+        Args:
+            directory: `Path`.
+        """
 
 
 def task_inputs():

@@ -62,7 +62,7 @@ class TensorFlowStep:
         Returns:
             A dictionary with the `loss` of the global batch, a float32 scalar.
         """
-        batch = _unpack(data)
+        batch = unpack(data)
         totals = _sum_over_replicas(self.loss_totals(*batch))
         compute = self._accumulate
         if self._compiles:
@@ -77,7 +77,7 @@ class TensorFlowStep:
 
     def test_step(self, data):
         """Loss and metrics of a batch of one replica; takes and returns what `train_step` does."""
-        batch = x, y, sample_weight = _unpack(data)
+        batch = x, y, sample_weight = unpack(data)
         totals = _sum_over_replicas(self.loss_totals(*batch))
 
         def evaluate():
@@ -116,7 +116,7 @@ class TensorFlowStep:
             return tf.constant(0.0), [tf.zeros(v.shape, tf.float32) for v in variables]
 
         def share_of(index):
-            rows = _micro_batch(batch, index, count, exact=self._compiles)
+            rows = micro_batch(batch, index, count, exact=self._compiles)
             micro_seed = tf.random.experimental.stateless_fold_in(seed, index)
 
             def compute():
@@ -246,7 +246,8 @@ def _check_loss_is_a_mean(losses):
             )
 
 
-def _unpack(data):
+def unpack(data):
+    """(x, y, sample_weight) of what a data set gives, None for what it does not."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
     )
@@ -292,7 +293,7 @@ def _unless_empty(batch, parts, compute, nothing):
     return tf.cond(_num_rows(batch) > 0, compute, nothing)
 
 
-def _micro_batch(batch, index, count, exact):
+def micro_batch(batch, index, count, exact):
     """Rows of micro-batch `index` of `count`.
 
     Equal parts where `exact` is True, as XLA needs it; otherwise the last ones may be shorter or

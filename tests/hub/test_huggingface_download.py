@@ -36,6 +36,24 @@ def test_what_a_model_needs_is_downloaded_and_no_more(hub, cache):
     assert hub.sent["model.safetensors"] == len(WEIGHTS)
 
 
+def test_what_makes_a_sentence_s_vector_is_downloaded_too(hub):
+    modules = [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]
+    files = FILES | {
+        "modules.json": json.dumps(modules).encode(),
+        "sentence_bert_config.json": b"{}",
+        "1_Pooling/config.json": b"{}",
+    }
+    hub.add("owner/model", files | OTHERS)
+    assert content(local_directory("hf://owner/model")) == files
+
+
+@pytest.mark.parametrize("folder", ["../other", "/etc", 7])
+def test_modules_lie_in_the_repository(hub, folder):
+    hub.add("owner/model", FILES | {"modules.json": json.dumps([{"path": folder}]).encode()})
+    with pytest.raises(InputError, match="modules.json names .*, which is no plain name"):
+        local_directory("hf://owner/model")
+
+
 def test_the_server_is_one_that_the_library_itself_can_use(hub):
     from huggingface_hub import snapshot_download
 

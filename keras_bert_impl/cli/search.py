@@ -1,0 +1,47 @@
+"""`keras-bert search`: the texts that are nearest to a query in meaning."""
+
+from keras_bert_impl.cli.common import positive_int, print_json
+
+EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "how to mend a bicycle" --top 5'
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument("query", nargs="+", help="what to look for")
+    parser.add_argument(
+        "--model", required=True, metavar="DIR", help="the directory that the vectors are from"
+    )
+    parser.add_argument(
+        "--vectors", required=True, metavar="FILE", help="a .npy file of `keras-bert embed`"
+    )
+    parser.add_argument("--top", type=positive_int, default=5, help="texts a query; default: 5")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments):
+    """Prints, best first, the cosine, place and beginning of each text."""
+    from keras_bert_impl.tasks.semantic_search import read_places, read_vectors, search
+    from keras_bert_impl.tasks.run import load_embedder
+
+    vectors = read_vectors(arguments.vectors)
+    embedder = load_embedder(arguments.model)
+    rows, scores = search(embedder, arguments.query, vectors, arguments.top)
+    places = read_places(arguments.vectors, rows.ravel(), len(vectors))
+    answers = [
+        {
+            "query": query,
+            "texts": [
+                {"score": score, **places[row]._asdict()} for row, score in zip(*of_query)
+            ],
+        }
+        for query, *of_query in zip(arguments.query, rows.tolist(), scores.tolist(), strict=True)
+    ]
+    if arguments.json:
+        print_json(answers)
+        return
+    for answer in answers:
+        if len(answers) > 1:
+            print(answer["query"])
+        for text in answer["texts"]:
+            line = " ".join(text["text"].split())
+            print(f"{text['score']:.4f}\t{text['path']}:{text['line']}\t{line}")
