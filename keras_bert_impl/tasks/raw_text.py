@@ -15,7 +15,7 @@ FEATURES = ("token_ids", "segment_ids", "padding_mask")
 
 
 def default_optimizer(
-    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0
+    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
 ):
     """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
 
@@ -25,6 +25,7 @@ def default_optimizer(
         weight_decay: float; biases and normalization layers are not decayed.
         warmup: float, share of the steps in which the rate rises.
         clip_norm: float or None.
+        rates: as of `AdamW`: factors for some weights.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
@@ -33,6 +34,7 @@ def default_optimizer(
         weight_decay=weight_decay,
         epsilon=1e-8,
         global_clipnorm=clip_norm,
+        rates=rates,
     )
 
 
