@@ -17,6 +17,7 @@ class ModelSource:
             (dtype such as `"F32"`, shape); and `read(name)`, its array.
 
     Attributes:
+        adapter: `Adapter` of what was tuned, or None.
         prefix: str. What names of the encoder's tensors may begin with, in models with a head.
     """
 
@@ -25,6 +26,7 @@ class ModelSource:
         self.config = config
         self._tensors = tensors
         self._read = set()
+        self.adapter = None
         self.prefix = "bert"
 
     def __len__(self):

@@ -126,7 +126,7 @@ class Questions:
         predictions = model.predict(dev.pairs, verbose=0)
         if self._has_nulls:
             model.null_threshold = search_null_threshold(dev, predictions)
-            model.save_pretrained(directory / "model")
+            model.save_settings(directory / "model")
         write_answer_files(directory, dev, predictions, model.null_threshold)
         return score_answers(dev, predictions, model.null_threshold)
 
@@ -154,13 +154,16 @@ def kind_of(train, dev):
     return _KINDS[type(train)](train, dev)
 
 
-def model_class_of(directory):
+def model_class_of(directory, base=None):
     """The class of the task model in a model directory, as its `config.json` names it.
+
+    Args:
+        directory, base: as of `open_model`.
 
     Raises:
         InputError: it names none that is known.
     """
-    found = open_model(directory).config.get("architectures") or []
+    found = open_model(directory, base=base).config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
             if str(name).endswith(end):
