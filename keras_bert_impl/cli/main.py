@@ -22,6 +22,7 @@ COMMANDS = {
     "finetune": "tune a model on labelled texts",
     "predict": "ask a tuned model",
     "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
+    "merge": "write a model tuned by LoRA as an ordinary one",
     "export": "write a SavedModel that takes raw strings",
     "fill-mask": "guess the words behind [MASK]",
 }

@@ -5,6 +5,7 @@ import importlib
 # Loaded on first use: the command line reads settings without TensorFlow.
 _HOMES = {
     "GradualUnfreezing": "choice",
+    "ParameterReport": "choice",
     "TuningSettings": "settings",
     "choose_weights": "choice",
     "count_parameters": "choice",

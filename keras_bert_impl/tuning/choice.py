@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 
 import keras
 
@@ -130,6 +131,17 @@ def count_parameters(model):
         sum(math.prod(weight.shape) for weight in weights)
         for weights in (model.weights, model.trainable_weights)
     )
+
+
+class ParameterReport(keras.callbacks.Callback):
+    """Says at the start of training, on standard error, how many parameters learn."""
+
+    def on_train_begin(self, logs=None):
+        total, trainable = count_parameters(self.model)
+        print(
+            f"{total:,} parameters, of which {trainable:,} ({trainable / total:.2%}) learn",
+            file=sys.stderr,
+        )
 
 
 class GradualUnfreezing(keras.callbacks.Callback):
