@@ -4,7 +4,15 @@ import dataclasses
 
 from keras_bert_impl.errors import InputError
 
-ADAPTER_KINDS = ("lora", "houlsby", "pfeiffer", "prefix", "prompt")
+# Kinds, and what their weights learn at where nothing else is said.
+ADAPTER_RATES = {
+    "lora": 5e-4,
+    "houlsby": 5e-4,
+    "pfeiffer": 5e-4,
+    "prefix": 5e-3,
+    "prompt": 1e-2,
+}
+ADAPTER_KINDS = tuple(ADAPTER_RATES)
 PROJECTIONS = (
     "query",
     "key",

@@ -56,6 +56,7 @@ class RawTextTrainer(ReplicatedTrainer):
     scores are: `encode_labels`, `label_tensor`, `default_loss`, `default_metrics`, `scores`.
     """
 
+    default_learning_rate = 3e-5
     has_windows = False  # whether a text may be several rows
     _uses_default_optimizer = False
     _seed = 0
@@ -125,7 +126,8 @@ class RawTextTrainer(ReplicatedTrainer):
 
         Args:
             optimizer: default: `default_optimizer` over the steps of each `fit`, that is AdamW with
-                3e-5 at most, 10 % warm-up, linear decay, clipping at 1.0.
+                3e-5 at most (an adapter: as of `TuningSettings`), 10 % warm-up, linear decay,
+                clipping at 1.0.
             loss: default: the task's.
             metrics: default: the task's; `[]` for none.
             seed: int. Decides the order of the texts and the units that dropout drops.
@@ -272,7 +274,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 "it; give steps_per_epoch, or compile with an optimizer."
             )
         with self.distribute_strategy.scope():
-            self._compile_with(default_optimizer(total_steps))
+            self._compile_with(default_optimizer(total_steps, self.default_learning_rate))
 
     # === Data ===
 

@@ -5,6 +5,7 @@ import json
 
 import keras
 
+from keras_bert_impl.adapter import ADAPTER_RATES
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, replace_file
 from keras_bert_impl.interop import (
@@ -73,6 +74,12 @@ class TaskModel(RawTextTrainer, keras.Model):
     def config(self):
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
+
+    @property
+    def default_learning_rate(self):
+        """float. The highest of the optimizer where `compile` is given none."""
+        adapter = self.config.adapter
+        return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
 
     def get_config(self):
         return {

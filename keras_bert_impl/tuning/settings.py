@@ -2,21 +2,12 @@
 
 import dataclasses
 
-from keras_bert_impl.adapter import ADAPTER_KINDS, PROJECTIONS, Adapter
+from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, PROJECTIONS, Adapter
 from keras_bert_impl.errors import InputError
 
 FULL, HEAD, BIAS = "full", "head", "bias"
 TUNINGS = (FULL, HEAD, BIAS, *ADAPTER_KINDS)
-_RATES = {
-    FULL: 3e-5,
-    HEAD: 1e-3,
-    BIAS: 1e-3,
-    "lora": 5e-4,
-    "houlsby": 5e-4,
-    "pfeiffer": 5e-4,
-    "prefix": 5e-3,
-    "prompt": 1e-2,
-}
+_RATES = {FULL: 3e-5, HEAD: 1e-3, BIAS: 1e-3, **ADAPTER_RATES}
 _SIZES = {"lora": 8, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 
 
