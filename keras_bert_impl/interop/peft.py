@@ -148,10 +148,11 @@ def _scale(settings, module, rank, where):
             raise InputError(f"{where}: {default} of {module} is {value!r}, not a number above 0.")
         return value
 
-    patterns = {**(settings.get("rank_pattern") or {}), **(settings.get("alpha_pattern") or {})}
-    known = {module for module in patterns if module.count(".") > 1}
-    if set(patterns) - known:
-        raise InputError(f"{where}: rank_pattern and alpha_pattern must name whole modules.")
+    for pattern in ("rank_pattern", "alpha_pattern"):
+        modules = settings.get(pattern) or {}
+        # A shorter name, or an expression, is for whatever ends so.
+        if not isinstance(modules, dict) or any(name.count(".") < 2 for name in modules):
+            raise InputError(f"{where}: {pattern} must name whole modules.")
     if number("rank", "r") != rank:
         raise InputError(f"{where}: LoRA of {module} has rank {rank}, by the settings another.")
     return number("alpha", "lora_alpha") / (rank**0.5 if settings.get("use_rslora") else rank)

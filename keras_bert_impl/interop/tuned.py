@@ -81,7 +81,7 @@ def base_of(directory):
         InputError: it names none.
     """
     config, settings = _read_settings(directory)
-    name = _stated_base(config).get("name") or settings.get("base_model_name_or_path")
+    name = _own_settings(config)[0].get("name") or settings.get("base_model_name_or_path")
     if not name or not isinstance(name, str):
         raise InputError(f"{directory} does not name the model that it was tuned from; give base.")
     # peft's names of models on the hub
@@ -103,9 +103,8 @@ def open_tuned(directory, base):
         InputError: a file is missing or damaged, or what was tuned is of another base.
     """
     config, settings = _read_settings(directory)
-    own = dict(config.get(OWN_SETTINGS) or {})
-    stated, stated_adapter = own.pop("base", None), own.pop("adapter", None)
-    if stated is None and config:
+    stated, stated_adapter, own = _own_settings(config)
+    if config and not stated:
         raise InputError(f"{directory}/config.json does not say what the model was tuned from.")
     file = SafetensorsFile(file_within(directory, _TENSORS))
     arrays = {name: file.read(name) for name in file.header}
@@ -120,13 +119,11 @@ def open_tuned(directory, base):
         adapter = _own_adapter(stated_adapter, directory)
         tensors = {name.removeprefix(prefix): array for name, array in arrays.items()}
         added = {}
-    if stated is not None:
-        changed = set(tensors)
-        if stated.get("sha256") != fingerprint(base, plain, changed):
-            raise InputError(
-                f"{directory} was tuned from {stated.get('name')}, and the weights of {base.path} "
-                "are others; give the model that it was tuned from as base."
-            )
+    if stated and stated.get("sha256") != fingerprint(base, plain, tensors):
+        raise InputError(
+            f"{directory} was tuned from {stated.get('name')}, and the weights of {base.path} are "
+            "others; give the model that it was tuned from as base."
+        )
     if config:
         config = config | {OWN_SETTINGS: own}
     else:
@@ -197,10 +194,12 @@ def _read_settings(directory):
     return [read_json(path) if path.exists() else {} for path in paths]
 
 
-def _stated_base(config):
+def _own_settings(config):
+    """(what is said of the base as a dict, the adapter, dict of all other settings of ours)."""
     own = config.get(OWN_SETTINGS)
-    stated = own.get("base") if isinstance(own, dict) else None
-    return stated if isinstance(stated, dict) else {}
+    own = dict(own) if isinstance(own, dict) else {}
+    stated, adapter = own.pop("base", None), own.pop("adapter", None)
+    return stated if isinstance(stated, dict) else {}, adapter, own
 
 
 def _own_adapter(stated, directory):

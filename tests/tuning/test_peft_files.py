@@ -105,7 +105,8 @@ def test_we_load_what_peft_wrote(bert, tmp_path, settings):
     "settings, message",
     [
         ({"use_dora": True}, "use_dora is True; only False is supported"),
-        ({"target_modules": ["pooler.dense"]}, "pooler.dense.lora_A.weight is not LoRA on a matrix"),
+        ({"target_modules": ["pooler.dense"]}, "pooler.dense.lora_A.weight is not LoRA on a"),
+        ({"rank_pattern": {"query": 3}}, "rank_pattern must name whole modules"),
     ],
 )
 def test_lora_of_another_arithmetic_is_refused(bert, tmp_path, settings, message):
