@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 # Public name -> module. Loaded on first use, so that `import keras_bert_impl` is quick and a
 # JAX user who needs only the encoder does not import TensorFlow.
 _HOMES = {
+    "Adapter": "adapter",
     "EncoderConfig": "config",
     "Encoder": "models.encoder",
     "Tokenizer": "tokenizers",
@@ -32,6 +33,8 @@ _HOMES = {
     "read_conllu": "tasks.columns",
     "read_squad": "tasks.squad",
     "finetune": "tasks.run",
+    "load_tuned": "tasks.run",
+    "save_tuned": "tuning.files",
     "InputError": "errors",
 }
 __all__ = sorted(_HOMES)

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
@@ -63,6 +64,8 @@ class EncoderConfig:
             none.
         local_rotary_base: float. `rotary_base` of local blocks; None for the same.
         causal: bool. Whether a token sees only itself and those before it.
+        adapter: `Adapter`, or a dict of its fields: weights that are added, and learn in place of
+            the encoder's own; None for none.
 
     Raises:
         InputError: a value that no encoder can have.
@@ -103,6 +106,7 @@ class EncoderConfig:
     window: int | None = None
     local_rotary_base: float | None = None
     causal: bool = False
+    adapter: Adapter | None = None
 
     def __post_init__(self):
         if self.architecture not in ARCHITECTURES:
@@ -153,6 +157,7 @@ class EncoderConfig:
             )
         if not isinstance(self.causal, bool):
             raise InputError(f"causal must be True or False. Received: causal={self.causal!r}")
+        object.__setattr__(self, "adapter", Adapter.of(self.adapter))
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True takes pre_norm=True.")
         self._check_positions()
@@ -221,7 +226,7 @@ class EncoderConfig:
         return dataclasses.replace(MODELS[name].config, **overrides)
 
     def num_parameters(self):
-        """int. Parameters of the encoder, with the pooler where it has one."""
+        """int. Parameters of the encoder, with the pooler where it has one, and no adapter."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         width = self.embedding_dim or hidden
         rows = self.vocabulary_size + self.num_segments

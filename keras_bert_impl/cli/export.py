@@ -11,6 +11,7 @@ def add_arguments(parser):
     """The arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
     parser.add_argument("--out", required=True, metavar="DIR", help="the SavedModel to write")
+    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
 
 
@@ -19,7 +20,7 @@ def run(arguments):
     from keras_bert_impl.tasks.run import load_tuned
     from keras_bert_impl.tasks.text_classifier import TextClassifier
 
-    model = load_tuned(arguments.model, arguments.dtype)
+    model = load_tuned(arguments.model, arguments.dtype, arguments.base)
     if not isinstance(model, TextClassifier):
         raise InputError(f"a {type(model).__name__} cannot be exported, only a TextClassifier.")
     model.export(arguments.out)

@@ -65,6 +65,7 @@ def run(arguments):
     train, dev = _examples(arguments)
     from keras_bert_impl.tasks.run import finetune
     from keras_bert_impl.training.strategy import is_chief
+    from keras_bert_impl.tuning.choice import ParameterReport
 
     finetune(
         train=train,
@@ -72,6 +73,7 @@ def run(arguments):
         output_directory=arguments.out,
         strategy=arguments.strategy,
         resume=arguments.resume,
+        callbacks=[ParameterReport()] if is_chief() else [],
         # Standard output is for the result; Keras draws its progress there.
         verbose=0 if arguments.json else 1 if sys.stdout.isatty() else 2,
         **settings,

@@ -24,6 +24,7 @@ COMMANDS = {
     "embed": "write vectors of texts, near those of texts that mean the same",
     "search": "find the texts that are nearest to a query in meaning",
     "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
+    "merge": "write a model tuned by LoRA as an ordinary one",
     "export": "write a SavedModel that takes raw strings",
     "fill-mask": "guess the words behind [MASK]",
 }

@@ -29,6 +29,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--pair", metavar="COLUMN", help="the column of the second segment or context, if any"
     )
+    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
@@ -42,7 +43,7 @@ def run(arguments):
     """
     from keras_bert_impl.tasks.run import load_tuned
 
-    model = load_tuned(arguments.model, arguments.dtype)
+    model = load_tuned(arguments.model, arguments.dtype, arguments.base)
     texts = _choices(arguments) if type(model).__name__ == "MultipleChoice" else _texts(arguments)
     for answer, columns in _ANSWERS[type(model).__name__](model, texts):
         if arguments.json:

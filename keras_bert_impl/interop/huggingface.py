@@ -1,5 +1,6 @@
 """Encoders as the Hugging Face library describes and names them, whatever their kind."""
 
+import dataclasses
 import logging
 
 from keras_bert_impl.config import EncoderConfig
@@ -88,17 +89,18 @@ def _activation(name, layout):
     return ACTIVATIONS[name]
 
 
-def read_encoder_config(directory):
+def read_encoder_config(directory, with_adapter=False):
     """The `EncoderConfig` of a model directory.
 
     Args:
         directory: `ModelSource`.
+        with_adapter: bool. Whether it may have an adapter, whose weights the caller reads, too.
 
     Returns:
         `EncoderConfig`.
 
     Raises:
-        InputError: as of `encoder_config`; or `config.json` names more layers than there are
+        InputError: as of `encoder_config`; an adapter that is not wanted; or `config.json` names more layers than there are
             tensors: a damaged number is found before so many layers are made.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
@@ -114,7 +116,12 @@ def read_encoder_config(directory):
             f"{directory.path}: by config.json there are {config.num_layers} layers, but in the "
             f"weights only {len(directory)} tensors."
         )
-    return config
+    if directory.adapter is not None and not with_adapter:
+        raise InputError(
+            "a model with an adapter is read as the task that it was tuned for alone; LoRA's can "
+            "be made an ordinary model by `keras-bert merge`."
+        )
+    return dataclasses.replace(config, adapter=directory.adapter)
 
 
 def huggingface_config(config, head=None, **more):
@@ -212,9 +219,14 @@ def tensor_prefix(config):
     return LAYOUTS[config.architecture].prefix + "."
 
 
+def class_of(config, head):
+    """str. The class of `transformers` for an encoder of `config` with that head."""
+    return LAYOUTS[config.architecture].classes[head]
+
+
 def has_head(directory, config, head):
     """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
-    return directory.config.get("architectures") == [LAYOUTS[config.architecture].classes[head]]
+    return directory.config.get("architectures") == [class_of(config, head)]
 
 
 def classifier_dropout_key(config):

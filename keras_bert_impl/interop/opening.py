@@ -10,18 +10,21 @@ from keras_bert_impl.interop.keras_hub import open_keras_hub
 from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
+from keras_bert_impl.interop.tuned import TunedSource, base_of, is_tuned, open_tuned
 from keras_bert_impl.reading import file_within, read_json
 
 
-def open_model(name_or_path, generator=False):
+def open_model(name_or_path, generator=False, base=None):
     """Opens a model for reading; no code in its files is run.
 
     Args:
         name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a directory:
-            in the Hugging Face layout, with a checkpoint of Google's, a SavedModel of TF Hub, or
-            a preset of KerasHub. Of a checkpoint also its prefix (`.../bert_model.ckpt`).
+            in the Hugging Face layout, with a checkpoint of Google's, a SavedModel of TF Hub, a
+            preset of KerasHub, or with what was tuned of a model, by `save_tuned` or `peft`. Of a
+            checkpoint also its prefix (`.../bert_model.ckpt`).
         generator: bool, default False. Of Google's ELECTRA, whose checkpoints hold two models,
             the generator and not the discriminator.
+        base: as `name_or_path`: what a model was tuned from. Default: what its directory names.
 
     Returns:
         `ModelSource`.
@@ -33,6 +36,10 @@ def open_model(name_or_path, generator=False):
         path = Path(name_or_path)
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))
     path = local_directory(name_or_path)
+    if is_tuned(path):
+        return _open_tuned(path, base)
+    if base is not None:
+        raise InputError(f"{path} holds a whole model; a base is for what was tuned of one.")
     config = file_within(path, "config.json")
     if not config.exists():
         if is_google_checkpoint(path):
@@ -42,6 +49,17 @@ def open_model(name_or_path, generator=False):
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
     return ModelSource(path, config, open_tensors(path))
+
+
+def _open_tuned(path, base):
+    name = base_of(path) if base is None else base
+    try:
+        opened = open_model(name)
+    except InputError as error:
+        raise InputError(f"the base model of {path} cannot be opened: {error}") from error
+    if isinstance(opened, TunedSource):
+        raise InputError(f"{name}, the base of {path}, is no whole model.")
+    return open_tuned(path, opened)
 
 
 def _is_prefix(name):

@@ -17,14 +17,17 @@ class ModelSource:
             (dtype such as `"F32"`, shape); and `read(name)`, its array.
 
     Attributes:
+        adapter: `Adapter` of what was tuned, or None.
         prefix: str. What names of the encoder's tensors may begin with, in models with a head.
+        task_path: `Path`. Where the files of a task are.
     """
 
     def __init__(self, path, config, tensors):
-        self.path = path
+        self.path = self.task_path = path
         self.config = config
         self._tensors = tensors
         self._read = set()
+        self.adapter = None
         self.prefix = "bert"
 
     def __len__(self):

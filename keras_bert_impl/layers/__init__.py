@@ -1,5 +1,6 @@
 """Keras layers of the encoder and its heads, on any Keras backend."""
 
+from keras_bert_impl.layers.adapters import LoRADense, VirtualTokens, is_added
 from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
 from keras_bert_impl.layers.block import TransformerBlock
 from keras_bert_impl.layers.choices import ChoicesToRows, RowsToChoices

@@ -1,8 +1,13 @@
 """Multi-head self-attention, and the bias that hides padding and other examples from it."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
+from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.layers.adapters import Prefix
+from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.rotary import RotaryPositions
 from keras_bert_impl.layers.windows import (
@@ -25,6 +30,7 @@ class AttentionBias(keras.layers.Layer):
     Args:
         window: int. Farthest token, counted in the row, that is seen to each side; None: all are.
         causal: bool. Whether tokens after a query are hidden from it.
+        num_virtual_tokens: int. So many tokens are in front of those of the ids, and are seen.
 
     Call arguments:
         token_ids: int32 `[batch, length]`, for the shape.
@@ -38,12 +44,16 @@ class AttentionBias(keras.layers.Layer):
         `[batch, 1, blocks, window, 3 * window]`, for each block its neighbours and itself.
     """
 
-    def __init__(self, window=None, causal=False, **kwargs):
+    def __init__(self, window=None, causal=False, num_virtual_tokens=0, **kwargs):
         super().__init__(**kwargs)
         self.window = window
         self.causal = causal
+        self.num_virtual_tokens = num_virtual_tokens
 
     def call(self, token_ids, padding_mask=None, example_ids=None):
+        token_ids, padding_mask, example_ids = (
+            self._with_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
+        )
         if self.window is not None:
             return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
@@ -60,6 +70,11 @@ class AttentionBias(keras.layers.Layer):
             place = ops.arange(ops.shape(token_ids)[1])
             visible = ops.logical_and(visible, place[:, None] >= place)
         return ops.where(visible, 0.0, _HIDDEN)
+
+    def _with_virtual_tokens(self, ids):
+        if ids is None or not self.num_virtual_tokens:
+            return ids
+        return ops.pad(ids, [[0, 0], [self.num_virtual_tokens, 0]], constant_values=1)
 
     def _in_window(self, token_ids, padding_mask, example_ids):
         numbers = ops.ones_like(token_ids) if example_ids is None else example_ids
@@ -81,6 +96,7 @@ class AttentionBias(keras.layers.Layer):
 
     def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
         batch, length = token_ids.shape
+        length = None if length is None else length + self.num_virtual_tokens
         if self.window is not None:
             blocks = None if length is None else -(-length // self.window)
             shape = (batch, 1, blocks, self.window, 3 * self.window)
@@ -89,7 +105,12 @@ class AttentionBias(keras.layers.Layer):
         return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
 
     def get_config(self):
-        return {**super().get_config(), "window": self.window, "causal": self.causal}
+        return {
+            **super().get_config(),
+            "window": self.window,
+            "causal": self.causal,
+            "num_virtual_tokens": self.num_virtual_tokens,
+        }
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -104,6 +125,7 @@ class SelfAttention(keras.layers.Layer):
         rotary_base: float. Queries and keys are turned by `RotaryPositions` of that base; None:
             they are not.
         window: int. As of the `AttentionBias` that made the bias.
+        adapter: `Adapter`, or a dict of its fields, or None.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
@@ -126,6 +148,7 @@ class SelfAttention(keras.layers.Layer):
         use_bias=True,
         rotary_base=None,
         window=None,
+        adapter=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -134,17 +157,25 @@ class SelfAttention(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.use_bias = use_bias
         self.rotary_base = rotary_base
+        self.adapter = Adapter.of(adapter)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.rotary = None
         if rotary_base is not None:
             self.rotary = RotaryPositions(rotary_base, dtype=self.dtype_policy, name="rotary")
+        self.prefix = None
+        if self.adapter is not None and self.adapter.kind == "prefix":
+            self.prefix = Prefix(
+                self.adapter.size, initializer_range, dtype=self.dtype_policy, name="prefix"
+            )
 
     def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
         hidden_dim = inputs_shape[-1]
         self.head_dim = hidden_dim // self.num_heads
 
-        def dense(name):
-            layer = keras.layers.Dense(
+        def dense(name, place):
+            layer = dense_with(
+                self.adapter,
+                place,
                 hidden_dim,
                 use_bias=self.use_bias,
                 kernel_initializer=keras.initializers.TruncatedNormal(
@@ -156,18 +187,20 @@ class SelfAttention(keras.layers.Layer):
             layer.build((None, None, hidden_dim))
             return layer
 
-        self.query = dense("query")
-        self.key = dense("key")
-        self.value = dense("value")
-        self.output_dense = dense("output")
+        self.query = dense("query", "query")
+        self.key = dense("key", "key")
+        self.value = dense("value", "value")
+        self.output_dense = dense("output", "attention_output")
         self.dropout.build()
+        if self.prefix is not None:
+            self.prefix.build((None, self.num_heads, None, self.head_dim))
         self.built = True
 
     def call(
         self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
     ):
         # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is an axis
-        # for blocks after n, q is the length of a block and k that of three.
+        # for blocks after n, q is the length of a block and k that of three; k has the prefix, too.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))
@@ -176,12 +209,16 @@ class SelfAttention(keras.layers.Layer):
         if self.window is not None:
             query, key, value = (in_blocks(part, self.window) for part in (query, key, value))
             key, value = with_neighbours(key), with_neighbours(value)
+        if self.prefix is not None:
+            key, value, bias = self.prefix(key, value, bias)
         query = query * self.head_dim**-0.5
         scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [b, n, q, k]
         scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
         weights = ops.softmax(scores, axis=-1)
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
         outputs = ops.matmul(dropped, value)  # [b, n, q, d]
+        if self.prefix is not None:
+            weights = weights[..., self.prefix.num_tokens :]
         if self.window is not None:
             length = ops.shape(inputs)[1]
             outputs = from_blocks(outputs, length)
@@ -217,4 +254,5 @@ class SelfAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "rotary_base": self.rotary_base,
             "window": self.window,
+            "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -1,8 +1,12 @@
 """One layer of the encoder."""
 
+import dataclasses
+
 import keras
 
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.adapters import dense
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
 
@@ -25,6 +29,7 @@ class TransformerBlock(keras.layers.Layer):
         gated: bool. Whether the activation is multiplied by a second map of the inputs. Dropout
             is then before the output map, as in ModernBERT, and not after it.
         rotary_base, window: as of `SelfAttention`.
+        adapter: `Adapter`, or a dict of its fields, or None.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
@@ -55,6 +60,7 @@ class TransformerBlock(keras.layers.Layer):
         gated=False,
         rotary_base=None,
         window=None,
+        adapter=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -70,6 +76,7 @@ class TransformerBlock(keras.layers.Layer):
         self.gated = gated
         self.rotary_base = rotary_base
         self.window = window
+        self.adapter = Adapter.of(adapter)
         self.attention = SelfAttention(
             num_heads,
             dropout=attention_dropout,
@@ -77,6 +84,7 @@ class TransformerBlock(keras.layers.Layer):
             use_bias=use_bias,
             rotary_base=rotary_base,
             window=window,
+            adapter=self.adapter,
             dtype=self.dtype_policy,
             name="attention",
         )
@@ -101,7 +109,9 @@ class TransformerBlock(keras.layers.Layer):
         )
 
     def _dense(self, units, name, activation=None):
-        return keras.layers.Dense(
+        return dense(
+            self.adapter,
+            name,
             units,
             activation=activation,
             use_bias=self.use_bias,
@@ -109,6 +119,13 @@ class TransformerBlock(keras.layers.Layer):
             dtype=self.dtype_policy,
             name=name,
         )
+
+    def dense_layers(self):
+        """list of the dense layers of a built block."""
+        attention = self.attention
+        layers = [attention.query, attention.key, attention.value, attention.output_dense]
+        layers += [self.intermediate, self.gate, self.output_dense]
+        return [layer for layer in layers if layer is not None]
 
     def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
         hidden_dim = inputs_shape[-1]
@@ -176,4 +193,5 @@ class TransformerBlock(keras.layers.Layer):
             "gated": self.gated,
             "rotary_base": self.rotary_base,
             "window": self.window,
+            "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
@@ -18,17 +19,27 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.layers import (
     AttentionBias,
     Embeddings,
+    LoRADense,
     MeanPooling,
     Pooler,
     TransformerBlock,
+    VirtualTokens,
+    is_added,
 )
 from keras_bert_impl.models import inputs
-from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import (
+    added_names,
+    load_weights,
+    tensors_of,
+    values_deferred,
+)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Encoder(keras.Model):
     """An encoder: BERT or one of its kin, by its configuration alone.
+
+    With an adapter in the configuration, only the adapter and the pooler are trainable.
 
     Args:
         config: `EncoderConfig`.
@@ -77,12 +88,22 @@ class Encoder(keras.Model):
             dtype=dtype,
             name="embeddings",
         )
+        virtual_tokens, num_virtual_tokens = None, 0
+        if config.adapter is not None and config.adapter.kind == "prompt":
+            num_virtual_tokens = config.adapter.size
+            virtual_tokens = VirtualTokens(
+                num_virtual_tokens, config.initializer_range, dtype=dtype, name="virtual_tokens"
+            )
         global_bias = local_bias = AttentionBias(
-            causal=config.causal, dtype=dtype, name="attention_bias"
+            None, config.causal, num_virtual_tokens, dtype=dtype, name="attention_bias"
         )
         if config.window is not None:
             local_bias = AttentionBias(
-                config.window, config.causal, dtype=dtype, name="local_attention_bias"
+                config.window,
+                config.causal,
+                num_virtual_tokens,
+                dtype=dtype,
+                name="local_attention_bias",
             )
         blocks = [
             TransformerBlock(
@@ -99,6 +120,7 @@ class Encoder(keras.Model):
                 gated=config.gated,
                 rotary_base=config.rotary_base_of(index),
                 window=config.window if config.is_local(index) else None,
+                adapter=config.adapter,
                 dtype=dtype,
                 name=f"layer_{index}",
             )
@@ -126,7 +148,9 @@ class Encoder(keras.Model):
 
         # === Functional model ===
         features = inputs.symbols()
-        states, _ = _connect(features, embeddings, biases, blocks, final_layer_norm)
+        states, _ = _connect(
+            features, embeddings, virtual_tokens, biases, blocks, final_layer_norm
+        )
         outputs = _outputs(states[-1], features["padding_mask"], mean_pooling, pooler)
         super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
@@ -134,16 +158,26 @@ class Encoder(keras.Model):
         # === Config ===
         self.config = config
         self.embeddings = embeddings
+        self.virtual_tokens = virtual_tokens
         self.attention_biases = biases
         self.blocks = blocks
         self.final_layer_norm = final_layer_norm
         self.mean_pooling = mean_pooling
         self.pooler = pooler
+        if config.adapter is not None:
+            for variable in self.weights:
+                in_pooler = variable.path.startswith("pooler/")
+                variable.trainable = in_pooler or is_added(variable.path)
 
     # A functional model wants a value, if only None, for each optional input. Trainers reach it
     # by `__call__` (TensorFlow) and by `call` (JAX), functional models by `compute_output_spec`.
     def __call__(self, features, *args, **kwargs):
-        return super().__call__(inputs.checked(features, self.config), *args, **kwargs)
+        features = inputs.checked(features, self.config)
+        if self.virtual_tokens is not None:
+            given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
+            if given:
+                raise InputError(f"an encoder with virtual tokens takes no {', '.join(given)}.")
+        return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None, mask=None):
         return super().call(inputs.with_all_names(features), training=training)
@@ -175,10 +209,11 @@ class Encoder(keras.Model):
 
     @classmethod
     def _from_source(cls, source, dtype, overrides):
-        config = read_encoder_config(source)
+        config = read_encoder_config(source, with_adapter=True)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
-        load_weights(encoder, source, encoder_tensors(encoder.config))
+        names = added_names(encoder) if source.adapter else []
+        load_weights(encoder, source, encoder_tensors(encoder.config) + names)
         return encoder
 
     @classmethod
@@ -208,7 +243,7 @@ class Encoder(keras.Model):
         Raises:
             InputError: KerasHub has no backbone of this configuration.
         """
-        return to_keras_hub(self.config, tensors_of(self, encoder_tensors(self.config)), dtype)
+        return to_keras_hub(*self.without_adapter(), dtype)
 
     def save_pretrained(self, directory):
         """Writes a model directory that `transformers` and `from_pretrained` load.
@@ -216,12 +251,37 @@ class Encoder(keras.Model):
         Args:
             directory: str or `Path`; files of the same names are replaced.
         """
+        config, tensors = self.without_adapter()
         with replace_directory(directory) as temporary:
-            write_model_directory(
-                temporary,
-                huggingface_config(self.config),
-                tensors_of(self, encoder_tensors(self.config)),
-            )
+            write_model_directory(temporary, huggingface_config(config), tensors)
+
+    def without_adapter(self, prefix=""):
+        """An ordinary encoder of the same outputs, with LoRA merged into its matrices.
+
+        Args:
+            prefix: str. Put before each name.
+
+        Returns:
+            (`EncoderConfig` without adapter, dict of names as in a model directory to arrays).
+
+        Raises:
+            InputError: the encoder has an adapter of another kind.
+        """
+        config, merged = self.config, {}
+        if config.adapter is not None:
+            if config.adapter.kind != "lora":
+                raise InputError(
+                    f"the model has an adapter, {config.adapter.kind}, which an ordinary model "
+                    "directory has no place for; write it with save_tuned."
+                )
+            config = dataclasses.replace(config, adapter=None)
+            merged = {
+                layer.kernel.path: layer.merged_kernel()
+                for block in dict.fromkeys(self.blocks)
+                for layer in block.dense_layers()
+                if isinstance(layer, LoRADense)
+            }
+        return config, tensors_of(self, encoder_tensors(config), prefix, merged)
 
     def with_outputs(self, *names):
         """A model that shares this encoder's weights and returns more of what happens inside.
@@ -278,6 +338,7 @@ class _DetailedEncoder(keras.Model):
         states, scores = _connect(
             features,
             encoder.embeddings,
+            encoder.virtual_tokens,
             encoder.attention_biases,
             encoder.blocks,
             encoder.final_layer_norm,
@@ -305,7 +366,15 @@ class _DetailedEncoder(keras.Model):
         }
 
 
-def _connect(features, embeddings, attention_biases, blocks, final_layer_norm, with_scores=False):
+def _connect(
+    features,
+    embeddings,
+    virtual_tokens,
+    attention_biases,
+    blocks,
+    final_layer_norm,
+    with_scores=False,
+):
     """Applies the layers; returns all hidden states and, if asked for, all attention weights."""
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     made = {
@@ -313,16 +382,22 @@ def _connect(features, embeddings, attention_biases, blocks, final_layer_norm, w
         for layer in dict.fromkeys(attention_biases)
     }
     states = [embeddings(token_ids, features["segment_ids"], position_ids)]
+    num_virtual_tokens = 0
+    if virtual_tokens is not None:
+        states[0] = virtual_tokens(states[0])
+        num_virtual_tokens, position_ids = virtual_tokens.num_tokens, None
     scores = []
     for block, layer in zip(blocks, attention_biases):
         bias = made[layer]
         state = block(states[-1], bias, position_ids, return_attention_scores=with_scores)
         if with_scores:
             state, block_scores = state
-            scores.append(block_scores)
+            scores.append(block_scores[:, :, num_virtual_tokens:, num_virtual_tokens:])
         states.append(state)
     if final_layer_norm is not None:
         states[-1] = final_layer_norm(states[-1])
+    if virtual_tokens is not None:
+        states = [state[:, num_virtual_tokens:] for state in states]
     return states, scores
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from keras.src.backend.common import global_state
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.layers import is_added
 
 _log = logging.getLogger(__name__)
 
@@ -110,13 +112,19 @@ def _set(variable, array):
         variable.assign(array.astype(variable.dtype, copy=False))
 
 
-def tensors_of(model, names, prefix=""):
+def added_names(model):
+    """list of `TensorName`: the variables of the adapter of a model, under their own paths."""
+    return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
+
+
+def tensors_of(model, names, prefix="", in_place_of=None):
     """The arrays of a model's variables under the names of a model directory.
 
     Args:
         model: `keras.Model`, built.
         names: list of `interop.huggingface.TensorName`.
         prefix: str. Put before each name.
+        in_place_of: dict of paths of variables to arrays to take in place of theirs.
 
     Returns:
         dict of str to float32 numpy array.
@@ -124,7 +132,10 @@ def tensors_of(model, names, prefix=""):
     variables = _by_path(model)
     parts = {}
     for name in names:
-        array = np.asarray(variables[name.variable].numpy(), dtype="float32")
+        array = (in_place_of or {}).get(name.variable)
+        if array is None:
+            array = variables[name.variable].numpy()
+        array = np.asarray(array, dtype="float32")
         array = array.T if name.transpose else array
         parts.setdefault(prefix + name.tensor, []).append(array)
     return {

@@ -134,7 +134,7 @@ class Questions:
         predictions = model.predict(dev.pairs, verbose=0)
         if self._has_nulls:
             model.null_threshold = search_null_threshold(dev, predictions)
-            model.save_pretrained(directory / "model")
+            model.save_settings(directory / "model")
         write_answer_files(directory, dev, predictions, model.null_threshold)
         return score_answers(dev, predictions, model.null_threshold)
 
@@ -187,21 +187,24 @@ def kind_of(train, dev):
     return _KINDS[type(train)](train, dev)
 
 
-def model_class_of(directory):
+def model_class_of(directory, base=None):
     """The class of the task model in a model directory, as its `config.json` names it.
 
     An embedder is no class there; it has the `modules.json` of `sentence-transformers`.
 
+    Args:
+        directory, base: as of `open_model`.
+
     Raises:
         InputError: it names none that is known.
     """
-    source = open_model(directory)
+    source = open_model(directory, base=base)
     found = source.config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
             if str(name).endswith(end):
                 return model_class
-    if (source.path / "modules.json").is_file():
+    if (source.task_path / "modules.json").is_file():
         return TextEmbedder
     raise InputError(
         f"{directory} holds no tuned model: its config.json names {', '.join(map(str, found))}, "

@@ -15,7 +15,7 @@ FEATURES = ("token_ids", "segment_ids", "padding_mask")
 
 
 def default_optimizer(
-    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0
+    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
 ):
     """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
 
@@ -25,6 +25,7 @@ def default_optimizer(
         weight_decay: float; biases and normalization layers are not decayed.
         warmup: float, share of the steps in which the rate rises.
         clip_norm: float or None.
+        rates: as of `AdamW`: factors for some weights.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
@@ -33,6 +34,7 @@ def default_optimizer(
         weight_decay=weight_decay,
         epsilon=1e-8,
         global_clipnorm=clip_norm,
+        rates=rates,
     )
 
 
@@ -54,6 +56,7 @@ class RawTextTrainer(ReplicatedTrainer):
     scores are: `encode_labels`, `label_tensor`, `default_loss`, `default_metrics`, `scores`.
     """
 
+    default_learning_rate = 3e-5
     has_windows = False  # whether a text may be several rows
     needs_labels = True  # whether the loss has any
     text_rank = 1  # of string tensors in a data set: [batch]
@@ -125,7 +128,8 @@ class RawTextTrainer(ReplicatedTrainer):
 
         Args:
             optimizer: default: `default_optimizer` over the steps of each `fit`, that is AdamW with
-                3e-5 at most, 10 % warm-up, linear decay, clipping at 1.0.
+                3e-5 at most (an adapter: as of `TuningSettings`), 10 % warm-up, linear decay,
+                clipping at 1.0.
             loss: default: the task's.
             metrics: default: the task's; `[]` for none.
             seed: int. Decides the order of the texts and the units that dropout drops.
@@ -274,7 +278,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 "it; give steps_per_epoch, or compile with an optimizer."
             )
         with self.distribute_strategy.scope():
-            self._compile_with(default_optimizer(total_steps))
+            self._compile_with(default_optimizer(total_steps, self.default_learning_rate))
 
     # === Data ===
 

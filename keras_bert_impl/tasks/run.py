@@ -16,6 +16,12 @@ from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
+from keras_bert_impl.tuning import (
+    GradualUnfreezing,
+    choose_weights,
+    learning_rates,
+    save_tuned,
+)
 
 
 def finetune(
@@ -31,7 +37,8 @@ def finetune(
 ):
     """Fine-tunes a model on a task and writes a run directory.
 
-    The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
+    The directory holds `model/`, which `from_pretrained` and `transformers` load (of small weights
+    alone, see `TuningSettings`, `from_pretrained`, and `peft` if it is LoRA), `recipe.yaml`,
     `data.json`, `metrics.jsonl`, `checkpoints/`, and of `dev`, by the model as it was saved,
     `scores.json` and predictions: `predictions.tsv`, or for questions the three files of SQuAD. A
     run that was interrupted goes on from its newest checkpoint, the end of an epoch, with the
@@ -77,40 +84,50 @@ def finetune(
     finished = checkpoint.restore()  # epochs
     if finished < settings.epochs:
         log = MetricsLog(run.metrics, steps, initial_step=finished * steps)
+        callbacks = [checkpoint, *callbacks]
+        if settings.unfreeze_gradually:
+            callbacks.append(GradualUnfreezing(settings.frozen_layers))
         tuned.fit(
             *kind.inputs(train),
             batch_size=settings.batch_size,
             epochs=settings.epochs,
             initial_epoch=finished,
             validation_data=kind.inputs(dev),
-            callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
+            callbacks=[log, *callbacks] if is_chief() else callbacks,
             verbose=verbose,
         )
     if is_chief():
-        tuned.save_pretrained(run.model)
+        if settings.is_small:
+            save_tuned(tuned, run.model, settings.model)
+        else:
+            tuned.save_pretrained(run.model)
         # As it was saved, so that whoever loads it finds the same scores.
         run.write_scores(kind.finish(load_tuned(run.path, settings.dtype), dev, run.path))
     return tuned
 
 
-def load_tuned(path, dtype=None):
+def load_tuned(path, dtype=None, base=None):
     """The task model of a run directory or of a model directory, of the class that it names.
 
     Args:
         path: str or `Path`.
         dtype: Keras dtype policy. Default: that of the run, which its scores are of; for a model
             directory float32.
+        base: str or `Path`. Where small weights alone were kept: what they were tuned from.
+            Default: where it was.
 
     Raises:
         InputError: there is none.
     """
     path = Path(path)
     if not (path / "model").is_dir():
-        return model_class_of(path).from_pretrained(path, dtype=dtype or "float32")
+        model_class = model_class_of(path, base)
+        return model_class.from_pretrained(path, dtype=dtype or "float32", base=base)
     if dtype is None:
         recipe = yaml.safe_load((path / "recipe.yaml").read_text(encoding="utf-8"))
         dtype = recipe["dtype"]
-    return model_class_of(path / "model").from_pretrained(path / "model", dtype=dtype)
+    model_class = model_class_of(path / "model", base)
+    return model_class.from_pretrained(path / "model", dtype=dtype, base=base)
 
 
 def load_embedder(name_or_path, dtype=None):
@@ -144,16 +161,20 @@ def _own_settings(kind, settings):
 
 def _build(settings, kind, own):
     keras.utils.set_random_seed(settings.seed)
-    return kind.model_class.from_pretrained(
+    model = kind.model_class.from_pretrained(
         settings.model,
         dtype=settings.dtype,
         dropout=settings.dropout,
         max_length=settings.max_length,
+        adapter=settings.adapter,
         **kind.arguments | own,
     )
+    choose_weights(model, settings)
+    return model
 
 
 def _compile(model, settings, steps):
+    head_rate = settings.head_rate or settings.learning_rate
     model.compile(
         default_optimizer(
             steps * settings.epochs,
@@ -161,6 +182,7 @@ def _compile(model, settings, steps):
             settings.weight_decay,
             settings.warmup,
             settings.clip_norm,
+            learning_rates(model, settings.layer_decay, head_rate / settings.learning_rate),
         ),
         accumulation_steps=settings.accumulation_steps,
         seed=settings.seed,

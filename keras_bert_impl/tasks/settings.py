@@ -4,17 +4,17 @@ import dataclasses
 import typing
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tuning.settings import TuningSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneSettings:
-    """Settings of a fine-tuning run.
+class FinetuneSettings(TuningSettings):
+    """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
 
     Args:
         model: str. A model directory.
         epochs: int.
         batch_size: int. Texts of the global batch.
-        learning_rate: float. The highest.
         warmup: float. Share of the steps in which the rate rises; then it falls to 0.
         weight_decay: float. Not for biases and normalization layers.
         clip_norm: float or None. Limit of the global norm of the gradients.
@@ -39,7 +39,6 @@ class FinetuneSettings:
     model: str = ""
     epochs: int = 3
     batch_size: int = 32
-    learning_rate: float = 3e-5
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip_norm: float | None = 1.0
@@ -65,6 +64,7 @@ class FinetuneSettings:
     )
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("epochs", "batch_size", "accumulation_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
@@ -72,5 +72,3 @@ class FinetuneSettings:
             raise InputError(f"loss must be cosine or cosent. Received: loss={self.loss}")
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup must be in [0, 1). Received: {self.warmup}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise InputError(f"learning_rate must be positive. Received: {self.learning_rate}")

@@ -1,12 +1,15 @@
 """What all task models share: an encoder with a head, and a tokenizer, in one model directory."""
 
 import dataclasses
+import json
 
 import keras
 
+from keras_bert_impl.adapter import ADAPTER_RATES
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
+from keras_bert_impl.files import replace_directory, replace_file
 from keras_bert_impl.interop import (
+    OWN_SETTINGS,
     encoder_tensors,
     head_tensors,
     huggingface_config,
@@ -17,11 +20,15 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import (
+    added_names,
+    load_weights,
+    tensors_of,
+    values_deferred,
+)
+from keras_bert_impl.reading import read_json
 from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
 from keras_bert_impl.tokenizers import Tokenizer
-
-_OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries pass over
 
 
 class TaskModel(RawTextTrainer, keras.Model):
@@ -68,6 +75,12 @@ class TaskModel(RawTextTrainer, keras.Model):
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
 
+    @property
+    def default_learning_rate(self):
+        """float. The highest of the optimizer where `compile` is given none."""
+        adapter = self.config.adapter
+        return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
+
     def get_config(self):
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
@@ -88,7 +101,16 @@ class TaskModel(RawTextTrainer, keras.Model):
     # === Files ===
 
     @classmethod
-    def from_pretrained(cls, name_or_path, dtype=None, dropout=None, max_length=None, **kwargs):
+    def from_pretrained(
+        cls,
+        name_or_path,
+        dtype=None,
+        dropout=None,
+        max_length=None,
+        adapter=None,
+        base=None,
+        **kwargs,
+    ):
         """A task model with the weights of a model directory in the Hugging Face layout.
 
         A directory without a head of this kind, a pretrained encoder, gets a new one.
@@ -99,14 +121,21 @@ class TaskModel(RawTextTrainer, keras.Model):
             dropout: float. Replaces every rate: in the encoder, on attention, before the head.
                 Default: those of the directory.
             max_length: int. Default: that of the directory, or 128.
+            adapter: `Adapter` to add, if the directory has none.
+            base: as `name_or_path`: for a directory of `save_tuned`, where what the model was
+                tuned from is now. Default: where it was.
             **kwargs: as of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
-        source = open_model(name_or_path)
-        config = read_encoder_config(source)
+        source = open_model(name_or_path, base=base)
+        config = read_encoder_config(source, with_adapter=True)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
+        if adapter is not None:
+            if config.adapter is not None:
+                raise InputError(f"{name_or_path} has an adapter already, {config.adapter.kind}.")
+            config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
         kept = cls.saved_settings(source)
@@ -118,7 +147,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         tokenizer = Tokenizer.from_pretrained(source.path)
         with values_deferred():
             model = cls(Encoder(config, dtype), tokenizer, **arguments)
-        load_weights(model, source, encoder_tensors(config) + model.pretrained_head(source))
+        names = encoder_tensors(config) + model.pretrained_head(source)
+        load_weights(model, source, names + (added_names(model) if source.adapter else []))
         return model
 
     @staticmethod
@@ -129,7 +159,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     @classmethod
     def saved_settings(cls, source):
         """Arguments of the class that a `ModelSource` keeps of the model that was saved there."""
-        own = source.config.get(_OWN_SETTINGS) or {}
+        own = source.config.get(OWN_SETTINGS) or {}
         return {name: own[name] for name in ("max_length", *cls.settings) if name in own}
 
     @classmethod
@@ -149,23 +179,31 @@ class TaskModel(RawTextTrainer, keras.Model):
         """What the task adds to `config.json`."""
         return {}
 
+    def file_config(self):
+        """dict. The content of `config.json`."""
+        return huggingface_config(
+            dataclasses.replace(self.config, adapter=None),
+            self.head,
+            **self.task_config(),
+            **{OWN_SETTINGS: self._own_settings()},
+        )
+
     def save_pretrained(self, directory):
         """Writes a model directory, with tokenizer and head, that `transformers` loads too.
 
+        LoRA is merged into the encoder's matrices.
+
         Args:
             directory: str or `Path`; files of the same names are replaced.
+
+        Raises:
+            InputError: the encoder has an adapter of another kind; `save_tuned` writes it.
         """
-        config = huggingface_config(
-            self.config,
-            self.head,
-            **self.task_config(),
-            **{_OWN_SETTINGS: self._own_settings()},
-        )
         prefix = "" if self.head is None else tensor_prefix(self.config)
-        tensors = tensors_of(self, encoder_tensors(self.config), prefix=prefix)
+        _, tensors = self.encoder.without_adapter(prefix)
         tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
-            write_model_directory(temporary, config, tensors)
+            write_model_directory(temporary, self.file_config(), tensors)
             self.tokenizer.save_pretrained(temporary)
             self.save_more(temporary)
 
@@ -175,6 +213,19 @@ class TaskModel(RawTextTrainer, keras.Model):
         Args:
             directory: `Path`.
         """
+
+    def save_settings(self, directory):
+        """Writes the task's settings into the `config.json` of this model's directory.
+
+        Args:
+            directory: `Path`.
+        """
+        path = directory / "config.json"
+        config = read_json(path)
+        config[OWN_SETTINGS] |= self._own_settings()
+        with replace_file(path) as temporary:
+            text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+            temporary.write_text(text, encoding="utf-8")
 
 
 def task_inputs():

@@ -267,7 +267,7 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
 
     @classmethod
     def saved_settings(cls, source):
-        return super().saved_settings(source) | read_sentence_settings(source.path)
+        return super().saved_settings(source) | read_sentence_settings(source.task_path)
 
     def task_config(self):
         # Where `sentence-transformers` gets all layers from.

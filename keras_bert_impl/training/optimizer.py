@@ -34,6 +34,9 @@ class AdamW(keras.optimizers.Optimizer):
         bias_correction: bool, default True.
         not_decayed: regular expressions, searched in the paths of the variables; what matches is
             not decayed. Default: biases, and gamma and beta of normalization layers.
+        rates: list of (regular expression, factor): a variable learns at the learning rate times
+            the factor of the first expression that is found in its path; at the learning rate
+            where none is. Decay is by the same rate. Default: none.
         **kwargs: as of `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
 
     Example:
@@ -49,6 +52,7 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon=1e-6,
         bias_correction=True,
         not_decayed=_NOT_DECAYED,
+        rates=(),
         name="adamw",
         **kwargs,
     ):
@@ -60,6 +64,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.not_decayed = tuple(not_decayed)
+        self.rates = [(pattern, float(factor)) for pattern, factor in rates]
         # In a namespace, in which neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})
 
@@ -77,10 +82,15 @@ class AdamW(keras.optimizers.Optimizer):
             variables, ["momentum", "velocity"]
         )
         self._decays = [self._decay(variable) for variable in variables]
+        self._factors = [self._factor(variable) for variable in variables]
 
     def _decay(self, variable):
         kept = any(re.search(pattern, variable.path) for pattern in self.not_decayed)
         return 0.0 if kept else self.weight_decay
+
+    def _factor(self, variable):
+        found = (factor for pattern, factor in self.rates if re.search(pattern, variable.path))
+        return next(found, 1.0)
 
     def _apply_weight_decay(self, variables):
         """`update_step` decays in the same pass over the weights."""
@@ -88,17 +98,21 @@ class AdamW(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         # Computed once, not for each variable: a graph of BERT would have thousands of them.
-        key = id(learning_rate), variable.dtype
+        factor = self._factors[index]
+        key = id(learning_rate), variable.dtype, factor
         if key not in self._this_step.scalars:
-            self._this_step.scalars[key] = self._scalars(learning_rate, variable.dtype)
+            self._this_step.scalars[key] = self._scalars(learning_rate, variable.dtype, factor)
         scalars, decay = self._this_step.scalars[key]
         if self._decays[index]:
             self.assign_sub(variable, variable * decay)
         _update(variable, self._momentums[index], self._velocities[index], gradient, **scalars)
 
-    def _scalars(self, learning_rate, dtype):
-        """What all variables of a dtype share in a step: arguments of `_update`, and the decay."""
+    def _scalars(self, learning_rate, dtype, factor):
+        """What all variables of a dtype and rate share in a step: arguments of `_update`, and the
+        decay."""
         learning_rate = ops.cast(learning_rate, dtype)
+        if factor != 1.0:
+            learning_rate = learning_rate * factor
         step = ops.cast(self.iterations + 1, "float32")
         # The betas as the fused operation sees them, or the corrections would not fit to it.
         beta_1, beta_2 = float(np.float32(self.beta_1)), float(np.float32(self.beta_2))
@@ -124,6 +138,7 @@ class AdamW(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
             "not_decayed": list(self.not_decayed),
+            "rates": [list(rate) for rate in self.rates],
         }
 
 

@@ -156,3 +156,24 @@ def test_jax_trains_to_the_same_weights(monkeypatch):
     for one, other in zip(jax["weights"], tensorflow["weights"], strict=True):
         # Three steps of at most 0.1; gradients of rounding size would be multiplied by 1e5.
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_rates_are_those_of_parameter_groups_of_pytorch():
+    start_values, gradients = gradients_and_start()
+    schedule = LinearWarmupDecay(1e-2, 5, STEPS + 5)
+    rates = [("kern", 0.25), ("kernel", 7.0), ("bias", 3.0)]  # the first that is found counts
+    optimizer = AdamW(schedule, weight_decay=0.1, not_decayed=[], rates=rates)
+    optimizer = AdamW.from_config(optimizer.get_config())
+    ours = run(optimizer, start_values, gradients)
+
+    parameters = [torch.nn.Parameter(torch.tensor(value)) for value in start_values]
+    theirs = torch.optim.AdamW([{"params": [p]} for p in parameters], weight_decay=0.1, eps=1e-6)
+    for step, each in enumerate(gradients):
+        for parameter, gradient in zip(parameters, each, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        for group, factor in zip(theirs.param_groups, (0.25, 3.0)):
+            group["lr"] = factor * float(schedule(step))
+        theirs.step()
+    for a, b in zip(ours, parameters, strict=True):
+        # Rounding as above.
+        np.testing.assert_allclose(a, b.detach().numpy(), rtol=0, atol=2e-5)

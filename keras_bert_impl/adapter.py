@@ -1,0 +1,88 @@
+"""What an encoder is given to be tuned by few weights of its own."""
+
+import dataclasses
+
+from keras_bert_impl.errors import InputError
+
+# Kinds, and what their weights learn at where nothing else is said.
+ADAPTER_RATES = {
+    "lora": 5e-4,
+    "houlsby": 5e-4,
+    "pfeiffer": 5e-4,
+    "prefix": 5e-3,
+    "prompt": 1e-2,
+}
+ADAPTER_KINDS = tuple(ADAPTER_RATES)
+PROJECTIONS = (
+    "query",
+    "key",
+    "value",
+    "attention_output",
+    "intermediate",
+    "gate",
+    "output",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """Weights that are added to an encoder, and learn in place of its own.
+
+    Args:
+        kind: str. `"lora"`: a product of two narrow matrices, added to some matrices of the
+            blocks; `"houlsby"`: a narrow network with a residual after the attention and after
+            the feed-forward part of a block, before their residual; `"pfeiffer"`: the second of
+            these alone; `"prefix"`: keys and values in front of those of each attention;
+            `"prompt"`: vectors in front of the embeddings.
+        size: int. The rank of LoRA, the width of the narrow network, or the number of vectors.
+        alpha: float. LoRA's product is multiplied by `alpha / size`.
+        dropout: float in [0, 1). Rate on the inputs of LoRA's product.
+        projections: tuple of `PROJECTIONS`: which matrices have LoRA's product.
+
+    Where blocks share weights, as in ALBERT, they share the added ones.
+
+    Raises:
+        InputError: a value that no adapter can have.
+
+    Source: Hu et al. 2021 (arXiv:2106.09685), section 4; Houlsby et al. 2019 (arXiv:1902.00751),
+    section 2; Pfeiffer et al. 2021 (arXiv:2005.00247), for the place after the feed-forward part;
+    Li & Liang 2021 (arXiv:2101.00190), without the network that makes the vectors; Lester et al.
+    2021 (arXiv:2104.08691).
+
+    Example:
+        TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora", size=8))
+    """
+
+    kind: str
+    size: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    projections: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self):
+        object.__setattr__(self, "projections", tuple(self.projections))  # a list in JSON
+        if self.kind not in ADAPTER_KINDS:
+            raise InputError(
+                f"an adapter is one of {', '.join(ADAPTER_KINDS)}. Received: kind={self.kind!r}"
+            )
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            raise InputError(f"size must be a positive integer. Received: size={self.size!r}")
+        if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < float("inf"):
+            raise InputError(f"alpha must be a positive number. Received: alpha={self.alpha!r}")
+        if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must be in [0, 1). Received: dropout={self.dropout!r}")
+        if not self.projections or not set(self.projections) <= set(PROJECTIONS):
+            raise InputError(
+                f"projections must be some of {', '.join(PROJECTIONS)}. "
+                f"Received: projections={self.projections!r}"
+            )
+
+    @classmethod
+    def of(cls, value):
+        """The adapter of what a configuration holds: itself, a dict of its fields, or None."""
+        return cls(**value) if isinstance(value, dict) else value
+
+    @property
+    def num_virtual_tokens(self):
+        """int. Vectors in front of the embeddings."""
+        return self.size if self.kind == "prompt" else 0

@@ -1,0 +1,271 @@
+"""Small weights beside those of a block, which learn in their place; see `Adapter`."""
+
+import re
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.dropout import Dropout
+
+_LAYERS = "lora|adapter|prefix|virtual_tokens"
+# Places of bottlenecks, and their activations, as in the published code of each.
+_BOTTLENECKS = {
+    "houlsby": (("attention_output", "output"), "gelu"),
+    "pfeiffer": (("output",), "relu"),
+}
+
+
+def dense(adapter, place, units, **kwargs):
+    """A dense layer of a block, with what an adapter adds to it.
+
+    Args:
+        adapter: `Adapter` or None.
+        place: str, one of `PROJECTIONS`.
+        units, **kwargs: as of `keras.layers.Dense`.
+    """
+    if adapter is not None and adapter.kind == "lora" and place in adapter.projections:
+        return LoRADense(units, adapter.size, adapter.alpha, adapter.dropout, **kwargs)
+    places, activation = _BOTTLENECKS.get(getattr(adapter, "kind", None), ((), None))
+    if place in places:
+        return AdapterDense(units, adapter.size, activation, **kwargs)
+    return keras.layers.Dense(units, **kwargs)
+
+
+def is_added(path):
+    """bool. Whether a variable with this path belongs to an adapter."""
+    return re.search(f"(^|/)({_LAYERS})/", path) is not None
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class LoRADense(keras.layers.Dense):
+    """`activation(x W + alpha / rank * dropout(x) A B + b)`, which begins as a dense layer.
+
+    That of Keras (`lora_rank`) has no dropout, makes the gradient of all of W on the way to those
+    of A and B, and keeps no A and B in files, but their product in W.
+
+    Args:
+        units: int.
+        rank: int. Columns of A, rows of B.
+        alpha: float.
+        adapter_dropout: float. Rate on the inputs of A.
+        **kwargs: as of `keras.layers.Dense`.
+
+    Source: Hu et al. 2021, section 4.1; how A begins: its published code.
+    """
+
+    def __init__(self, units, rank, alpha, adapter_dropout=0.0, **kwargs):
+        super().__init__(units, **kwargs)
+        self.lora = _LowRank(
+            units, rank, alpha, adapter_dropout, dtype=self.dtype_policy, name="lora"
+        )
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.lora.build(inputs_shape)
+
+    def call(self, inputs, training=False):
+        outputs = ops.matmul(inputs, self.kernel) + self.lora(inputs, training=training)
+        if self.bias is not None:
+            outputs = outputs + self.bias
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def merged_kernel(self):
+        """float64 array `[inputs, units]`: the W of a dense layer with the same outputs."""
+        return np.asarray(self.kernel.numpy(), "float64") + self.lora.product()
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "rank": self.lora.rank,
+            "alpha": self.lora.alpha,
+            "adapter_dropout": self.lora.dropout.rate,
+        }
+
+
+class _LowRank(keras.layers.Layer):
+    """`alpha / rank * dropout(x) A B`."""
+
+    def __init__(self, units, rank, alpha, dropout, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.rank = rank
+        self.alpha = alpha
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape):
+        uniform = keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform")
+        self.a = self.add_weight((inputs_shape[-1], self.rank), uniform, name="a")
+        self.b = self.add_weight((self.rank, self.units), "zeros", name="b")
+        self.dropout.build()
+        self.built = True
+
+    def call(self, inputs, training=False):
+        narrow = ops.matmul(self.dropout(inputs, training=training), self.a)  # [..., rank]
+        return ops.matmul(narrow * (self.alpha / self.rank), self.b)
+
+    def product(self):
+        a, b = (np.asarray(weight.numpy(), "float64") for weight in (self.a, self.b))
+        return self.alpha / self.rank * (a @ b)
+
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.units)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class AdapterDense(keras.layers.Dense):
+    """`y + activation(y D + c) U + e` of a dense layer's outputs y; begins near to y.
+
+    Args:
+        units: int.
+        width: int. Columns of D, rows of U.
+        adapter_activation: str, a key of `ACTIVATIONS`.
+        **kwargs: as of `keras.layers.Dense`.
+
+    Source: Houlsby et al. 2019, section 2.1.
+    """
+
+    def __init__(self, units, width, adapter_activation, **kwargs):
+        super().__init__(units, **kwargs)
+        self.adapter = _Bottleneck(
+            units, width, adapter_activation, dtype=self.dtype_policy, name="adapter"
+        )
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.adapter.build((*inputs_shape[:-1], self.units))
+
+    def call(self, inputs, training=None):
+        outputs = super().call(inputs)
+        return outputs + self.adapter(outputs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "width": self.adapter.down.units,
+            "adapter_activation": self.adapter.activation,
+        }
+
+
+class _Bottleneck(keras.layers.Layer):
+    def __init__(self, units, width, activation, **kwargs):
+        super().__init__(**kwargs)
+        self.activation = activation
+        self.down = self._dense(width, "down", ACTIVATIONS[activation])
+        self.up = self._dense(units, "up")
+
+    def _dense(self, units, name, activation=None):
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=1e-2),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, inputs_shape):
+        self.down.build(inputs_shape)
+        self.up.build((*inputs_shape[:-1], self.down.units))
+        self.built = True
+
+    def call(self, inputs):
+        return self.up(self.down(inputs))
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class Prefix(keras.layers.Layer):
+    """Keys and values of an attention that every token sees, in front of those of the tokens.
+
+    Args:
+        num_tokens: int.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        key, value: `[batch, heads, length, d]`; with a window an axis of blocks is after heads.
+        bias: what `AttentionBias` returns.
+
+    Returns:
+        The three with `num_tokens` more in front of the length, and of the last axis of the bias.
+
+    Source: Li & Liang 2021, section 4.2.
+    """
+
+    def __init__(self, num_tokens, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.num_tokens = num_tokens
+        self.initializer_range = initializer_range
+
+    def build(self, key_shape, *args):
+        def weight(name):
+            return self.add_weight(
+                (key_shape[1], self.num_tokens, key_shape[-1]),  # [heads, num_tokens, d]
+                keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+                name=name,
+            )
+
+        self.keys = weight("keys")
+        self.values = weight("values")
+        self.built = True
+
+    def call(self, key, value, bias):
+        # Positions have been put into keys already: those of the prefix have none.
+        bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
+        return self._in_front(self.keys, key), self._in_front(self.values, value), bias
+
+    def _in_front(self, prefix, tensor):
+        shape = list(ops.shape(tensor))
+        shape[-2] = self.num_tokens
+        while len(prefix.shape) < len(shape):  # the batch; and blocks, behind heads
+            prefix = ops.expand_dims(prefix, -3 if len(prefix.shape) == 4 else 0)
+        return ops.concatenate([ops.broadcast_to(prefix, shape), tensor], axis=-2)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_tokens": self.num_tokens,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class VirtualTokens(keras.layers.Layer):
+    """Vectors in front of the embeddings of every row.
+
+    Args:
+        num_tokens: int.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        embeddings: `[batch, length, hidden]`.
+
+    Returns:
+        `[batch, num_tokens + length, hidden]`.
+
+    Source: Lester et al. 2021, section 2.
+    """
+
+    def __init__(self, num_tokens, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.num_tokens = num_tokens
+        self.initializer_range = initializer_range
+
+    def build(self, embeddings_shape):
+        self.vectors = self.add_weight(
+            (self.num_tokens, embeddings_shape[-1]),
+            keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            name="vectors",
+        )
+        self.built = True
+
+    def call(self, embeddings):
+        shape = (ops.shape(embeddings)[0], *self.vectors.shape)
+        vectors = ops.broadcast_to(ops.cast(self.vectors, embeddings.dtype), shape)
+        return ops.concatenate([vectors, embeddings], axis=1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_tokens": self.num_tokens,
+            "initializer_range": self.initializer_range,
+        }

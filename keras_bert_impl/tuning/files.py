@@ -1,0 +1,75 @@
+"""What was tuned of a model, written alone."""
+
+import os
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_directory
+from keras_bert_impl.interop import (
+    encoder_tensors,
+    open_model,
+    read_encoder_config,
+    tensor_prefix,
+    write_tuned,
+)
+from keras_bert_impl.models.weights import added_names, tensors_of
+
+
+def save_tuned(model, directory, base):
+    """Writes the weights that learned, the head, and what they are to be read onto.
+
+    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA is in
+    the layout of the `peft` library, which loads it onto the base model, too.
+
+    Args:
+        model: `TaskModel`. What is trainable in its encoder, and the head, are written.
+        directory: str or `Path`; files of the same names are replaced.
+        base: str or `Path`: what the model was tuned from; see `interop.open_model`. Its name and
+            the checksum of its weights are kept.
+
+    Raises:
+        InputError: weights that did not learn are not those of the base.
+
+    Example:
+        adapter = Adapter("lora", size=8)
+        model = TextClassifier.from_pretrained("base", num_classes=2, adapter=adapter)
+        model.fit(texts, labels)
+        save_tuned(model, "tuned", "base")
+        TextClassifier.from_pretrained("tuned")
+    """
+    source = open_model(base)
+    read_encoder_config(source)
+    encoder = model.encoder
+    trainable = {weight.path for weight in encoder.trainable_weights}
+    names = encoder_tensors(encoder.config)
+    learned = {n.tensor for n in names if n.variable in trainable or source.shape(n.tensor) is None}
+    _check_kept(encoder, source, [name for name in names if name.tensor not in learned], base)
+    changed = tensors_of(
+        encoder,
+        [name for name in names if name.tensor in learned],
+        prefix=tensor_prefix(encoder.config),
+    )
+    with replace_directory(directory) as temporary:
+        write_tuned(
+            temporary,
+            model.file_config(),
+            encoder.config,
+            model.head,
+            tensors_of(encoder, added_names(encoder)),
+            changed | tensors_of(model, model.head_names()),
+            os.path.abspath(base) if os.path.isdir(base) else str(base),
+            source,
+        )
+        model.save_more(temporary)
+
+
+def _check_kept(encoder, source, names, base):
+    """Refuses a base whose weights are not those that the encoder kept."""
+    for tensor, array in tensors_of(encoder, names).items():
+        original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
+        if not np.array_equal(original, array):
+            raise InputError(
+                f"tensor {tensor} of the model is not that of {base}: it was tuned from another "
+                "model, or is not frozen."
+            )

@@ -1,0 +1,111 @@
+"""Settings of how a model is tuned; imports nothing heavy, for the command line's help."""
+
+import dataclasses
+
+from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, PROJECTIONS, Adapter
+from keras_bert_impl.errors import InputError
+
+FULL, HEAD, BIAS = "full", "head", "bias"
+TUNINGS = (FULL, HEAD, BIAS, *ADAPTER_KINDS)
+_RATES = {FULL: 3e-5, HEAD: 1e-3, BIAS: 1e-3, **ADAPTER_RATES}
+_SIZES = {"lora": 8, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
+
+
+@dataclasses.dataclass(frozen=True)
+class TuningSettings:
+    """Which weights learn, and how fast.
+
+    In all ways the head learns, and what is above the blocks. Where blocks share weights, as in
+    ALBERT, layers are those with weights of their own.
+
+    Args:
+        tuning: str. `"full"`: all weights learn; `"head"`: none of the embeddings and blocks;
+            `"bias"`: of the encoder its biases alone; or a kind of `Adapter`: small weights that
+            are added learn in place of the encoder's. Of all but `"full"` a run keeps no more than
+            what learned, to be read onto the model that it started from.
+        learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4 (LoRA and
+            adapters), 1e-3 (head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
+        head_rate: float or None. The same of the head alone, a CRF's transitions included.
+        layer_decay: float in (0, 1]. The rate of the last block is that times `learning_rate`, and
+            so on downwards, the embeddings last; heads and pooler learn at `learning_rate`. (In
+            the code of ELECTRA the last block has the square.)
+        frozen_layers: int or None. The embeddings and so many first layers do not learn.
+        reinitialized_layers: int. So many last layers, and the pooler, begin with random weights.
+        unfreeze_gradually: bool. The first epoch trains the head, and each epoch one layer more,
+            from the last.
+        adapter_size: int or None: the rank of LoRA (8), the width of adapters (64), the number of
+            vectors of prefix and prompt (20).
+        lora_alpha, lora_dropout, lora_projections: as `alpha`, `dropout` and `projections` of
+            `Adapter`.
+
+    Raises:
+        InputError: settings that do not go together.
+
+    Source: Ben Zaken et al. 2022 (arXiv:2106.10199) for biases; Clark et al. 2020
+    (arXiv:2003.10555), appendix B, for the decay; Zhang et al. 2021 (arXiv:2006.05987), section
+    4, for layers that begin anew; Howard & Ruder 2018 (arXiv:1801.06146), section 3.3, for
+    unfreezing; of the others see `Adapter`.
+    """
+
+    tuning: str = FULL
+    learning_rate: float | None = None
+    head_rate: float | None = None
+    layer_decay: float = 1.0
+    frozen_layers: int | None = None
+    reinitialized_layers: int = 0
+    unfreeze_gradually: bool = False
+    adapter_size: int | None = None
+    lora_alpha: float = 16.0
+    lora_dropout: float = 0.0
+    lora_projections: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self):
+        if self.tuning not in TUNINGS:
+            raise InputError(
+                f"tuning must be one of {', '.join(TUNINGS)}. Received: {self.tuning!r}"
+            )
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", _RATES[self.tuning])
+        for name in ("learning_rate", "head_rate"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"{name} must be positive. Received: {value}")
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"layer_decay must be in (0, 1]. Received: {self.layer_decay}")
+        for name in ("frozen_layers", "reinitialized_layers"):
+            if (getattr(self, name) or 0) < 0:
+                raise InputError(f"{name} must be at least 0. Received: {getattr(self, name)}")
+        self._check_together()
+        _ = self.adapter
+
+    def _check_together(self):
+        defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
+        chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
+        if self.tuning != FULL:
+            # What a run would not keep, or what does not learn.
+            of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
+            self._refuse(chosen & of_full)
+        if self.tuning not in ADAPTER_KINDS:
+            self._refuse(chosen & {"adapter_size"})
+        if self.tuning != "lora":
+            self._refuse(chosen & {"lora_alpha", "lora_dropout", "lora_projections"})
+
+    def _refuse(self, names):
+        for name in sorted(names):
+            raise InputError(f"{name} does not go together with tuning={self.tuning}.")
+
+    @property
+    def adapter(self):
+        """The `Adapter` to add, or None."""
+        if self.tuning not in ADAPTER_KINDS:
+            return None
+        size = _SIZES[self.tuning] if self.adapter_size is None else self.adapter_size
+        projections = [name for name in PROJECTIONS if name in self.lora_projections]
+        if len(projections) != len(self.lora_projections):
+            projections = self.lora_projections  # for its message
+        return Adapter(self.tuning, size, self.lora_alpha, self.lora_dropout, projections)
+
+    @property
+    def is_small(self):
+        """bool. Whether a run keeps no more than what learned."""
+        return self.tuning != FULL

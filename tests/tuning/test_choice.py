@@ -1,0 +1,217 @@
+"""Which weights learn and how fast, in models that are trained."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.tasks.settings import FinetuneSettings
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.tuning import (
+    GradualUnfreezing,
+    ParameterReport,
+    TuningSettings,
+    choose_weights,
+    count_parameters,
+    freeze,
+    learning_rates,
+    reinitialize,
+    train_biases,
+)
+from tests.tasks import helpers
+
+TEXTS, LABELS = helpers.examples(8)
+RATE = 0.25
+
+
+def classifier(**settings):
+    encoder = helpers.encoder(dropout=0.0, **{"num_layers": 2} | settings)
+    return helpers.TextClassifier(encoder, helpers.tokenizer(), labels=["negative", "positive"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return classifier()
+
+
+def steps_of(model, **settings):
+    """By path, how far the first step of Adam moved each weight: its rate, where it learns."""
+    before = {w.path: w.numpy() for w in model.weights}
+    optimizer = AdamW(RATE, weight_decay=0.0, epsilon=1e-30, **settings)
+    model.compile(optimizer, metrics=[])
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    moved = {w.path: np.abs(w.numpy() - before[w.path]) for w in model.weights}
+    for weight in model.weights:
+        weight.assign(before[weight.path])
+    return moved
+
+
+def trainable(model):
+    return {path.partition("/")[0] for path in (w.path for w in model.trainable_weights)}
+
+
+def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
+    moved = steps_of(model, rates=learning_rates(model, layer_decay=0.5, head_factor=4.0))
+    factors = {
+        "embeddings": 0.5**3,
+        "layer_0": 0.5**2,
+        "layer_1": 0.5,
+        "pooler": 1.0,
+        "classifier": 4.0,
+    }
+    assert {path.partition("/")[0] for path in moved} == set(factors)
+    for path, steps in moved.items():
+        factor = factors[path.partition("/")[0]]
+        # |m / sqrt(v)| of the first step is 1 to some units in the last place, and weights of up to
+        # 4 are rounded; or the gradient was 0, as of words that are in no text.
+        learned = steps[steps > RATE * factor / 2]
+        np.testing.assert_allclose(learned, RATE * factor, atol=4e-6, err_msg=path)
+        assert steps[steps <= RATE * factor / 2].max(initial=0) <= 2e-7, path
+        # Equal additions to all scores of a softmax change nothing.
+        assert len(learned) or path.endswith("key/bias")
+
+
+def test_blocks_that_share_weights_are_one_layer():
+    model = classifier(num_layer_groups=1)
+    assert dict(learning_rates(model, 0.5)) == {
+        "^embeddings/": 0.25, "^layer_0/": 0.5, "^pooler/": 1.0, "": 1.0,
+    }
+    with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
+        choose_weights(model, TuningSettings(frozen_layers=2))
+
+
+def test_the_rate_of_the_head_is_that_of_a_crf():
+    labels = ["O", "B-X"]
+    model = TokenClassifier(helpers.encoder(), helpers.tokenizer(), labels=labels, crf=True)
+    optimizer = AdamW(1.0, rates=learning_rates(model, 0.5, 3.0))
+    optimizer.build(model.trainable_variables)
+    factors = dict(zip((v.path for v in model.trainable_variables), optimizer._factors))
+    assert factors["token_classifier/dense/kernel"] == 3.0
+    transitions = [factor for path, factor in factors.items() if path.startswith("crf/")]
+    assert transitions == [3.0] * 3
+
+
+def test_biases_alone_learn():
+    model = classifier()
+    train_biases(model.encoder)
+    moved = steps_of(model)
+    changed = {path for path, steps in moved.items() if steps.max() > 0}
+    biases = {path for path in moved if path.endswith(("bias", "beta"))}
+    # Equal additions to all scores of a softmax change nothing, but by rounding.
+    keys = {path for path in biases if path.endswith("key/bias")}
+    assert changed | keys == biases | {"classifier/dense/kernel"}
+    assert len(model.optimizer._momentums) == len(model.trainable_variables)
+    hidden, inner, blocks = 16, 32, 2
+    biases = hidden + blocks * (4 * hidden + inner + hidden + 2 * hidden) + hidden
+    total, learned = count_parameters(model)
+    assert learned == biases + 2 * hidden + 2
+    assert total == model.config.num_parameters() + 2 * hidden + 2
+
+
+def test_no_biases_is_an_error():
+    with pytest.raises(InputError, match="has no biases to tune"):
+        train_biases(helpers.encoder(use_bias=False, use_pooler=False))
+
+
+def test_frozen_layers(model, capsys):
+    names = ["embeddings", "layer_0", "layer_1", "pooler", "classifier"]
+    for count in (2, 1, 0):
+        freeze(model.encoder, count)
+        assert trainable(model) == set(names[count + 1 :])
+    freeze(model.encoder, 2)
+    report = ParameterReport()
+    report.set_model(model)
+    report.on_train_begin()
+    learned = 16 * 16 + 16 + 2 * 16 + 2
+    total = model.config.num_parameters() + 2 * 16 + 2
+    share = f"{learned / total:.2%}"
+    assert f"{total:,} parameters, of which {learned:,} ({share}) learn" in capsys.readouterr().err
+    freeze(model.encoder, -1)
+    assert len(model.trainable_weights) == len(model.weights)
+
+
+def test_new_weights_for_the_last_layers():
+    model = classifier(num_layers=4)
+    before = {w.path: w.numpy() + 1.0 for w in model.weights}
+    for weight in model.weights:
+        weight.assign(before[weight.path])
+    reinitialize(model.encoder, 2)
+    kernels = []
+    for weight in model.weights:
+        path, value = weight.path, weight.numpy()
+        if path.startswith(("layer_2", "layer_3", "pooler")):
+            kind = path.rpartition("/")[2]
+            if kind == "kernel":
+                kernels.append(value.ravel())
+            else:
+                np.testing.assert_array_equal(value, 1.0 if kind == "gamma" else 0.0)
+        else:
+            np.testing.assert_array_equal(value, before[path])
+    drawn = np.concatenate(kernels)
+    # Each drawn for itself. Cut at two standard deviations a normal keeps 0.8796 of them, which n
+    # numbers show to 1 / sqrt(2 n).
+    assert len(np.unique(drawn)) > 0.99 * len(drawn)
+    assert abs(drawn.std() / (0.8796 * 0.2) - 1) < 5 / math.sqrt(2 * len(drawn))
+    assert abs(drawn.mean()) < 5 * 0.2 / math.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize("frozen, lowest", [(None, "embeddings"), (0, "layer_0")])
+def test_unfreezing_takes_one_layer_more_each_epoch(frozen, lowest):
+    model = classifier()
+    model.compile(AdamW(1e-2), metrics=[])
+    learned = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.before = {w.path: w.numpy() for w in self.model.weights}
+
+        def on_epoch_end(self, epoch, logs=None):
+            moved = [w.path for w in self.model.weights if (w.numpy() != self.before[w.path]).any()]
+            learned.append({path.partition("/")[0] for path in moved})
+
+    # The first is initial_epoch=1: a run that goes on trains what it would have trained.
+    model.fit(
+        TEXTS,
+        LABELS,
+        epochs=4,
+        initial_epoch=1,
+        callbacks=[GradualUnfreezing(frozen), Watch()],
+        verbose=0,
+    )
+    names = ["classifier", "pooler", "layer_1", "layer_0", "embeddings"]
+    last = names[: names.index(lowest) + 1]
+    assert learned == [set(names[:3]), set(names[:4]), set(last)]
+    assert len(model.optimizer._momentums) == len(model.weights)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"tuning": "qlora"}, "tuning must be one of full, head, bias, lora"),
+        ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers does not go together"),
+        ({"tuning": "bias", "adapter_size": 4}, "adapter_size does not go together"),
+        ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha does not go together"),
+        ({"tuning": "lora", "lora_projections": ("pooler",)}, "projections must be some of"),
+        ({"layer_decay": 0.0}, r"layer_decay must be in \(0, 1\]"),
+        ({"head_rate": -1.0}, "head_rate must be positive"),
+        ({"frozen_layers": -1}, "frozen_layers must be at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        FinetuneSettings(**settings)
+
+
+def test_settings_have_a_rate_and_a_size_for_each_way():
+    assert FinetuneSettings().learning_rate == 3e-5
+    settings = FinetuneSettings(tuning="lora", lora_projections=("value", "key"))
+    assert settings.learning_rate == 5e-4
+    assert (settings.adapter.size, settings.adapter.projections) == (8, ("key", "value"))
+    assert FinetuneSettings(tuning="prompt", adapter_size=3).adapter.num_virtual_tokens == 3
+    assert FinetuneSettings(tuning="bias").adapter is None
+    encoder = helpers.encoder(adapter=settings.adapter)
+    model = helpers.TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
+    assert model.default_learning_rate == 5e-4

@@ -1,0 +1,138 @@
+"""LoRA there and back with the `peft` library, on its own base models."""
+
+import dataclasses
+
+import numpy as np
+import peft
+import pytest
+import safetensors.numpy
+import torch
+import transformers
+
+from keras_bert_impl.adapter import PROJECTIONS, Adapter
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.tuning import save_tuned
+from tests.tasks import helpers
+from tests.tasks.test_family import KINDS
+
+TEXTS = ["a good film", "what a dull plot and very awful joy"]
+FEATURES = {name: value.numpy() for name, value in helpers.tokenizer()(TEXTS, length=10).items()}
+# Ours computes in float32, theirs in float64; logits are of the order of 1.
+TOLERANCE = 1e-5
+FAST = ("bert", "modernbert")
+
+
+def base_of(architecture, directory):
+    settings = {"num_layers": 2, "intermediate_dim": 64, "vocabulary_size": 40}
+    encoder = helpers.encoder(architecture=architecture, **settings | KINDS[architecture])
+    TextClassifier(encoder, helpers.tokenizer(), num_classes=3).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return base_of("bert", tmp_path_factory.mktemp("bert"))
+
+
+def theirs(base):
+    return transformers.AutoModelForSequenceClassification.from_pretrained(base)
+
+
+def their_logits(model, num_segments):
+    inputs = {"input_ids": FEATURES["token_ids"], "attention_mask": FEATURES["padding_mask"]}
+    if num_segments > 1:
+        inputs["token_type_ids"] = FEATURES["segment_ids"]
+    with torch.no_grad():
+        inputs = {name: torch.tensor(value) for name, value in inputs.items()}
+        return model.double().eval()(**inputs).logits.numpy()
+
+
+def with_noise(model):
+    draw = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(weight.numpy() + 0.1 * draw.normal(size=weight.shape))
+    return model
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS],
+)
+def test_peft_loads_ours(architecture, tmp_path):
+    base = base_of(architecture, tmp_path / "base")
+    adapter = Adapter("lora", size=3, alpha=5.0, projections=PROJECTIONS)
+    plain = TextClassifier.from_pretrained(base)
+    model = with_noise(TextClassifier.from_pretrained(base, adapter=adapter))
+    save_tuned(model, tmp_path / "tuned", base)
+    loaded = peft.PeftModel.from_pretrained(theirs(base), tmp_path / "tuned")
+    expected = their_logits(loaded, model.config.num_segments)
+    np.testing.assert_allclose(model(FEATURES), expected, rtol=0, atol=TOLERANCE)
+    assert np.abs(expected - plain(FEATURES).numpy()).max() > 0.01
+    # Without our config.json, and so without knowing how fused matrices came to be.
+    (tmp_path / "tuned" / "config.json").unlink()
+    again = TextClassifier.from_pretrained(tmp_path / "tuned")
+    np.testing.assert_allclose(again(FEATURES), expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_modules": ["query", "value"], "modules_to_save": ["classifier"]},
+        {"target_modules": ["attention.output.dense", "key"], "use_rslora": True, "r": 4},
+        {
+            "target_modules": ["query", "intermediate.dense"],
+            "rank_pattern": {"bert.encoder.layer.1.attention.self.query": 5},
+            "alpha_pattern": {"bert.encoder.layer.0.intermediate.dense": 7.0},
+        },
+    ],
+    ids=["two", "rank-stabilized", "patterns"],
+)
+def test_we_load_what_peft_wrote(bert, tmp_path, settings):
+    settings = {"task_type": "SEQ_CLS", "r": 2, "lora_alpha": 3, "lora_dropout": 0.1} | settings
+    model = peft.get_peft_model(theirs(bert), peft.LoraConfig(**settings))
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.1 * torch.randn(parameter.shape)
+    model.save_pretrained(tmp_path / "tuned")
+    ours = TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
+    assert ours.num_classes == 3 and ours.config.adapter.dropout == 0.1
+    np.testing.assert_allclose(ours(FEATURES), their_logits(model, 2), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"use_dora": True}, "use_dora is True; only False is supported"),
+        ({"target_modules": ["pooler.dense"]}, "pooler.dense.lora_A.weight is not LoRA on a"),
+        ({"rank_pattern": {"query": 3}}, "rank_pattern must name whole modules"),
+    ],
+)
+def test_lora_of_another_arithmetic_is_refused(bert, tmp_path, settings, message):
+    settings = {"task_type": "SEQ_CLS", "r": 2, "target_modules": ["query"]} | settings
+    model = peft.get_peft_model(theirs(bert), peft.LoraConfig(**settings))
+    model.save_pretrained(tmp_path / "tuned")
+    with pytest.raises(InputError, match=message):
+        TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
+
+
+def test_other_files_of_peft_are_refused(bert, tmp_path):
+    settings = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
+    peft.get_peft_model(theirs(bert), settings).save_pretrained(tmp_path / "tuned")
+    with pytest.raises(InputError, match="peft_type is 'PROMPT_TUNING'; LORA is supported"):
+        TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
+
+
+def test_fused_matrices_hold_blocks(tmp_path):
+    base = base_of("modernbert", tmp_path / "base")
+    adapter = Adapter("lora", size=3, alpha=6.0, projections=("query", "value", "attention_output"))
+    model = with_noise(TextClassifier.from_pretrained(base, adapter=adapter))
+    save_tuned(model, tmp_path / "tuned", base)
+    tensors = safetensors.numpy.load_file(tmp_path / "tuned" / "adapter_model.safetensors")
+    name = "base_model.model.model.layers.0.attn.Wqkv.lora_B.weight"
+    assert tensors[name].shape == (3 * 16, 2 * 3)
+    assert (tensors[name][16:32] == 0).all() and (tensors[name][:16, 3:] == 0).all()
+    loaded = TextClassifier.from_pretrained(tmp_path / "tuned")
+    assert loaded.config.adapter == dataclasses.replace(adapter)
+    np.testing.assert_array_equal(loaded(FEATURES), model(FEATURES))
