@@ -92,6 +92,14 @@ class RawTextTrainer(ReplicatedTrainer):
         """A list of what `rows` takes, of what a user may give as a batch of texts."""
         return batching.as_list(x)
 
+    def pack(self, texts):
+        """Features of texts, a row for each, cut to `max_length` tokens.
+
+        Args:
+            texts: as a `Tokenizer` takes them, eagerly and in any graph.
+        """
+        return self.tokenizer(texts, length=self.max_length)
+
     def rows(self, texts, labels=None, weights=None):
         """The rows that the network is given for texts: here one for each.
 
@@ -103,7 +111,9 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
         """
-        tokenized = batching.tokenize_texts(texts, self.tokenizer, self.max_length, self.widths())
+        tokenized = batching.tokenize_texts(
+            texts, self.tokenizer, self.max_length, self.widths(), self.pack
+        )
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def joined(self, outputs, texts, tokenized):
@@ -245,7 +255,10 @@ class RawTextTrainer(ReplicatedTrainer):
         texts = self.as_texts(x)
         tokenized, _ = self.rows(texts)
         if not tokenized.num_texts:
-            empty = {name: tf.zeros([0, 2], tf.int32) for name in FEATURES}
+            empty = {
+                name: tf.zeros([0, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
+                for name, symbol in self.input.items()
+            }
             outputs = self.scores(self(empty, training=False))
             outputs = keras.tree.map_structure(np.asarray, outputs)
             return self.joined(outputs, texts, tokenized)
@@ -354,7 +367,7 @@ class RawTextTrainer(ReplicatedTrainer):
             dict of int32 `[batch, length]`; length is at most `max_length`.
         """
         widths = tf.constant(self.widths(), tf.int32)
-        features = self.tokenizer(texts, length=self.max_length)
+        features = self.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = tf.gather(widths, tf.searchsorted(widths, longest[tf.newaxis])[0])
         return {name: feature[:, :width] for name, feature in features.items()}
