@@ -37,7 +37,7 @@ class Texts:
     """
 
     model_class = TextClassifier
-    settings = ()
+    settings = ("long_texts", "doc_stride", "max_windows")
 
     def __init__(self, train, dev):
         self._names = None if train.is_numeric else train.label_names or sorted(set(train.labels))

@@ -19,12 +19,16 @@ class FinetuneSettings:
         weight_decay: float. Not for biases and normalization layers.
         clip_norm: float or None. Limit of the global norm of the gradients.
         max_length: int or None for the task's: 384 for questions, else 128. Tokens of a row.
-            Texts are cut to that, or for tagging and questions lie in windows of that.
+            Texts are cut to that, or for tagging, questions and by `long_texts` lie in windows
+            of that.
         dropout: float or None for the model's own.
         accumulation_steps: int. Micro-batches of a replica in a step.
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
         doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
             windows: tokens from the start of one to that of the next.
+        long_texts: str or None for `"truncate"`. Of texts: what becomes of those that are longer
+            than `max_length`; see `TextClassifier`.
+        max_windows: int or None for 8. Of texts in windows.
         max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
@@ -45,12 +49,21 @@ class FinetuneSettings:
     accumulation_steps: int = 1
     dtype: str = "float32"
     doc_stride: int | None = None
+    long_texts: str | None = None
+    max_windows: int | None = None
     max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
     seed: int = 1
 
-    of_tasks: typing.ClassVar = ("doc_stride", "max_question_length", "label_all_pieces", "crf")
+    of_tasks: typing.ClassVar = (
+        "doc_stride",
+        "long_texts",
+        "max_windows",
+        "max_question_length",
+        "label_all_pieces",
+        "crf",
+    )
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulation_steps"):
