@@ -13,6 +13,7 @@ from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_v
 from keras_bert_impl.serving import export_classifier
 from keras_bert_impl.tasks import batching, text_windows
 from keras_bert_impl.tasks.labels import (
+    class_weights,
     label_config,
     label_names,
     labels_of,
@@ -185,6 +186,23 @@ class TextClassifier(TaskModel):
             directory: str or `Path`.
         """
         export_classifier(self, directory)
+
+    # === Training ===
+
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        """As of `RawTextTrainer`.
+
+        Args:
+            class_weight: dict of label name or class number -> the factor of its texts in the
+                loss, 1 for those that it lacks; or `"balanced"`: texts / (classes * texts of the
+                class), so that all classes count alike. For a single label.
+        """
+        if class_weight is not None:
+            if self.problem_type != SINGLE:
+                raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+            numbers = None if y is None else self.encode_labels(y, len(y))
+            kwargs["class_weight"] = class_weights(class_weight, self.labels, numbers)
+        return super().fit(x, y, *args, **kwargs)
 
     # === From texts to rows ===
 
