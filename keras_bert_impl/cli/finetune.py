@@ -18,7 +18,8 @@ EXAMPLE = (
     "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
     "--out run"
 )
-_TASKS = ("tagging", "squad")  # beside those of GLUE
+_TASKS = ("tagging", "squad")  # beside those that are read from --data
+_MULTILINGUAL = ("xnli", "paws_x")
 
 
 def add_arguments(parser):
@@ -28,11 +29,15 @@ def add_arguments(parser):
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     parser.add_argument(
         "--task",
-        choices=[*TASKS, *_TASKS],
-        help="a GLUE task, read from --data; or for --train and --dev: tagging, labels of words in "
-        "columns or CoNLL-U; squad, questions with answers in a context. Default: texts in a table",
+        choices=[*(task for task in TASKS if task != "diagnostic"), *_MULTILINGUAL, *_TASKS],
+        help="a GLUE task, xnli or paws_x, read from --data; or for --train and --dev: tagging, "
+        "labels of words in columns or CoNLL-U; squad, questions with answers in a context. "
+        "Default: texts in a table",
     )
-    parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
+    parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
+    parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
+    parser.add_argument("--tfds", metavar="NAME", help="a data set of TensorFlow Datasets, or the "
+                        "directory of one; --train and --dev are then its splits")
     parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
                         ".csv, .tsv or .jsonl")
     parser.add_argument("--dev", metavar="FILE", help="what to score on")
@@ -42,8 +47,11 @@ def add_arguments(parser):
     parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
                         "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
                         "upos) of a .conllu file")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="for tagging and squad: leave "
-                        "out, count and list what cannot be used")
+    parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
+                        "labels, with this between their names")
+    parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
+    parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
+                        "what cannot be used")
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
@@ -58,7 +66,7 @@ def run(arguments):
     settings["model"] = arguments.model or settings["model"]
     if not settings["model"]:
         raise InputError("say where to start from: --model DIR.")
-    train, dev = _examples(arguments)
+    train, dev, *more = _examples(arguments)
     from keras_bert_impl.tasks.run import finetune
     from keras_bert_impl.training.strategy import is_chief
 
@@ -70,6 +78,7 @@ def run(arguments):
         resume=arguments.resume,
         # Standard output is for the result; Keras draws its progress there.
         verbose=0 if arguments.json else 1 if sys.stdout.isatty() else 2,
+        more_dev=more[0] if more else None,
         **settings,
     )
     if not is_chief():
@@ -83,22 +92,27 @@ def run(arguments):
 
 
 def _examples(arguments):
-    """The train and dev examples that the arguments name."""
+    """The train and dev examples that the arguments name, and those of MNLI's other dev sets."""
+    skip = arguments.skip_bad_rows
     if arguments.task in _TASKS:
         _need(arguments, "train", "dev")
         read = _read_tags if arguments.task == "tagging" else _read_questions
         return [read(file, arguments) for file in (arguments.train, arguments.dev)]
-    if arguments.skip_bad_rows:
-        raise InputError("--skip-bad-rows is for --task tagging and squad.")
     if arguments.task:
-        from keras_bert_impl.tasks.glue import read_glue
-
         if not arguments.data or arguments.train or arguments.dev:
-            raise InputError("--task needs --data, the GLUE folder, in place of --train and --dev.")
-        return [read_glue(arguments.task, arguments.data, split) for split in ("train", "dev")]
+            raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+        return _read_task(arguments.task, arguments.data, arguments.language, skip)
+    _need(arguments, "train", "dev", "text", "label")
+    if arguments.tfds:
+        from keras_bert_impl.tasks.tfds_examples import read_tfds
+
+        columns = arguments.text, arguments.pair, arguments.label
+        return [
+            read_tfds(arguments.tfds, split, *columns, skip_bad_rows=skip)
+            for split in (arguments.train, arguments.dev)
+        ]
     from keras_bert_impl.tasks.tables import read_table
 
-    _need(arguments, "train", "dev", "text", "label")
     return [
         read_table(
             file,
@@ -106,9 +120,31 @@ def _examples(arguments):
             arguments.pair,
             arguments.label,
             numeric=arguments.regression,
+            id=arguments.id,
+            label_separator=arguments.label_separator,
+            skip_bad_rows=skip,
         )
         for file in (arguments.train, arguments.dev)
     ]
+
+
+def _read_task(task, data, language, skip):
+    from keras_bert_impl.tasks.glue import has_glue, read_glue
+    from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
+
+    splits = "train", "dev"
+    if task in _MULTILINGUAL:
+        read = read_xnli if task == "xnli" else read_paws_x
+        return [read(data, split, language, skip) for split in splits]
+    found = [read_glue(task, data, split, skip) for split in splits]
+    if task == "mnli":
+        more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
+        found.append({
+            name: read_glue(of_task, data, split, skip)
+            for name, (of_task, split) in more.items()
+            if has_glue(of_task, data, split)
+        })
+    return found
 
 
 def _need(arguments, *names):

@@ -26,6 +26,7 @@ def finetune(
     resume=True,
     callbacks=(),
     verbose="auto",
+    more_dev=None,
     **settings,
 ):
     """Fine-tunes a model on a task and writes a run directory.
@@ -47,6 +48,8 @@ def finetune(
         resume: bool. Whether to go on if the directory holds a run.
         callbacks: Keras callbacks for `fit`.
         verbose: as for `fit`.
+        more_dev: dict of name -> further examples to score the model on, such as MNLI's mismatched
+            ones. Their scores are `NAME/...`, their predictions in a folder of that name.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
@@ -61,7 +64,11 @@ def finetune(
     """
     settings = FinetuneSettings(model=str(model), **settings)
     kind = kind_of(train, dev)
+    more_dev = {name: (kind_of(train, more), more) for name, more in (more_dev or {}).items()}
     own = _own_settings(kind, settings)
+    of_fit = {}
+    if "class_weight" in own:
+        of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
     strategy = get_strategy(strategy)
     with strategy.scope():
         tuned = _build(settings, kind, own)
@@ -82,11 +89,18 @@ def finetune(
             validation_data=kind.inputs(dev),
             callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
             verbose=verbose,
+            **of_fit,
         )
     if is_chief():
         tuned.save_pretrained(run.model)
         # As it was saved, so that whoever loads it finds the same scores.
-        run.write_scores(kind.finish(load_tuned(run.path, settings.dtype), dev, run.path))
+        saved = load_tuned(run.path, settings.dtype)
+        scores = kind.finish(saved, dev, run.path)
+        for name, (more_kind, more) in more_dev.items():
+            (run.path / name).mkdir(exist_ok=True)
+            found = more_kind.finish(saved, more, run.path / name)
+            scores |= {f"{name}/{metric}": score for metric, score in found.items()}
+        run.write_scores(scores)
     return tuned
 
 

@@ -29,6 +29,8 @@ class FinetuneSettings:
         long_texts: str or None for `"truncate"`. Of texts: what becomes of those that are longer
             than `max_length`; see `TextClassifier`.
         max_windows: int or None for 8. Of texts in windows.
+        class_weight: `"balanced"`, or dict of label name -> factor in the loss. Of texts with one
+            label each; see `TextClassifier.fit`.
         max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
@@ -51,6 +53,7 @@ class FinetuneSettings:
     doc_stride: int | None = None
     long_texts: str | None = None
     max_windows: int | None = None
+    class_weight: dict | str | None = None
     max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
@@ -60,6 +63,7 @@ class FinetuneSettings:
         "doc_stride",
         "long_texts",
         "max_windows",
+        "class_weight",
         "max_question_length",
         "label_all_pieces",
         "crf",
