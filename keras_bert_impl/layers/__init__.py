@@ -9,3 +9,4 @@ from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.pooling import MeanPooling, Pooler
 from keras_bert_impl.layers.rotary import RotaryPositions
+from keras_bert_impl.layers.scalar_mix import ScalarMix

@@ -249,7 +249,7 @@ def _with_features(rows, tokenized, targets):
     @tf.autograph.experimental.do_not_convert
     def batch(numbers):
         features = tokenized.features(numbers)
-        width = tf.shape(features["token_ids"])[1]
+        width = tf.shape(tf.nest.flatten(features)[0])[1]
         return (features, *(_rows_of(target, numbers, width) for target in targets))
 
     # The order of batches is part of what a seed fixes.

@@ -8,6 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.tasks.examples import Examples
+from keras_bert_impl.tasks.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.labels import class_weights
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
@@ -104,7 +105,8 @@ class Tags:
     """A label for each word; as `Texts`, of `TaggedExamples`."""
 
     model_class = TokenClassifier
-    settings = ("doc_stride", "label_all_pieces", "crf")
+    feature_class = FeatureTagger  # where the setting `features` is chosen
+    settings = ("doc_stride", "label_all_pieces", "crf", "features")
 
     def __init__(self, train, dev):
         self._names = list(train.label_names)
@@ -180,7 +182,10 @@ def model_class_of(directory):
     Raises:
         InputError: it names none that is known.
     """
-    found = open_model(directory).config.get("architectures") or []
+    config = open_model(directory).config
+    if "lstm_dim" in (config.get("keras_bert_impl") or {}):
+        return FeatureTagger  # the files are those of a bare encoder
+    found = config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
             if str(name).endswith(end):

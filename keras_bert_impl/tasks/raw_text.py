@@ -55,6 +55,7 @@ class RawTextTrainer(ReplicatedTrainer):
     """
 
     has_windows = False  # whether a text may be several rows
+    default_learning_rate = 3e-5
     _uses_default_optimizer = False
     _seed = 0
 
@@ -151,7 +152,9 @@ class RawTextTrainer(ReplicatedTrainer):
                 dropout_seed=seed,
                 **kwargs,
             )
-            self._compile_with(default_optimizer(1) if optimizer is None else optimizer)
+            if optimizer is None:
+                optimizer = default_optimizer(1, self.default_learning_rate)
+            self._compile_with(optimizer)
 
     def fit(
         self,
@@ -255,18 +258,23 @@ class RawTextTrainer(ReplicatedTrainer):
         texts = self.as_texts(x)
         tokenized, _ = self.rows(texts)
         if not tokenized.num_texts:
-            empty = {
-                name: tf.zeros([0, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
+            # Not every layer takes a batch of none.
+            one = {
+                name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
                 for name, symbol in self.input.items()
             }
-            outputs = self.scores(self(empty, training=False))
-            outputs = keras.tree.map_structure(np.asarray, outputs)
+            outputs = self.scores(self(one, training=False))
+            outputs = keras.tree.map_structure(lambda scores: np.asarray(scores)[:0], outputs)
             return self.joined(outputs, texts, tokenized)
         data, order = batching.sorted_batches(tokenized, (), batch_size or 32)
-        outputs = super().predict(data, **kwargs)
+        outputs = self.predict_batches(data, **kwargs)
         back = np.argsort(order)
         outputs = keras.tree.map_structure(lambda rows: rows[back], outputs)
         return self.joined(outputs, texts, tokenized)
+
+    def predict_batches(self, data, **kwargs):
+        """The scores of all batches of a `tf.data.Dataset` of features, in one."""
+        return super().predict(data, **kwargs)
 
     def predict_step(self, data):
         """The scores of a batch of one replica."""
@@ -283,7 +291,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 "it; give steps_per_epoch, or compile with an optimizer."
             )
         with self.distribute_strategy.scope():
-            self._compile_with(default_optimizer(total_steps))
+            self._compile_with(default_optimizer(total_steps, self.default_learning_rate))
 
     # === Data ===
 
@@ -291,15 +299,20 @@ class RawTextTrainer(ReplicatedTrainer):
         """int. Batches of one pass over texts, of which some may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
-    def widths(self):
-        """The lengths that batches are padded to on the devices of this model."""
+    def widths(self, longest=None):
+        """The lengths that batches are padded to on the devices of this model.
+
+        Args:
+            longest: int. Default: `max_length`.
+        """
+        longest = longest or self.max_length
         if isinstance(self.distribute_strategy, tf.distribute.TPUStrategy):
-            return [self.max_length]
+            return [longest]
         if self.compiled and self.jit_compile:
-            return batching.doublings(self.max_length)
+            return batching.doublings(longest)
         # Tensor cores multiply blocks of 8; a CPU is as fast per token at any length.
         on_gpu = bool(tf.config.list_logical_devices("GPU"))
-        return batching.multiples(self.max_length, 8 if on_gpu else 1)
+        return batching.multiples(longest, 8 if on_gpu else 1)
 
     def _examples(self, x, y, sample_weight):
         """Texts as a list, labels as `rows` takes them, and weights or None."""
