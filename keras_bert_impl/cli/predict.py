@@ -89,7 +89,12 @@ def _answers(model, texts):
         yield answer, [text, f"{best.score:.4f}"]
 
 
-_ANSWERS = {"TextClassifier": _classes, "TokenClassifier": _tags, "QuestionAnswerer": _answers}
+_ANSWERS = {
+    "TextClassifier": _classes,
+    "TokenClassifier": _tags,
+    "FeatureTagger": _tags,
+    "QuestionAnswerer": _answers,
+}
 
 
 def _texts(arguments):

@@ -6,6 +6,7 @@ import importlib
 _HOMES = {
     "Examples": "examples",
     "Entity": "entities",
+    "FeatureTagger": "feature_tagger",
     "FinetuneSettings": "settings",
     "MaskedLM": "masked_lm",
     "QuestionAnswerer": "question_answerer",

@@ -69,9 +69,13 @@ def finetune(
     of_fit = {}
     if "class_weight" in own:
         of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
+    model_class = kind.feature_class if "features" in own else kind.model_class
+    for name in own:
+        if name not in model_class.settings:
+            raise InputError(f"{name} is no setting of a {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
-        tuned = _build(settings, kind, own)
+        tuned = _build(settings, kind, model_class, own)
         steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
         _compile(tuned, settings, steps)
     run = RunDirectory(output_directory, settings, resume)
@@ -135,9 +139,9 @@ def _own_settings(kind, settings):
     return chosen
 
 
-def _build(settings, kind, own):
+def _build(settings, kind, model_class, own):
     keras.utils.set_random_seed(settings.seed)
-    return kind.model_class.from_pretrained(
+    return model_class.from_pretrained(
         settings.model,
         dtype=settings.dtype,
         dropout=settings.dropout,

@@ -34,6 +34,9 @@ class FinetuneSettings:
         max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
+        features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
+            its states; see `FeatureTagger`. It wants a `learning_rate` of about 1e-3. None tunes
+            the encoder.
         seed: int. Decides the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -57,6 +60,7 @@ class FinetuneSettings:
     max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
+    features: int | str | None = None
     seed: int = 1
 
     of_tasks: typing.ClassVar = (
@@ -67,6 +71,7 @@ class FinetuneSettings:
         "max_question_length",
         "label_all_pieces",
         "crf",
+        "features",
     )
 
     def __post_init__(self):
