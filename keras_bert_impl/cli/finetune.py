@@ -20,7 +20,8 @@ EXAMPLE = (
     "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run\n"
     "  keras-bert finetune --model DIR --task similarity --data glue --out run loss=cosent"
 )
-_TASKS = ("tagging", "squad", "choice", "similarity")  # beside those of GLUE
+_TASKS = ("tagging", "squad", "choice", "similarity")  # beside those that are read from --data
+_MULTILINGUAL = ("xnli", "paws_x")
 
 
 def add_arguments(parser):
@@ -30,13 +31,17 @@ def add_arguments(parser):
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     parser.add_argument(
         "--task",
-        choices=[*TASKS, *_TASKS],
-        help="a GLUE task, read from --data; or for --train and --dev: tagging, labels of words in "
-        "columns or CoNLL-U; squad, questions with answers in a context; choice, prompts with "
-        "endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); similarity, pairs in a "
-        "table (or STS-B in --data), to be embedded. Default: texts in a table",
+        choices=[*(task for task in TASKS if task != "diagnostic"), *_MULTILINGUAL, *_TASKS],
+        help="a GLUE task, xnli or paws_x, read from --data; or for --train and --dev: tagging, "
+        "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
+        "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
+        "similarity, pairs in a table (or STS-B in --data), to be embedded. Default: texts in a "
+        "table",
     )
-    parser.add_argument("--data", metavar="DIR", help="the GLUE folder")
+    parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
+    parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
+    parser.add_argument("--tfds", metavar="NAME", help="a data set of TensorFlow Datasets, or the "
+                        "directory of one; --train and --dev are then its splits")
     parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
                         ".csv, .tsv or .jsonl")
     parser.add_argument("--dev", metavar="FILE", help="what to score on")
@@ -46,8 +51,11 @@ def add_arguments(parser):
     parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
                         "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
                         "upos) of a .conllu file")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="for tagging, squad and "
-                        "choice: leave out, count and list what cannot be used")
+    parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
+                        "labels, with this between their names")
+    parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
+    parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
+                        "what cannot be used")
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
@@ -62,7 +70,7 @@ def run(arguments):
     settings["model"] = arguments.model or settings["model"]
     if not settings["model"]:
         raise InputError("say where to start from: --model DIR.")
-    train, dev = _examples(arguments)
+    train, dev, *more = _examples(arguments)
     from keras_bert_impl.tasks.run import finetune
     from keras_bert_impl.training.strategy import is_chief
     from keras_bert_impl.tuning.choice import ParameterReport
@@ -76,6 +84,7 @@ def run(arguments):
         callbacks=[ParameterReport()] if is_chief() else [],
         # Standard output is for the result; Keras draws its progress there.
         verbose=0 if arguments.json else 1 if sys.stdout.isatty() else 2,
+        more_dev=more[0] if more else None,
         **settings,
     )
     if not is_chief():
@@ -89,7 +98,7 @@ def run(arguments):
 
 
 def _examples(arguments):
-    """The train and dev examples that the arguments name."""
+    """The train and dev examples that the arguments name, and those of MNLI's other dev sets."""
     if arguments.task == "similarity":
         from keras_bert_impl.tasks.similarity import SimilarityExamples
 
@@ -98,40 +107,68 @@ def _examples(arguments):
         _need(arguments, "train", "dev")
         read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
         return [read[arguments.task](file, arguments) for file in (arguments.train, arguments.dev)]
-    if arguments.skip_bad_rows:
-        raise InputError("--skip-bad-rows is for --task tagging, squad and choice.")
     if arguments.task:
-        return _read_glue(arguments.task, arguments)
+        return _read_task(arguments.task, arguments)
     return _read_tables(arguments, arguments.regression)
 
 
 def _pairs(arguments):
     """Pairs of texts with numbers: STS-B's, or those of tables."""
-    if arguments.skip_bad_rows:
-        raise InputError("--skip-bad-rows is for --task tagging, squad and choice.")
     if arguments.data:
-        return _read_glue("stsb", arguments)
+        return _read_task("stsb", arguments)
     if not arguments.pair:
         raise InputError("--pair is missing, the column of the second text; or give --data.")
     return _read_tables(arguments, numeric=True)
 
 
-def _read_glue(task, arguments):
-    from keras_bert_impl.tasks.glue import read_glue
-
-    if not arguments.data or arguments.train or arguments.dev:
-        raise InputError("--task needs --data, the GLUE folder, in place of --train and --dev.")
-    return [read_glue(task, arguments.data, split) for split in ("train", "dev")]
-
-
 def _read_tables(arguments, numeric):
+    _need(arguments, "train", "dev", "text", "label")
+    skip = arguments.skip_bad_rows
+    if arguments.tfds:
+        from keras_bert_impl.tasks.tfds_examples import read_tfds
+
+        columns = arguments.text, arguments.pair, arguments.label
+        return [
+            read_tfds(arguments.tfds, split, *columns, skip_bad_rows=skip)
+            for split in (arguments.train, arguments.dev)
+        ]
     from keras_bert_impl.tasks.tables import read_table
 
-    _need(arguments, "train", "dev", "text", "label")
     return [
-        read_table(file, arguments.text, arguments.pair, arguments.label, numeric=numeric)
+        read_table(
+            file,
+            arguments.text,
+            arguments.pair,
+            arguments.label,
+            numeric=numeric,
+            id=arguments.id,
+            label_separator=arguments.label_separator,
+            skip_bad_rows=skip,
+        )
         for file in (arguments.train, arguments.dev)
     ]
+
+
+def _read_task(task, arguments):
+    from keras_bert_impl.tasks.glue import has_glue, read_glue
+    from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
+
+    data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
+    if not data or arguments.train or arguments.dev:
+        raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+    splits = "train", "dev"
+    if task in _MULTILINGUAL:
+        read = read_xnli if task == "xnli" else read_paws_x
+        return [read(data, split, language, skip) for split in splits]
+    found = [read_glue(task, data, split, skip) for split in splits]
+    if task == "mnli":
+        more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
+        found.append({
+            name: read_glue(of_task, data, split, skip)
+            for name, (of_task, split) in more.items()
+            if has_glue(of_task, data, split)
+        })
+    return found
 
 
 def _need(arguments, *names):

@@ -108,6 +108,7 @@ def _similarities(model, texts):
 _ANSWERS = {
     "TextClassifier": _classes,
     "TokenClassifier": _tags,
+    "FeatureTagger": _tags,
     "QuestionAnswerer": _answers,
     "MultipleChoice": _chosen,
     "TextEmbedder": _similarities,

@@ -15,7 +15,8 @@ def export_classifier(classifier, directory):
     - `serving_default(text: string[batch])`;
     - `pairs(first: string[batch], second: string[batch])`, unless the encoder has embeddings for
       one segment alone and the tokenizer numbers two;
-    - `ids(token_ids, segment_ids, padding_mask: int32[batch, length])`;
+    - `ids(token_ids, segment_ids, padding_mask: int32[batch, length])`, or of texts in windows
+      `int32[batch, windows, length]`;
     - `tokenize(text: string[batch])` -> the features that `ids` takes.
 
     The first three return `scores`, float32 `[batch, num_classes]`, what `predict` returns, and
@@ -59,7 +60,7 @@ class _Signatures:
         functions = {
             "serving_default": (self._text, _strings("text")),
             "pairs": (self._pairs, _strings("first"), _strings("second")),
-            "ids": (self._ids, *map(_ints, _FEATURES)),
+            "ids": (self._ids, *map(self._ints, _FEATURES)),
             "tokenize": (self._tokenize, _strings("text")),
         }
         if not self._takes_pairs():
@@ -73,6 +74,9 @@ class _Signatures:
         """Not where the tokenizer marks the second text and the encoder has no row for that."""
         segments = self._classifier.config.num_segments
         return not segments or self._classifier.tokenizer.segment_of_second < segments
+
+    def _ints(self, name):
+        return tf.TensorSpec(self._classifier.input[name].shape, tf.int32, name=name)
 
     def _text(self, text):
         return self._answers(self._features(text))
@@ -129,14 +133,10 @@ class _Signatures:
                 )
             )
         too_long = f"token_ids may be up to {config.max_length} long."
-        checks.append(tf.debugging.assert_less_equal(shape[1], config.max_length, too_long))
-        checks.append(tf.debugging.assert_positive(shape[1], "token_ids must have a length."))
+        checks.append(tf.debugging.assert_less_equal(shape[-1], config.max_length, too_long))
+        checks.append(tf.debugging.assert_positive(shape[-1], "token_ids must have a length."))
         return checks
 
 
 def _strings(name):
     return tf.TensorSpec([None], tf.string, name=name)
-
-
-def _ints(name):
-    return tf.TensorSpec([None, None], tf.int32, name=name)

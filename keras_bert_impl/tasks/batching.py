@@ -5,6 +5,7 @@ row, padding included.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -103,7 +104,7 @@ class TokenizedTexts:
         return {name: tf.ensure_shape(f, [None, static]) for name, f in features.items()}
 
 
-def tokenize_texts(texts, tokenizer, max_length, widths=None):
+def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
     """Tokenizes texts once, in graph, a chunk at a time.
 
     Args:
@@ -112,13 +113,16 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None):
         max_length: int. Longer rows are cut, the longer segment first.
         widths: list of int, ascending: the lengths to pad batches to; default any up to
             `max_length`.
+        pack: function of a list of texts that returns their features. Default: the tokenizer, with
+            rows of `max_length`.
 
     Returns:
         `TokenizedTexts`.
     """
     texts = as_list(texts)
+    pack = pack or functools.partial(tokenizer, length=max_length)
     chunks = [
-        flat_rows(tokenizer(texts[start : start + CHUNK], length=max_length))
+        flat_rows(pack(texts[start : start + CHUNK]))
         for start in range(0, max(len(texts), 1), CHUNK)
     ]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
@@ -245,7 +249,7 @@ def _with_features(rows, tokenized, targets):
     @tf.autograph.experimental.do_not_convert
     def batch(numbers):
         features = tokenized.features(numbers)
-        width = tf.shape(features["token_ids"])[1]
+        width = tf.shape(tf.nest.flatten(features)[0])[1]
         return (features, *(_rows_of(target, numbers, width) for target in targets))
 
     # The order of batches is part of what a seed fixes.

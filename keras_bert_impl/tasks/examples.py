@@ -3,10 +3,13 @@
 import dataclasses
 import hashlib
 import json
+import logging
 
 import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,12 +18,14 @@ class Examples:
 
     Args:
         texts: list of str, or of (first, second) tuples for pairs.
-        labels: list of class numbers, label names or floats, one a text; None if there are none.
+        labels: list of class numbers, label names, floats, or lists of label names for several at
+            once; one a text; None if there are none.
         label_names: list of str, the names of the classes; None where the file has no fixed set,
             or labels are floats.
         metrics: tuple of str, keys of `metrics.METRICS`; None for those of the kind of task.
         source: str, the file.
         lines: list of int, the line that each text ended on.
+        skipped: tuple of str: of each row that was left out, where and why.
     """
 
     texts: list
@@ -29,6 +34,7 @@ class Examples:
     metrics: tuple | None = None
     source: str = "examples"
     lines: list | None = None
+    skipped: tuple = ()
 
     def __len__(self):
         return len(self.texts)
@@ -37,6 +43,11 @@ class Examples:
     def is_numeric(self):
         """Whether the labels are floats, of a regression."""
         return bool(self.labels) and isinstance(self.labels[0], float)
+
+    @property
+    def is_multi_label(self):
+        """Whether a text may have several labels, or none."""
+        return bool(self.labels) and isinstance(self.labels[0], list)
 
     def where(self, position):
         """str. File and line of a text, for messages."""
@@ -51,18 +62,154 @@ class Examples:
             InputError: a label is not among them; says where.
         """
         places = {name: number for number, name in enumerate(names)}
-        numbers = []
-        for position, label in enumerate(self.labels):
-            label = names[label] if isinstance(label, (int, np.integer)) else label
-            if label not in places:
-                raise InputError(
-                    f"{self.where(position)}: the label {label!r} is none of {listed(names)}."
-                )
-            numbers.append(places[label])
-        return np.array(numbers, "int32")
+        return np.array(
+            [self._place(places, position, label) for position, label in enumerate(self.labels)],
+            "int32",
+        )
+
+    def multi_hot(self, names):
+        """float32 array [texts, names], 1 where a text has the label; errors as above."""
+        places = {name: number for number, name in enumerate(names)}
+        rows = np.zeros((len(self), len(names)), "float32")
+        for position, labels in enumerate(self.labels):
+            for label in labels:
+                rows[position, self._place(places, position, label)] = 1
+        return rows
+
+    def _place(self, places, position, label):
+        names = list(places)
+        label = names[label] if isinstance(label, (int, np.integer)) else label
+        if label not in places:
+            raise InputError(
+                f"{self.where(position)}: the label {label!r} is none of {listed(names)}."
+            )
+        return places[label]
 
     @property
     def fingerprint(self):
         """sha256, in hex, of texts and labels."""
         content = json.dumps([self.texts, self.labels, self.label_names], default=str)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Which columns of a table to read, and what may stand in them.
+
+    Args:
+        text: str, the column of the text.
+        pair: str, the column of the second segment; None for single texts.
+        label: str, the column of the label; None for texts alone.
+        labels: list of str, the labels that may occur; None for any.
+        numeric: bool. Whether labels are numbers to be learned, for a regression.
+        allow_empty: bool. Whether a text may be empty.
+        id: str, a column whose values must differ from row to row; None for none.
+        label_separator: str. The label column has any number of label names, with this between
+            them; None for one.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    labels: list | None = None
+    numeric: bool = False
+    allow_empty: bool = False
+    id: str | None = None
+    label_separator: str | None = None
+
+    @property
+    def columns(self):
+        """list of str: all columns to read."""
+        names = (self.text, self.pair, self.label, self.id)
+        return [name for name in names if name is not None]
+
+    def text_of(self, row):
+        """str or (first, second) of a dict of column to str."""
+        segments = [row[name] for name in (self.text, self.pair) if name is not None]
+        for name, segment in zip((self.text, self.pair), segments):
+            if not self.allow_empty and not segment.strip():
+                raise InputError(f"the text in column {name!r} is empty.")
+        return segments[0] if self.pair is None else tuple(segments)
+
+    def label_of(self, row):
+        """str, float or list of str; None without a label column."""
+        if self.label is None:
+            return None
+        value = row[self.label]
+        if self.numeric:
+            return _number(value)
+        if self.label_separator is None:
+            return self._name(value)
+        names = [name.strip() for name in value.split(self.label_separator)]
+        names = [] if names == [""] else [self._name(name) for name in names]
+        if len(set(names)) < len(names):
+            raise InputError(f"a label occurs twice in {value!r:.80}.")
+        return names
+
+    def _name(self, value):
+        if not value or (self.labels is not None and value not in self.labels):
+            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels or [])}.")
+        return value
+
+
+def _number(value):
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise InputError(f"the label {value!r:.80} is no number.") from error
+    if not np.isfinite(number):
+        raise InputError(f"the label {value!r:.80} is not finite.")
+    return number
+
+
+def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
+    """`Examples` of the rows of a table.
+
+    Args:
+        source: str or `Path`, what it is called in errors.
+        rows: iterable of (number, function) pairs. The function returns the row as a dict of
+            column to str, or raises an `InputError`.
+        layout: `Layout`.
+        skip_bad_rows: bool. Whether rows that cannot be used are left out, counted in a warning
+            and listed in `skipped`.
+        unit: str. What the numbers count.
+
+    Raises:
+        InputError: a row that cannot be used; says where and why. No rows.
+    """
+    texts, labels, lines, skipped, ids = [], [], [], [], {}
+    for number, read in rows:
+        try:
+            row = read()
+            text, label = layout.text_of(row), layout.label_of(row)
+            if layout.id is not None:
+                _check_id(row[layout.id], number, ids, unit)
+        except InputError as error:
+            message = f"{source}, {unit} {number}: {error}"
+            if not skip_bad_rows:
+                raise InputError(message) from error
+            skipped.append(message)
+            continue
+        texts.append(text)
+        labels.append(label)
+        lines.append(number)
+    if skipped:
+        _LOG.warning("%s: rows left out: %d. %s", source, len(skipped), " ".join(skipped))
+    if not texts:
+        raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
+    return Examples(
+        texts,
+        None if layout.label is None else labels,
+        source=str(source),
+        lines=lines if unit == "line" else None,
+        skipped=tuple(skipped),
+    )
+
+
+def _check_id(value, number, seen, unit):
+    """Notes an id in the dict `seen`, with its place."""
+    if not value:
+        raise InputError("the id is empty.")
+    if value in seen:
+        raise InputError(f"the id {value!r:.80} is that of {unit} {seen[value]}, too.")
+    seen[value] = number

@@ -4,7 +4,8 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.tables import examples_of, read_tsv
+from keras_bert_impl.tasks.examples import Layout, examples_of
+from keras_bert_impl.tasks.tables import tsv_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +19,7 @@ class GlueTask:
         metrics: tuple of keys of `metrics.METRICS`, the official one first.
         columns: list of names where train and dev have no header.
         allow_empty: bool. Whether the published files have empty texts.
+        id: str, the column of numbers that differ from row to row; None where there is none.
     """
 
     folder: str
@@ -28,6 +30,7 @@ class GlueTask:
     metrics: tuple = ("accuracy",)
     columns: list | None = None
     allow_empty: bool = False
+    id: str | None = None
 
 
 _ENTAILMENT = {"entailment": "entailment", "not_entailment": "not_entailment"}
@@ -53,7 +56,7 @@ TASKS = {
         ("accuracy", "f1"),
     ),
     "stsb": GlueTask(
-        "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman")
+        "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
     ),
     "qqp": GlueTask(
         "QQP",
@@ -64,24 +67,44 @@ TASKS = {
         ("accuracy", "f1"),
         allow_empty=True,
     ),
-    "mnli": GlueTask("MNLI", "sentence1", "sentence2", "gold_label", _NLI, allow_empty=True),
-    "qnli": GlueTask("QNLI", "question", "sentence", "label", _ENTAILMENT),
-    "rte": GlueTask("RTE", "sentence1", "sentence2", "label", _ENTAILMENT),
+    "mnli": GlueTask(
+        "MNLI", "sentence1", "sentence2", "gold_label", _NLI, allow_empty=True, id="index"
+    ),
+    "qnli": GlueTask("QNLI", "question", "sentence", "label", _ENTAILMENT, id="index"),
+    "rte": GlueTask("RTE", "sentence1", "sentence2", "label", _ENTAILMENT, id="index"),
     "wnli": GlueTask(
-        "WNLI", "sentence1", "sentence2", "label", {"0": "not_entailment", "1": "entailment"}
+        "WNLI",
+        "sentence1",
+        "sentence2",
+        "label",
+        {"0": "not_entailment", "1": "entailment"},
+        id="index",
+    ),
+    "diagnostic": GlueTask(
+        "diagnostic", "Premise", "Hypothesis", "Label", _NLI, metrics=("matthews", "accuracy")
     ),
 }
-_FILES = {("mnli", "dev"): "dev_matched", ("mnli", "test"): "test_matched"}
+_FILES = {
+    ("mnli", "dev"): "dev_matched",
+    ("mnli", "test"): "test_matched",
+    ("diagnostic", "dev"): "diagnostic-full",
+    ("diagnostic", "test"): "diagnostic",
+}
+# Labels of the diagnostic set are published in a file of their own, with other names of columns.
+_DIAGNOSTIC_TEST = {"text": "sentence1", "pair": "sentence2", "id": "index"}
 
 
-def read_glue(task, directory, split):
+def read_glue(task, directory, split, skip_bad_rows=False):
     """Reads a split of a GLUE task.
 
     Args:
-        task: str, a key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ...
+        task: str, a key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
         directory: str or `Path` of the folder that holds `CoLA`, `SST-2`, ..., or of one of these.
         split: `"train"`, `"dev"` or `"test"`, which has no labels; for MNLI `"dev"` is
-            `"dev_matched"`.
+            `"dev_matched"`, and there is `"dev_mismatched"`, too. The diagnostic set has `"dev"`,
+            `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
+        skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
+            warning and listed in `skipped`.
 
     Returns:
         `Examples` with class numbers, or for STS-B floats from 0 to 5, as labels.
@@ -95,28 +118,56 @@ def read_glue(task, directory, split):
     if task not in TASKS:
         raise InputError(f"there is no GLUE task {task!r}; there is {', '.join(TASKS)}.")
     spec = TASKS[task]
-    name = _FILES.get((task, split), split) + ".tsv"
-    path = Path(directory) / spec.folder / name
-    if not path.is_file():
-        path = Path(directory) / name
-    if not path.is_file():
-        raise InputError(f"{directory} has neither {spec.folder}/{name} nor {name}.")
     is_test = split.startswith("test")
-    wanted = [spec.text, spec.pair] + ([] if is_test else [spec.label])
-    examples = examples_of(
-        path,
-        read_tsv(path, None if is_test else spec.columns, [name for name in wanted if name]),
+    if task == "diagnostic" and is_test:
+        spec = dataclasses.replace(spec, **_DIAGNOSTIC_TEST)
+    path = find_file(directory, spec.folder, _name_of(task, split))
+    has_header = is_test or spec.columns is None
+    layout = Layout(
         spec.text,
         spec.pair,
         label=None if is_test else spec.label,
         labels=spec.labels and list(spec.labels),
         numeric=spec.labels is None,
         allow_empty=spec.allow_empty,
+        id=spec.id,
     )
-    label_names = spec.labels and list(spec.labels.values())
-    labels = examples.labels
-    if labels and spec.labels:
-        labels = [list(spec.labels).index(value) for value in labels]
-    return dataclasses.replace(
-        examples, labels=labels, label_names=label_names, metrics=spec.metrics
-    )
+    rows = tsv_rows(path, layout, None if has_header else spec.columns)
+    return with_names(examples_of(path, rows, layout, skip_bad_rows), spec.labels, spec.metrics)
+
+
+def has_glue(task, directory, split):
+    """bool. Whether a GLUE folder has the file of a split; arguments as of `read_glue`."""
+    return (Path(directory) / TASKS[task].folder / _name_of(task, split)).is_file()
+
+
+def _name_of(task, split):
+    return _FILES.get((task, split), split) + ".tsv"
+
+
+def find_file(directory, folder, name):
+    """`Path` of a file in a folder of a directory, or in the directory itself.
+
+    Raises:
+        InputError: it is in neither.
+    """
+    for path in (Path(directory) / folder / name, Path(directory) / name):
+        if path.is_file():
+            return path
+    raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
+
+
+def with_names(examples, names, metrics):
+    """`Examples` with class numbers for the values of the label column.
+
+    Args:
+        examples: `Examples` as they were read.
+        names: dict of value in the file -> name; None for a regression.
+        metrics: tuple of keys of `metrics.METRICS`.
+    """
+    if names is None:
+        return dataclasses.replace(examples, metrics=metrics)
+    labels, label_names = examples.labels, list(dict.fromkeys(names.values()))
+    if labels is not None:
+        labels = [label_names.index(names[value]) for value in labels]
+    return dataclasses.replace(examples, labels=labels, label_names=label_names, metrics=metrics)

@@ -13,7 +13,9 @@ from keras_bert_impl.tasks.choices import (
     write_choice_predictions,
 )
 from keras_bert_impl.tasks.examples import Examples
-from keras_bert_impl.tasks.metrics import METRICS
+from keras_bert_impl.tasks.feature_tagger import FeatureTagger
+from keras_bert_impl.tasks.labels import class_weights
+from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
 from keras_bert_impl.tasks.similarity import Similarity, SimilarityExamples
@@ -24,7 +26,7 @@ from keras_bert_impl.tasks.squad_results import (
     write_answer_files,
 )
 from keras_bert_impl.tasks.tagging import TaggedExamples, score_tags, write_tag_predictions
-from keras_bert_impl.tasks.text_classifier import REGRESSION, SINGLE, TextClassifier
+from keras_bert_impl.tasks.text_classifier import MULTI, REGRESSION, SINGLE, TextClassifier
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
 
@@ -45,13 +47,22 @@ class Texts:
     """
 
     model_class = TextClassifier
-    settings = ()
+    settings = ("long_texts", "doc_stride", "max_windows", "class_weight")
 
     def __init__(self, train, dev):
-        self._names = None if train.is_numeric else train.label_names or sorted(set(train.labels))
-        if self._names is None:
+        self._names = None
+        self._is_multi_label = train.is_multi_label
+        if train.is_numeric:
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
             return
+        if self._is_multi_label:
+            self._names = train.label_names or sorted(set().union(*train.labels))
+            if not self._names:
+                raise InputError(f"{train.source}: no text has a label.")
+            dev.multi_hot(self._names)
+            self.arguments = {"labels": list(self._names), "problem_type": MULTI}
+            return
+        self._names = train.label_names or sorted(set(train.labels))
         if len(self._names) < 2:
             raise InputError(f"{train.source}: all texts have the label {self._names[0]!r}.")
         dev.class_numbers(self._names)
@@ -64,7 +75,15 @@ class Texts:
     def _labels(self, examples):
         if self._names is None:
             return np.array(examples.labels, "float32")
+        if self._is_multi_label:
+            return examples.multi_hot(self._names)
         return examples.class_numbers(self._names)
+
+    def class_weight(self, train, weights):
+        """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""
+        if self._names is None or self._is_multi_label:
+            raise InputError("class_weight is for texts with one label each.")
+        return class_weights(weights, self._names, train.class_numbers(self._names))
 
     def finish(self, model, dev, directory):
         """Scores the model as it was saved and writes its predictions.
@@ -79,6 +98,8 @@ class Texts:
         """
         scores = model.predict(dev.texts, verbose=0)
         write_predictions(directory / "predictions.tsv", model, scores)
+        if self._is_multi_label:
+            return multi_label_scores(self._labels(dev), scores >= 0.5)
         if self._names is None:
             predictions = scores[:, 0]
             metrics = dev.metrics or ("pearson", "spearman", "mean_squared_error")
@@ -92,7 +113,8 @@ class Tags:
     """A label for each word; as `Texts`, of `TaggedExamples`."""
 
     model_class = TokenClassifier
-    settings = ("doc_stride", "label_all_pieces", "crf")
+    feature_class = FeatureTagger  # where the setting `features` is chosen
+    settings = ("doc_stride", "label_all_pieces", "crf", "features")
 
     def __init__(self, train, dev):
         self._names = list(train.label_names)
@@ -199,6 +221,8 @@ def model_class_of(directory, base=None):
         InputError: it names none that is known.
     """
     source = open_model(directory, base=base)
+    if "lstm_dim" in (source.config.get("keras_bert_impl") or {}):
+        return FeatureTagger  # the files are those of a bare encoder
     found = source.config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
@@ -212,12 +236,21 @@ def model_class_of(directory, base=None):
     )
 
 
+def names_of(classifier, row):
+    """list of str: the labels that the scores of a text, `[num_classes]`, give it."""
+    if classifier.problem_type == SINGLE:
+        return [classifier.labels[row.argmax()]]
+    return [name for name, score in zip(classifier.labels, row) if score >= 0.5]
+
+
 def write_predictions(path, classifier, scores):
     """Writes a line for each text: its number, the label, and the score of every class.
 
+    Several labels are separated by commas; a regression has none.
+
     Args:
         path: str or `Path` of the `.tsv` file.
-        classifier: `TextClassifier` of a single label or a regression.
+        classifier: `TextClassifier`.
         scores: float32 `[texts, num_classes]`, from `predict`.
     """
     columns = ["index", "label", *classifier.labels]
@@ -227,6 +260,6 @@ def write_predictions(path, classifier, scores):
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(columns)
         for number, row in enumerate(scores):
-            label = [classifier.labels[row.argmax()]] if "label" in columns[:2] else []
+            label = [",".join(names_of(classifier, row))] if "label" in columns[:2] else []
             # Nine digits give a float32 back exactly.
             writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])

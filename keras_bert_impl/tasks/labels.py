@@ -69,6 +69,38 @@ def label_numbers(labels, names, where):
     return numbers.astype("int32")
 
 
+def class_weights(weights, names, numbers=None):
+    """dict of class number -> factor of its texts in the loss.
+
+    Args:
+        weights: dict of label name or class number -> positive number, 1 for those it lacks; or
+            `"balanced"`: texts / (classes * texts of the class).
+        names: list of str, the names of the classes.
+        numbers: int array [texts], their classes; needed for `"balanced"`.
+
+    Raises:
+        InputError: no such weights, or a class that is none or that no text has.
+    """
+    if weights == "balanced":
+        if numbers is None:
+            raise InputError("balanced class weights need the labels: give them beside the texts.")
+        counts = np.bincount(numbers, minlength=len(names))
+        if not counts.all():
+            raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
+        return dict(enumerate((len(numbers) / (len(names) * counts)).tolist()))
+    if not isinstance(weights, dict):
+        raise InputError(f"class_weight must be 'balanced' or a dict. Received: {weights!r:.60}")
+    factors = dict.fromkeys(range(len(names)), 1.0)
+    for label, weight in weights.items():
+        number = names.index(label) if label in names else label
+        if number not in factors:
+            raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:
+            raise InputError(f"class_weight of {label!r} must be positive. Received: {weight!r}")
+        factors[number] = float(weight)
+    return factors
+
+
 def labels_of(source, bias):
     """Label names in `config.json`; where it is silent, there are two, as in `transformers`.
 

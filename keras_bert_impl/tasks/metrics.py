@@ -55,6 +55,24 @@ def mean_squared_error(labels, predictions):
     return float(np.mean((x - y) ** 2))
 
 
+def multi_label_scores(labels, predictions):
+    """The scores of several labels at once.
+
+    Args:
+        labels, predictions: arrays of 0 and 1 `[examples, labels]`.
+
+    Returns:
+        dict: `micro_f1` over all entries, `macro_f1`, the mean of the F1 of each label, and
+        `accuracy`, the share of examples whose labels are all right.
+    """
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    return {
+        "micro_f1": f1(labels, predictions),
+        "macro_f1": float(np.mean([f1(*column) for column in zip(labels.T, predictions.T)])),
+        "accuracy": float(np.mean((labels == predictions).all(axis=1))),
+    }
+
+
 METRICS = {
     function.__name__: function
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)

@@ -97,6 +97,14 @@ class RawTextTrainer(ReplicatedTrainer):
         """A list of what `rows` takes, of what a user may give as a batch of texts."""
         return batching.as_list(x)
 
+    def pack(self, texts):
+        """Features of texts, a row for each, cut to `max_length` tokens.
+
+        Args:
+            texts: as a `Tokenizer` takes them, eagerly and in any graph.
+        """
+        return self.tokenizer(texts, length=self.max_length)
+
     def rows(self, texts, labels=None, weights=None):
         """The rows that the network is given for texts: here one for each.
 
@@ -108,7 +116,9 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
         """
-        tokenized = batching.tokenize_texts(texts, self.tokenizer, self.max_length, self.widths())
+        tokenized = batching.tokenize_texts(
+            texts, self.tokenizer, self.max_length, self.widths(), self.pack
+        )
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def joined(self, outputs, texts, tokenized):
@@ -147,7 +157,9 @@ class RawTextTrainer(ReplicatedTrainer):
                 dropout_seed=seed,
                 **kwargs,
             )
-            self._compile_with(default_optimizer(1) if optimizer is None else optimizer)
+            if optimizer is None:
+                optimizer = default_optimizer(1, self.default_learning_rate)
+            self._compile_with(optimizer)
 
     def fit(
         self,
@@ -252,16 +264,23 @@ class RawTextTrainer(ReplicatedTrainer):
         texts = self.as_texts(x)
         tokenized, _ = self.rows(texts)
         if not tokenized.num_texts:
-            shape = [0] + [2] * (len(self.inputs[0].shape) - 1)
-            empty = {name: tf.zeros(shape, tf.int32) for name in FEATURES}
-            outputs = self.scores(self(empty, training=False))
-            outputs = keras.tree.map_structure(np.asarray, outputs)
+            # Not every layer takes a batch of none.
+            one = {
+                name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
+                for name, symbol in self.input.items()
+            }
+            outputs = self.scores(self(one, training=False))
+            outputs = keras.tree.map_structure(lambda scores: np.asarray(scores)[:0], outputs)
             return self.joined(outputs, texts, tokenized)
         data, order = batching.sorted_batches(tokenized, (), batch_size or 32)
-        outputs = super().predict(data, **kwargs)
+        outputs = self.predict_batches(data, **kwargs)
         back = np.argsort(order)
         outputs = keras.tree.map_structure(lambda rows: rows[back], outputs)
         return self.joined(outputs, texts, tokenized)
+
+    def predict_batches(self, data, **kwargs):
+        """The scores of all batches of a `tf.data.Dataset` of features, in one."""
+        return super().predict(data, **kwargs)
 
     def predict_step(self, data):
         """The scores of a batch of one replica."""
@@ -286,15 +305,20 @@ class RawTextTrainer(ReplicatedTrainer):
         """int. Batches of one pass over texts, of which some may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
-    def widths(self):
-        """The lengths that batches are padded to on the devices of this model."""
+    def widths(self, longest=None):
+        """The lengths that batches are padded to on the devices of this model.
+
+        Args:
+            longest: int. Default: `max_length`.
+        """
+        longest = longest or self.max_length
         if isinstance(self.distribute_strategy, tf.distribute.TPUStrategy):
-            return [self.max_length]
+            return [longest]
         if self.compiled and self.jit_compile:
-            return batching.doublings(self.max_length)
+            return batching.doublings(longest)
         # Tensor cores multiply blocks of 8; a CPU is as fast per token at any length.
         on_gpu = bool(tf.config.list_logical_devices("GPU"))
-        return batching.multiples(self.max_length, 8 if on_gpu else 1)
+        return batching.multiples(longest, 8 if on_gpu else 1)
 
     def _examples(self, x, y, sample_weight):
         """Texts as a list, labels as `rows` takes them, and weights or None."""
@@ -369,7 +393,7 @@ class RawTextTrainer(ReplicatedTrainer):
             dict of int32 `[batch, length]`; length is at most `max_length`.
         """
         widths = tf.constant(self.widths(), tf.int32)
-        features = self.tokenizer(texts, length=self.max_length)
+        features = self.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = tf.gather(widths, tf.searchsorted(widths, longest[tf.newaxis])[0])
         return {name: feature[:, :width] for name, feature in features.items()}

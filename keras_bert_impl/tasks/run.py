@@ -33,6 +33,7 @@ def finetune(
     resume=True,
     callbacks=(),
     verbose="auto",
+    more_dev=None,
     **settings,
 ):
     """Fine-tunes a model on a task and writes a run directory.
@@ -57,6 +58,8 @@ def finetune(
         resume: bool. Whether to go on if the directory holds a run.
         callbacks: Keras callbacks for `fit`.
         verbose: as for `fit`.
+        more_dev: dict of name -> further examples to score the model on, such as MNLI's mismatched
+            ones. Their scores are `NAME/...`, their predictions in a folder of that name.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
@@ -71,10 +74,18 @@ def finetune(
     """
     settings = FinetuneSettings(model=str(model), **settings)
     kind = kind_of(train, dev)
+    more_dev = {name: (kind_of(train, more), more) for name, more in (more_dev or {}).items()}
     own = _own_settings(kind, settings)
+    of_fit = {}
+    if "class_weight" in own:
+        of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
+    model_class = kind.feature_class if "features" in own else kind.model_class
+    for name in own:
+        if name not in model_class.settings:
+            raise InputError(f"{name} is no setting of a {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
-        tuned = _build(settings, kind, own)
+        tuned = _build(settings, kind, model_class, own)
         steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
         _compile(tuned, settings, steps)
     run = RunDirectory(output_directory, settings, resume)
@@ -95,6 +106,7 @@ def finetune(
             validation_data=kind.inputs(dev),
             callbacks=[log, *callbacks] if is_chief() else callbacks,
             verbose=verbose,
+            **of_fit,
         )
     if is_chief():
         if settings.is_small:
@@ -102,7 +114,13 @@ def finetune(
         else:
             tuned.save_pretrained(run.model)
         # As it was saved, so that whoever loads it finds the same scores.
-        run.write_scores(kind.finish(load_tuned(run.path, settings.dtype), dev, run.path))
+        saved = load_tuned(run.path, settings.dtype)
+        scores = kind.finish(saved, dev, run.path)
+        for name, (more_kind, more) in more_dev.items():
+            (run.path / name).mkdir(exist_ok=True)
+            found = more_kind.finish(saved, more, run.path / name)
+            scores |= {f"{name}/{metric}": score for metric, score in found.items()}
+        run.write_scores(scores)
     return tuned
 
 
@@ -159,9 +177,9 @@ def _own_settings(kind, settings):
     return chosen
 
 
-def _build(settings, kind, own):
+def _build(settings, kind, model_class, own):
     keras.utils.set_random_seed(settings.seed)
-    model = kind.model_class.from_pretrained(
+    model = model_class.from_pretrained(
         settings.model,
         dtype=settings.dtype,
         dropout=settings.dropout,

@@ -19,15 +19,24 @@ class FinetuneSettings(TuningSettings):
         weight_decay: float. Not for biases and normalization layers.
         clip_norm: float or None. Limit of the global norm of the gradients.
         max_length: int or None for the task's: 384 for questions, else 128. Tokens of a row.
-            Texts are cut to that, or for tagging and questions lie in windows of that.
+            Texts are cut to that, or for tagging, questions and by `long_texts` lie in windows
+            of that.
         dropout: float or None for the model's own.
         accumulation_steps: int. Micro-batches of a replica in a step.
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
         doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
             windows: tokens from the start of one to that of the next.
+        long_texts: str or None for `"truncate"`. Of texts: what becomes of those that are longer
+            than `max_length`; see `TextClassifier`.
+        max_windows: int or None for 8. Of texts in windows.
+        class_weight: `"balanced"`, or dict of label name -> factor in the loss. Of texts with one
+            label each; see `TextClassifier.fit`.
         max_question_length: int or None for 64. Questions are cut to so many tokens.
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
+        features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
+            its states; see `FeatureTagger`. It wants a `learning_rate` of about 1e-3. None tunes
+            the encoder.
         loss: str or None for cosine. Of similarity: cosine (learns the labels as cosines) or cosent
             (learns their order).
         pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
@@ -47,18 +56,26 @@ class FinetuneSettings(TuningSettings):
     accumulation_steps: int = 1
     dtype: str = "float32"
     doc_stride: int | None = None
+    long_texts: str | None = None
+    max_windows: int | None = None
+    class_weight: dict | str | None = None
     max_question_length: int | None = None
     label_all_pieces: bool = False
     crf: bool = False
+    features: int | str | None = None
     loss: str | None = None
     pooling: str | None = None
     seed: int = 1
 
     of_tasks: typing.ClassVar = (
         "doc_stride",
+        "long_texts",
+        "max_windows",
+        "class_weight",
         "max_question_length",
         "label_all_pieces",
         "crf",
+        "features",
         "loss",
         "pooling",
     )

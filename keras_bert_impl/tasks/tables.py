@@ -2,18 +2,31 @@
 
 import codecs
 import csv
+import functools
 import json
 import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
-from keras_bert_impl.tasks.examples import Examples
+from keras_bert_impl.tasks.examples import Layout, examples_of
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
+_LONGEST_ROW = 4 << 20  # bytes; a long novel. What has more is a file in a cell, or a lost quote
 
 
-def read_table(path, text, pair=None, label=None, labels=None, numeric=False, allow_empty=False):
+def read_table(
+    path,
+    text,
+    pair=None,
+    label=None,
+    labels=None,
+    numeric=False,
+    allow_empty=False,
+    id=None,
+    label_separator=None,
+    skip_bad_rows=False,
+):
     """Reads texts and labels from a file with named columns.
 
     The suffix decides: `.csv` has commas and quotes, `.tsv` has tabs and no quoting at all, and
@@ -28,51 +41,46 @@ def read_table(path, text, pair=None, label=None, labels=None, numeric=False, al
         labels: list of str, the labels that may occur; None for any.
         numeric: bool. Whether labels are numbers to be learned, for a regression.
         allow_empty: bool. Whether a text may be empty.
+        id: str, a column whose values must differ from row to row; None for none.
+        label_separator: str, such as `","`. A text has any number of labels, and this stands
+            between their names; an empty cell is none. In JSON lines labels may be a list.
+        skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
+            warning and listed in `skipped`.
 
     Returns:
-        `Examples`; the labels are names, or floats where `numeric`.
+        `Examples`; the labels are names, lists of names with a `label_separator`, or floats where
+        `numeric`.
 
     Raises:
-        InputError: a missing column, a row of another length, a label that is not in the set, an
-            empty text, wrong encoding or a NUL byte; with file and line.
+        InputError: a missing column, or one of two of a name; a row of another length or of more
+            than 4 MiB, a label that is not in the set, an empty text, a second row with an id,
+            wrong encoding or a NUL byte; with file and line.
 
     Example:
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
     path = Path(path)
-    rows = read_rows(path, [name for name in (text, pair, label) if name is not None])
-    return examples_of(path, rows, text, pair, label, labels, numeric, allow_empty)
+    layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator)
+    return examples_of(path, table_rows(path, layout), layout, skip_bad_rows)
 
 
-def read_rows(path, wanted):
-    """Yields (line number, dict of column to str) of a table, a row at a time.
+def table_rows(path, layout):
+    """The rows of a table, read one after the other.
 
     Args:
         path: `Path`; see `read_table`.
-        wanted: list of str, columns that it must have.
+        layout: `Layout`.
+
+    Returns:
+        Iterator of (line number, function): the function returns the row as a dict of column to
+        str, or raises an `InputError`.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds.")
-    return _READERS[FORMATS[path.suffix.lower()]](path, wanted)
+    return _READERS[FORMATS[path.suffix.lower()]](path, layout)
 
 
-def examples_of(
-    path, rows, text, pair=None, label=None, labels=None, numeric=False, allow_empty=False
-):
-    """`Examples` of `(line number, dict of column to str)` pairs; the rest is as `read_table`."""
-    texts, values, lines = [], [], []
-    for line, row in rows:
-        segments = [row[name] for name in (text, pair) if name is not None]
-        for name, segment in zip((text, pair), segments):
-            if not allow_empty and not segment.strip():
-                raise InputError(f"{path}, line {line}: the text in column {name!r} is empty.")
-        texts.append(tuple(segments) if pair is not None else segments[0])
-        lines.append(line)
-        if label is not None:
-            values.append(_label(row[label], labels, numeric, f"{path}, line {line}"))
-    if not texts:
-        raise InputError(f"{path} has no rows.")
-    return Examples(texts, values if label is not None else None, source=str(path), lines=lines)
+# === Lines ===
 
 
 def read_lines(path):
@@ -97,100 +105,166 @@ def raw_lines(path):
 
 def decoded(line, path, number):
     """str of a line's bytes, without line end; errors as of `read_lines`."""
+    try:
+        return _text_of(line)
+    except InputError as error:
+        raise InputError(f"{path}, line {number}: {error}") from error
+
+
+def _text_of(line):
     if b"\0" in line:
-        raise InputError(f"{path}, line {number}: a NUL byte; this is no text file.")
+        raise InputError("a NUL byte; this is no text file.")
     try:
         return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: not UTF-8 (byte {error.start}); convert the file to UTF-8."
-        ) from error
+        raise InputError(f"not UTF-8 (byte {error.start}); convert the file to UTF-8.") from error
 
 
-def read_tsv(path, columns=None, wanted=()):
-    """Yields (line number, dict of column to text) of a file with tabs and no quoting.
+# === Rows: pairs of (line number, function that returns a dict of column to str) ===
+
+
+def tsv_rows(path, layout, columns=None):
+    """The rows of a file with tabs and no quoting, as `examples_of` takes them.
 
     Args:
         path: str or `Path`.
+        layout: `Layout`.
         columns: list of str; None where the first line has the names.
-        wanted: names that must be among them.
     """
-    for line, text in read_lines(path):
-        cells = text.split("\t")
+    for line, raw in raw_lines(path):
         if columns is None:
-            columns = cells
-            _check_columns(path, columns, wanted)
-            continue
-        yield line, _row(path, line, columns, cells)
+            columns = decoded(raw, path, line).split("\t")
+            _check_columns(path, columns, layout)
+        else:
+            yield line, functools.partial(_tsv_row, columns, raw)
 
 
-def _read_csv(path, wanted):
-    lines = (text + "\n" for _, text in read_lines(path))
-    reader = csv.reader(lines, strict=True)
+def _tsv_row(columns, raw):
+    _check_size(raw)
+    return _row(columns, _text_of(raw).split("\t"))
+
+
+def _csv_rows(path, layout):
     columns = None
+    for lines in _records(path):
+        last, _ = lines[-1]
+        if columns is None:
+            try:
+                columns = _csv_cells(lines)
+            except InputError as error:
+                raise InputError(f"{path}, line {last}: {error}") from error
+            _check_columns(path, columns, layout)
+        elif len(lines) > 1 or lines[0][1].strip(b"\r\n"):
+            yield last, functools.partial(_csv_row, columns, lines)
+
+
+def _records(path):
+    """Yields lists of (line number, bytes): one, and those into which a quoted cell goes on."""
+    lines, is_open = [], False
+    for line in raw_lines(path):
+        lines.append(line)
+        is_open = _ends_in_quotes(line[1], is_open)
+        if not is_open:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _ends_in_quotes(line, is_open):
+    """bool. Whether a quoted cell goes on behind this line; `is_open`: whether one did before."""
+    place, closed_at = line.find(b'"'), -1
+    while place >= 0:
+        if is_open:
+            is_open, closed_at = False, place
+        else:
+            # At the beginning of a cell, or the second of two that stand for one.
+            is_open = place == 0 or line[place - 1 : place] == b"," or closed_at == place - 1
+        place = line.find(b'"', place + 1)
+    return is_open
+
+
+def _csv_row(columns, lines):
     try:
-        for cells in reader:
-            if columns is None:
-                columns = cells
-                _check_columns(path, columns, wanted)
-            elif cells:
-                yield reader.line_num, _row(path, reader.line_num, columns, cells)
+        return _row(columns, _csv_cells(lines))
+    except InputError as error:
+        if len(lines) == 1:
+            raise
+        begins = f"(The row begins in line {lines[0][0]}.)"
+        raise InputError(f"{error} {begins}") from error
+
+
+def _csv_cells(lines):
+    raw = [line for _, line in lines]
+    _check_size(*raw)
+    before = csv.field_size_limit(_LONGEST_ROW)
+    try:
+        rows = list(csv.reader((_text_of(line) + "\n" for line in raw), strict=True))
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not valid CSV: {error}.") from error
+        raise InputError(f"not valid CSV: {error}.") from error
+    finally:
+        csv.field_size_limit(before)
+    if len(rows) != 1:
+        raise InputError("not valid CSV: a quote in the middle of a cell.")
+    return rows[0]
 
 
-def _read_json_lines(path, wanted):
-    for line, text in read_lines(path):
-        try:
-            row = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{path}, line {line}: not valid JSON: {error}.") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {line}: expected a JSON object.")
-        _check_columns(f"{path}, line {line}", list(row), wanted)
-        values = {name: row[name] for name in wanted}
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise InputError(
-                    f"{path}, line {line}: {name!r} must be a string or a number. "
-                    f"Received: {value!r:.40}"
-                )
-            if _HALF_A_CHARACTER.search(str(value)):
-                raise InputError(f"{path}, line {line}: half of a surrogate pair in {name!r}.")
-        yield line, {name: str(value) for name, value in values.items()}
+def _json_rows(path, layout):
+    for line, raw in raw_lines(path):
+        yield line, functools.partial(_json_row, raw, layout)
 
 
-_READERS = {
-    "csv": _read_csv,
-    "tsv": lambda path, wanted: read_tsv(path, wanted=wanted),
-    "jsonl": _read_json_lines,
-}
+def _json_row(raw, layout):
+    _check_size(raw)
+    try:
+        row = json.loads(_text_of(raw), parse_constant=_no_number)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"not valid JSON: {error}.") from error
+    if not isinstance(row, dict):
+        raise InputError("expected a JSON object.")
+    values = {}
+    for name in layout.columns:
+        if name not in row:
+            raise InputError(f"there is no column {name!r}; there is {listed(row)}.")
+        value, separator = row[name], layout.label_separator
+        if name == layout.label and separator and isinstance(value, list):
+            value = _joined(value, separator)
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
+        if _HALF_A_CHARACTER.search(str(value)):
+            raise InputError(f"half of a surrogate pair in {name!r}.")
+        values[name] = str(value)
+    return values
 
 
-def _check_columns(where, columns, wanted):
-    for name in wanted:
-        if name not in columns:
-            raise InputError(f"{where}: there is no column {name!r}; there is {listed(columns)}.")
+def _joined(names, separator):
+    for name in names:
+        if not isinstance(name, str) or separator in name:
+            raise InputError(f"labels must be names without {separator!r}. Received: {name!r:.40}")
+    return separator.join(names)
 
 
-def _row(path, line, columns, cells):
+def _no_number(name):
+    raise InputError(f"{name} is not valid JSON, and no number to learn.")
+
+
+_READERS = {"csv": _csv_rows, "tsv": tsv_rows, "jsonl": _json_rows}
+
+
+def _check_columns(path, columns, layout):
+    for name in layout.columns:
+        if columns.count(name) != 1:
+            what = f"are {columns.count(name)} columns" if name in columns else "is no column"
+            raise InputError(f"{path}: there {what} {name!r}; there is {listed(columns)}.")
+
+
+def _check_size(*lines):
+    size = sum(map(len, lines))
+    if size > _LONGEST_ROW:
+        raise InputError(f"a row of {size:,} bytes; up to {_LONGEST_ROW:,} can be a text.")
+
+
+def _row(columns, cells):
     if len(cells) != len(columns):
-        raise InputError(
-            f"{path}, line {line}: {len(cells)} columns, expected {len(columns)} "
-            f"({listed(columns)})."
-        )
+        raise InputError(f"{len(cells)} columns, expected {len(columns)} ({listed(columns)}).")
     return dict(zip(columns, cells))
-
-
-def _label(value, labels, numeric, where):
-    if numeric:
-        try:
-            number = float(value)
-        except ValueError as error:
-            raise InputError(f"{where}: the label {value!r} is no number.") from error
-        if abs(number) == float("inf") or number != number:
-            raise InputError(f"{where}: the label {value!r} is not finite.")
-        return number
-    if not value or (labels is not None and value not in labels):
-        raise InputError(f"{where}: the label {value!r} is none of {listed(labels or [])}.")
-    return value

@@ -7,15 +7,20 @@ from keras import ops
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
+from keras_bert_impl.interop.layouts.names import dense, kernel, optional
+from keras_bert_impl.layers import MergeWindows, PoolWindows
 from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
 from keras_bert_impl.serving import export_classifier
+from keras_bert_impl.tasks import batching, text_windows
 from keras_bert_impl.tasks.labels import (
+    class_weights,
     label_config,
     label_names,
     labels_of,
     tensors_to_read,
 )
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.text_windows import LONG_TEXTS, POOLINGS
 
 SINGLE, MULTI, REGRESSION = (
     "single_label_classification",
@@ -23,6 +28,10 @@ SINGLE, MULTI, REGRESSION = (
     "regression",
 )
 PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
+_ATTENTION_TENSORS = optional(
+    dense("pool_windows/dense", "window_attention.dense")
+    + [kernel("pool_windows/score", "window_attention.score")]
+)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -42,6 +51,21 @@ class TextClassifier(TaskModel):
     return scores of the same shape: probabilities (softmax; for several labels, sigmoid of each),
     or for regression the values.
 
+    What becomes of texts that are longer than `max_length` is decided by `long_texts`:
+
+    - `"truncate"`: they are cut;
+    - `"head_tail"`: their middle is left out;
+    - `"mean"`, `"max"`, `"attention"`: they become windows, `doc_stride` tokens from the start of
+      one to that of the next, and what the head classifies is the mean of the windows' vectors, the
+      maximum of each of their numbers, or a mean whose weights are learned. (The mean of the
+      vectors gives the mean of the logits, where the head is linear.) All windows of a text are in
+      one row of features, which are int32 `[batch, windows, length]`, and there is one loss for
+      each text. For texts of one window it is the same model as `"truncate"`. `transformers` loads
+      what is saved without the pooling, as a model of single windows.
+
+    Of a pair, `"head_tail"` and windows are of the second text, and the first is cut to half of the
+    row.
+
     Args:
         encoder: `Encoder`; for BERT and ALBERT with a pooler.
         tokenizer: `Tokenizer`.
@@ -49,9 +73,16 @@ class TextClassifier(TaskModel):
         labels: list of str, the names of the classes, in place of `num_classes`.
         problem_type: as above. Default: regression for `num_classes=1`, else single label.
         head_dropout: float. Rate before the linear layer; default: the encoder's.
-        max_length: int. Texts are cut to so many tokens. Default 128.
+        max_length: int. Tokens of a row. Default 128.
+        long_texts: as above. Default `"truncate"`.
+        head_tokens: int. Of `"head_tail"`: tokens from the beginning of a long text; the others are
+            from its end. Default: 128 of 510, or as large a share.
+        doc_stride: int. Of windows. Default: half of `max_length`.
+        max_windows: int. What is behind so many windows is left out, and so memory limited. Default
+            8.
 
-    Source: Devlin et al., "BERT", section 4.1.
+    Source: Devlin et al., "BERT", section 4.1; for long texts Sun et al. 2019, "How to Fine-Tune
+    BERT for Text Classification?", section 5.3.
 
     Example:
         classifier = TextClassifier.from_pretrained("path/to/model", labels=["bad", "good"])
@@ -61,6 +92,7 @@ class TextClassifier(TaskModel):
     """
 
     head = "classifier"
+    settings = ("long_texts", "head_tokens", "doc_stride", "max_windows")
 
     def __init__(
         self,
@@ -71,6 +103,10 @@ class TextClassifier(TaskModel):
         problem_type=None,
         head_dropout=None,
         max_length=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
         name="text_classifier",
     ):
         labels = label_names(num_classes, labels)
@@ -81,12 +117,41 @@ class TextClassifier(TaskModel):
                 f"Received: problem_type={problem_type!r}"
             )
         head = sequence_head(encoder, len(labels), head_dropout, name="classifier")
-        inputs = task_inputs()
-        outputs = head(sequence_vector(encoder, encoder(inputs)))  # [batch, num_classes]
+        long_texts = long_texts or "truncate"
+        if long_texts not in LONG_TEXTS:
+            raise InputError(
+                f"long_texts must be one of {', '.join(LONG_TEXTS)}. "
+                f"Received: long_texts={long_texts!r}"
+            )
+        if long_texts in POOLINGS:
+            inputs, vector = _windows(encoder, long_texts)
+        else:
+            inputs = task_inputs()
+            vector = sequence_vector(encoder, encoder(inputs))
+        outputs = head(vector)  # [batch, num_classes]
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
+        self.long_texts = long_texts
+        self.head_tokens = head_tokens
+        self.doc_stride = doc_stride
+        self.max_windows = max_windows
+        self._check_settings()
+
+    def _check_settings(self):
+        for name in ("head_tokens", "doc_stride", "max_windows"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
+            users = ("head_tail",) if name == "head_tokens" else POOLINGS
+            if self.long_texts not in users:
+                raise InputError(
+                    f"{name} is a setting of long_texts={', '.join(users)}. "
+                    f"Received: long_texts={self.long_texts!r}, {name}={value}"
+                )
 
     def get_config(self):
         return {
@@ -121,6 +186,62 @@ class TextClassifier(TaskModel):
             directory: str or `Path`.
         """
         export_classifier(self, directory)
+
+    # === Training ===
+
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        """As of `RawTextTrainer`.
+
+        Args:
+            class_weight: dict of label name or class number -> the factor of its texts in the
+                loss, 1 for those that it lacks; or `"balanced"`: texts / (classes * texts of the
+                class), so that all classes count alike. For a single label.
+        """
+        if class_weight is not None:
+            if self.problem_type != SINGLE:
+                raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+            numbers = None if y is None else self.encode_labels(y, len(y))
+            kwargs["class_weight"] = class_weights(class_weight, self.labels, numbers)
+        return super().fit(x, y, *args, **kwargs)
+
+    # === From texts to rows ===
+
+    def pack(self, texts):
+        if self.long_texts == "head_tail":
+            return text_windows.pack_head_and_tail(
+                self.tokenizer, texts, self.max_length, self.head_tokens
+            )
+        return super().pack(texts)
+
+    def rows(self, texts, labels=None, weights=None):
+        if self.long_texts not in POOLINGS:
+            return super().rows(texts, labels, weights)
+        tokenized = text_windows.tokenize_documents(texts, **self._window_settings())
+        return tokenized, tuple(target for target in (labels, weights) if target is not None)
+
+    def features_in_graph(self, texts):
+        if self.long_texts not in POOLINGS:
+            return super().features_in_graph(texts)
+        return text_windows.window_features(texts, **self._window_settings())
+
+    def _window_settings(self):
+        return {
+            "tokenizer": self.tokenizer,
+            "max_length": self.max_length,
+            "stride": self.doc_stride or self.max_length // 2,
+            "max_windows": self.max_windows or 8,
+            "widths": self.widths(),
+            "window_counts": self._window_counts(),
+        }
+
+    def _window_counts(self):
+        """The numbers of windows that batches are padded to, as `widths` are of tokens."""
+        most = self.max_windows or 8
+        if len(self.widths()) == 1:
+            return [most]
+        if self.compiled and self.jit_compile:
+            return batching.doublings(most, first=1)
+        return [*range(1, most + 1)]
 
     # === What the labels are ===
 
@@ -234,8 +355,15 @@ class TextClassifier(TaskModel):
         arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
         return arguments
 
+    def head_names(self):
+        return head_tensors(self.config, self.head) + self._pooling_names()
+
     def pretrained_head(self, source):
-        return tensors_to_read(source, head_tensors(self.config, self.head), self.num_classes)
+        names = head_tensors(self.config, self.head)
+        return tensors_to_read(source, names, self.num_classes) + self._pooling_names()
+
+    def _pooling_names(self):
+        return _ATTENTION_TENSORS if self.long_texts == "attention" else []
 
     def task_config(self):
         return {
@@ -243,6 +371,18 @@ class TextClassifier(TaskModel):
             "problem_type": self.problem_type,
             classifier_dropout_key(self.config): self.head_layer.dropout.rate,
         }
+
+
+def _windows(encoder, pooling):
+    """(inputs [batch, windows, length], vectors [batch, hidden]) of texts in windows."""
+    inputs = {n: keras.Input((None, None), dtype="int32", name=n) for n in task_inputs()}
+    merge = MergeWindows(name="merge_windows")
+    rows = {name: merge(symbol) for name, symbol in inputs.items()}
+    vectors = sequence_vector(encoder, encoder(rows))  # [batch * windows, hidden]
+    pool = PoolWindows(
+        pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pool_windows"
+    )
+    return inputs, pool(vectors, inputs["padding_mask"])
 
 
 def _is_list_of_names(row):

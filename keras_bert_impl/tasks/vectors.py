@@ -10,7 +10,8 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.reading import read_text
-from keras_bert_impl.tasks.tables import FORMATS, read_lines, read_rows
+from keras_bert_impl.tasks.examples import Layout
+from keras_bert_impl.tasks.tables import FORMATS, read_lines, table_rows
 
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
@@ -80,12 +81,20 @@ def _is_read(path):
 
 def _read(path, column, unit):
     if path.suffix.lower() != ".txt":
-        rows = ((line, row[column]) for line, row in read_rows(path, [column]))
+        rows = _column(path, column)
     elif unit == "line":
         rows = read_lines(path)
     else:
         rows = [(1, read_text(path).removeprefix("\ufeff"))]
     return (PlacedText(str(path), line, text) for line, text in rows)
+
+
+def _column(path, column):
+    for line, read in table_rows(path, Layout(column)):
+        try:
+            yield line, read()[column]
+        except InputError as error:
+            raise InputError(f"{path}, line {line}: {error}") from error
 
 
 def write_vectors(embedder, texts, path, batch_size=None, progress=None):

@@ -18,6 +18,16 @@ FILES = {
     "QNLI/dev.tsv": "index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tentailment\n",
     "WNLI/dev.tsv": "index\tsentence1\tsentence2\tlabel\n0\tA b.\tB a.\t1\n",
     "MNLI/dev_matched.tsv": "index\tsentence1\tsentence2\tgold_label\n0\tA b.\tB a.\tneutral\n",
+    "MNLI/dev_mismatched.tsv": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\t"
+    "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\t"
+    "label2\tlabel3\tlabel4\tlabel5\tgold_label\n"
+    "0\t1\t1c\tg\tp\tp\tp\tp\tC d.\tD c.\tneutral\t\t\t\t\tcontradiction\n",
+    "diagnostic/diagnostic.tsv": "index\tsentence1\tsentence2\n0\tA b.\tB a.\n",
+    "diagnostic/diagnostic-full.tsv": "Lexical Semantics\tPredicate-Argument Structure\tLogic\t"
+    "Knowledge\tDomain\tPremise\tHypothesis\tLabel\n\t\tNegation\t\tNews\tE f.\tF e.\tentailment\n",
+    "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tWho?\n"
+    "1\t3\t4\tHow?\tWhat?\t1\n",
+    "QQP/test.tsv": "id\tquestion1\tquestion2\n0\tWho?\tWhat?\n",
     "QQP/dev.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tWho?\t\t0\n",
 }
 
@@ -74,3 +84,26 @@ def test_errors_say_where(folder):
     (folder / "CoLA/dev.tsv").write_text("gj04\t1\t\tThe tea.\ngj04\t2\t\tThe tea.\n")
     with pytest.raises(InputError, match="CoLA/dev.tsv, line 2: the label '2' is none of '0', '1'"):
         read_glue("cola", folder, "dev")
+
+
+def test_more_files_of_mnli_and_qqp(folder):
+    mismatched = read_glue("mnli", folder, "dev_mismatched")
+    assert mismatched.texts == [("C d.", "D c.")] and mismatched.labels == [2]
+    diagnostic = read_glue("diagnostic", folder, "dev")
+    assert diagnostic.texts == [("E f.", "F e.")] and diagnostic.labels == [0]
+    assert diagnostic.label_names == mismatched.label_names
+    assert diagnostic.metrics[0] == "matthews"
+    assert read_glue("diagnostic", folder, "test").texts == [("A b.", "B a.")]
+    assert read_glue("qqp", folder, "test").texts == [("Who?", "What?")]
+
+
+def test_bad_rows_may_be_left_out(folder):
+    with pytest.raises(InputError, match="QQP/train.tsv, line 2: 4 columns, expected 6"):
+        read_glue("qqp", folder, "train")
+    examples = read_glue("qqp", folder, "train", skip_bad_rows=True)
+    assert examples.labels == [1] and len(examples.skipped) == 1
+    (folder / "RTE/dev.tsv").write_text(
+        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n0\tc\td\tentailment\n"
+    )
+    with pytest.raises(InputError, match="RTE/dev.tsv, line 3: the id '0' is that of line 2, too"):
+        read_glue("rte", folder, "dev")

@@ -133,7 +133,7 @@ def test_an_answerer_is_asked(asked, capsys):
         ("tagging", ["doc_stride=0"], "doc_stride must be a positive integer"),
         ("tagging", ["--label", "tag"], "--label 'tag' is no number of a column"),
         ("squad", ["crf=true"], "crf is no setting of a QuestionAnswerer"),
-        ("mrpc", ["--skip-bad-rows"], "--skip-bad-rows is for --task tagging, squad and choice"),
+        ("mrpc", [], "--task needs --data, its folder, in place of --train and --dev"),
     ],
 )
 def test_what_is_refused(base, tagged, asked, tmp_path, capsys, task, more, message):

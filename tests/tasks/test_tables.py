@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 
 import pytest
@@ -65,6 +67,104 @@ def test_numeric_labels_must_be_finite_numbers(tmp_path, value):
     path = write(tmp_path, "a.csv", f"text,score\nx,1\ny,{value}\n")
     with pytest.raises(InputError, match=f"line 3: the label '{value}'"):
         read_table(path, "text", label="score", numeric=True)
+
+
+BAD_ROWS = [  # a row, and what is said of it; a row of a tab and a label stands before and behind
+    (b"one cell", "1 columns, expected 3"),
+    (b"7\ta\tstray tab\tpos", "4 columns, expected 3"),
+    (b"7\tx\tposs", "the label 'poss' is none of 'pos', 'neg'"),
+    (b"7\tx\t", "the label '' is none of"),
+    (b"7\t \tpos", "the text in column 'text' is empty"),
+    (b"7\t\xe9t\xe9\tpos", r"not UTF-8 \(byte 2\)"),
+    (b"7\t" + "film".encode("utf-16-le") + b"\tpos", "a NUL byte"),
+    (b"1\tx\tpos", "the id '1' is that of line 2, too"),
+    (b"\tx\tpos", "the id is empty"),
+    (b"7\t" + b"x" * (10 << 20) + b"\tpos", r"a row of 10,485,7\d\d bytes"),
+]
+
+
+@pytest.mark.parametrize("bad, message", BAD_ROWS, ids=[message[:20] for _, message in BAD_ROWS])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_bad_rows_are_refused_or_listed(tmp_path, caplog, bad, message, end):
+    lines = [b"\xef\xbb\xbfid\ttext\tlabel", b"1\tx\tpos", bad, b"2\ty\tneg", b""]
+    path = write(tmp_path, "a.tsv", end.join(lines))
+    read = {"text": "text", "label": "label", "labels": ["pos", "neg"], "id": "id"}
+    with pytest.raises(InputError, match=f"a.tsv, line 3: {message}") as caught:
+        read_table(path, **read)
+    examples = read_table(path, **read, skip_bad_rows=True)
+    assert examples.texts == ["x", "y"] and examples.labels == ["pos", "neg"]
+    assert examples.lines == [2, 4]
+    assert examples.skipped == (str(caught.value),)
+    assert "rows left out: 1. " + str(caught.value) in caplog.text
+
+
+def test_a_lost_quote_is_reported_with_all_its_lines(tmp_path):
+    content = 'text,label\nx,pos\n"y,pos\nz,neg\nw ""v"",pos\n'
+    path = write(tmp_path, "a.csv", content)
+    with pytest.raises(InputError, match=r"line 5: not valid CSV.*\(The row begins in line 3.\)"):
+        read_table(path, "text", label="label")
+    examples = read_table(path, "text", label="label", skip_bad_rows=True)
+    assert examples.texts == ["x"] and len(examples.skipped) == 1
+
+
+def test_quotes_of_csv(tmp_path):
+    cells = ['"a, ""b"""', '5" pipe', '"two\r\nlines"', '""', '"""x"""', "", '"a\n\nb"']
+    content = "id,text\r\n" + "".join(f"{i},{cell}\r\n" for i, cell in enumerate(cells))
+    examples = read_table(write(tmp_path, "a.csv", content), "text", allow_empty=True)
+    expected = [row[1] for row in list(csv.reader(io.StringIO(content)))[1:]]
+    # Line ends inside of a cell are LF, whatever the file has.
+    assert examples.texts == [text.replace("\r\n", "\n") for text in expected]
+    assert examples.lines == [2, 3, 5, 6, 7, 8, 11]
+
+
+def test_cells_may_be_longer_than_the_csv_module_allows(tmp_path):
+    text = "film " * 40_000  # 200,000 characters; its limit is 131,072, and stays
+    before = csv.field_size_limit()
+    assert read_table(write(tmp_path, "a.csv", f"text\n{text}\n"), "text").texts == [text]
+    assert csv.field_size_limit() == before
+
+
+def test_json_has_no_nan(tmp_path):
+    rows = [f'{{"text": "x", "score": {value}}}\n' for value in ("1e400", "NaN")]
+    path = write(tmp_path, "a.jsonl", "".join(rows))
+    read = {"text": "text", "label": "score", "numeric": True}
+    with pytest.raises(InputError, match="line 1: the label 'inf' is not finite"):
+        read_table(path, **read)
+    with pytest.raises(InputError, match="has no rows that can be used"):
+        read_table(path, **read, skip_bad_rows=True)
+
+
+def test_two_columns_of_a_name_are_refused(tmp_path):
+    with pytest.raises(InputError, match="there are 2 columns 'text'"):
+        read_table(write(tmp_path, "a.tsv", "text\ttext\nx\ty\n"), "text")
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", 'text,labels\nx,"a, b"\ny,\nz,b\n'),
+        (
+            "a.jsonl",
+            '{"text": "x", "labels": ["a", "b"]}\n{"text": "y", "labels": []}\n'
+            '{"text": "z", "labels": "b"}\n',
+        ),
+    ],
+)
+def test_several_labels_at_once(tmp_path, name, content):
+    path = write(tmp_path, name, content)
+    examples = read_table(path, "text", label="labels", label_separator=",")
+    assert examples.labels == [["a", "b"], [], ["b"]] and examples.is_multi_label
+    assert examples.multi_hot(["b", "a"]).tolist() == [[1, 1], [0, 0], [1, 0]]
+    with pytest.raises(InputError, match="line 2: the label 'b' is none of 'a'|line 1: the label"):
+        read_table(path, "text", label="labels", label_separator=",", labels=["a"])
+    with pytest.raises(InputError, match=r"a\.(csv, line 2|jsonl, line 1): the label 'b'"):
+        examples.multi_hot(["a"])
+
+
+def test_a_label_twice_is_refused(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\tlabels\nx\ta|b|a\n")
+    with pytest.raises(InputError, match=r"line 2: a label occurs twice in 'a\|b\|a'"):
+        read_table(path, "text", label="labels", label_separator="|")
 
 
 def test_missing_file(tmp_path):

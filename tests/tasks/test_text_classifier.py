@@ -63,6 +63,38 @@ def test_labels_of_a_data_set_may_be_names():
         model.evaluate(wrong, verbose=0)
 
 
+def test_classes_may_count_alike():
+    labels = [int(label == "positive") for label in LABELS]
+    shares = np.bincount(labels) / len(labels)
+    results = []
+    for weighting in (
+        {"class_weight": "balanced"},
+        {"class_weight": {"negative": 0.5 / shares[0], 1: 0.5 / shares[1]}},
+        {"sample_weight": 0.5 / shares[labels]},
+    ):
+        model = classifier(dropout=0.0)
+        model.compile(optimizer=keras.optimizers.SGD(0.1))
+        model.fit(TEXTS, LABELS, batch_size=12, verbose=0, **weighting)
+        results.append(weights(model))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], results[2], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "problem_type, labels, weights, message",
+    [
+        (None, ["positive", "positive"], "balanced", "no text has the label 'negative'"),
+        (None, ["positive", "negative"], {"odd": 2.0}, "the label 'odd' is none of"),
+        (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive. Received"),
+        (None, ["positive", "negative"], "even", "must be 'balanced' or a dict"),
+        (MULTI, [["positive"], []], "balanced", "class_weight is for a single label"),
+    ],
+)
+def test_wrong_class_weights_are_refused(problem_type, labels, weights, message):
+    with pytest.raises(InputError, match=message):
+        classifier(problem_type=problem_type).fit(["good", "bad"], labels, class_weight=weights)
+
+
 @pytest.mark.parametrize(
     "problem_type, labels, message",
     [

@@ -1,0 +1,92 @@
+"""One vector for a document that is longer than a row, from its windows."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MergeWindows(keras.layers.Layer):
+    """Windows of all documents as rows of one batch.
+
+    Call arguments:
+        inputs: `[batch, windows, length]`.
+
+    Returns:
+        `[batch * windows, length]`.
+    """
+
+    def call(self, inputs):
+        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor((None, inputs.shape[2]), dtype=inputs.dtype)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class PoolWindows(keras.layers.Layer):
+    """One vector for each document: of the vectors of its windows the mean, the maximum of each
+    number, or a mean whose weights are learned. Computed in float32.
+
+    Args:
+        pooling: `"mean"`, `"max"`, or `"attention"`, where the weight of a window with vector h is
+            `softmax(u . tanh(W h + b))` over the windows of its document.
+        initializer_range: float. Standard deviation of the initial weights.
+
+    Call arguments:
+        vectors: `[batch * windows, hidden]`.
+        padding_mask: int32 `[batch, windows, length]`, 1 for a real token. A window without any is
+            none.
+
+    Returns:
+        `[batch, hidden]`. Of a document of one window, its vector.
+
+    Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3; the
+    weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
+    """
+
+    def __init__(self, pooling="mean", initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        if pooling not in ("mean", "max", "attention"):
+            raise ValueError(f"pooling must be mean, max or attention. Received: {pooling!r}")
+        self.pooling = pooling
+        self.initializer_range = initializer_range
+
+    def build(self, vectors_shape, padding_mask_shape=None):
+        if self.pooling == "attention":
+            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+            layer = {"kernel_initializer": initializer, "dtype": "float32"}
+            width = vectors_shape[-1]
+            self.dense = keras.layers.Dense(width, activation="tanh", name="dense", **layer)
+            self.score = keras.layers.Dense(1, use_bias=False, name="score", **layer)
+            self.dense.build((None, width))
+            self.score.build((None, width))
+        self.built = True
+
+    def call(self, vectors, padding_mask):
+        batch, windows = ops.shape(padding_mask)[:2]
+        vectors = ops.reshape(ops.cast(vectors, "float32"), (batch, windows, vectors.shape[-1]))
+        is_real = ops.any(ops.not_equal(padding_mask, 0), axis=2)[:, :, None]  # [batch, windows, 1]
+        if self.pooling == "max":
+            # With an initial value there may be no documents.
+            pooled = ops.max(ops.where(is_real, vectors, -1e9), axis=1, initial=-1e9)
+        else:
+            pooled = ops.sum(self._weights(vectors, is_real) * vectors, axis=1)
+        return ops.cast(pooled, self.compute_dtype)
+
+    def _weights(self, vectors, is_real):
+        """float32 `[batch, windows, 1]`, which add up to 1."""
+        if self.pooling == "attention":
+            scores = self.score(self.dense(vectors))
+            return ops.softmax(ops.where(is_real, scores, -1e9), axis=1)
+        real = ops.cast(is_real, "float32")
+        return real / ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
+
+    def compute_output_shape(self, vectors_shape, padding_mask_shape):
+        return (padding_mask_shape[0], vectors_shape[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "initializer_range": self.initializer_range,
+        }
