@@ -4,7 +4,7 @@ import dataclasses
 import typing
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tuning.settings import TuningSettings
+from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +35,8 @@ class FinetuneSettings(TuningSettings):
         label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
         crf: bool. Of tagging: whether a conditional random field is over the words.
         features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
-            its states; see `FeatureTagger`. It wants a `learning_rate` of about 1e-3. None tunes
-            the encoder.
+            its states, where nothing else is said with a `learning_rate` of 1e-3; see
+            `FeatureTagger`. None tunes the encoder.
         loss: str or None for cosine. Of similarity: cosine (learns the labels as cosines) or cosent
             (learns their order).
         pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
@@ -81,6 +81,11 @@ class FinetuneSettings(TuningSettings):
     )
 
     def __post_init__(self):
+        if self.features is not None:
+            if self.tuning != FULL:
+                raise InputError(f"features does not go together with tuning={self.tuning}.")
+            if self.learning_rate is None:
+                object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()
         for name in ("epochs", "batch_size", "accumulation_steps"):
             if getattr(self, name) < 1:
