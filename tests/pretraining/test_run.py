@@ -164,9 +164,13 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
 @pytest.mark.parametrize(
     ("objectives", "changes"),
     [
-        (["masked_lm", "span_boundary"], {"mask_unit": "span", "mask_split": [0.8, 0.1, 0.1]}),
+        pytest.param(
+            ["masked_lm", "span_boundary"],
+            {"mask_unit": "span", "mask_split": [0.8, 0.1, 0.1]},
+            marks=pytest.mark.slow,
+        ),
         (["replaced_token"], {"mask_split": [0.85, 0.0, 0.15]}),
-        (["left_to_right"], {}),
+        pytest.param(["left_to_right"], {}, marks=pytest.mark.slow),
     ],
 )
 def test_other_objectives(records_directory, tmp_path, settings, objectives, changes):

@@ -163,6 +163,7 @@ def test_pairs_must_be_as_many(signatures):
         signatures["pairs"](first=tf.constant(["a", "b"]), second=tf.constant(["a"]))
 
 
+@pytest.mark.slow
 def test_a_model_trained_on_replicas_is_exported_as_one(tmp_path):
     with mirrored(2).scope():
         model = classifier()

@@ -123,6 +123,7 @@ def test_texts_without_words(model):
     assert model.predict([], verbose=0) == []
 
 
+@pytest.mark.slow
 def test_replicas_reach_the_same_weights():
     results = []
     for strategy in (None, mirrored(2)):
@@ -161,6 +162,7 @@ def test_files(mixed, tmp_path):
         FeatureTagger.from_pretrained(tmp_path / "base")
 
 
+@pytest.mark.slow
 def test_finetune_runs_it(tmp_path):
     encoder(num_layers=2).save_pretrained(tmp_path / "base")
     tokenizer().save_pretrained(tmp_path / "base")

@@ -69,6 +69,7 @@ def test_equals_transformers(kind, tmp_path):
     np.testing.assert_array_equal(again, expected)
 
 
+@pytest.mark.slow
 def test_learns_what_follows(directory, tmp_path):
     model = NextSentencePredictor.from_pretrained(directory, dropout=0.0)
     assert model.max_length == 32

@@ -31,6 +31,7 @@ def write_labels(path, seed):
     return path
 
 
+@pytest.mark.slow
 def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
     train, dev = (write_labels(tmp_path / f"{name}.tsv", seed) for seed, name in enumerate("ab"))
     command = ["finetune", "--model", str(base), "--train", str(train), "--dev", str(dev)]
@@ -58,6 +59,7 @@ def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
     assert written == [",".join(names) for names in model.classify(gold.texts)]
 
 
+@pytest.mark.slow
 def test_mnli_is_scored_on_all_its_dev_sets(base, tmp_path):
     names = ["entailment", "neutral", "contradiction"]
     draw = np.random.default_rng(0)

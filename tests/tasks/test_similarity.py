@@ -54,6 +54,7 @@ def finetune(folder, out, *more):
     )
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_as_it_was_saved(folder):
     model = load_tuned(folder / "run")
     assert isinstance(model, TextEmbedder)
