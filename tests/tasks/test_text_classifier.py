@@ -63,6 +63,7 @@ def test_labels_of_a_data_set_may_be_names():
         model.evaluate(wrong, verbose=0)
 
 
+@pytest.mark.slow
 def test_classes_may_count_alike():
     labels = [int(label == "positive") for label in LABELS]
     shares = np.bincount(labels) / len(labels)

@@ -14,7 +14,14 @@ from keras_bert_impl.tokenizers import Tokenizer
 TEXTS = texts()
 
 
-@pytest.fixture(scope="module", params=KINDS)
+# Others stand for these: what they add has tests of its own.
+SLOW = ("CamemBERT", "uncased FlauBERT")
+SOME_SLOW = [
+    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
+]
+
+
+@pytest.fixture(scope="module", params=SOME_SLOW)
 def theirs(request, tmp_path_factory):
     """As `transformers` reads what it wrote, with the directory as its `name_or_path`."""
     path = tmp_path_factory.mktemp("theirs")

@@ -131,6 +131,7 @@ for tokenize in (loaded.cased, loaded.uncased):
 """
 
 
+@pytest.mark.slow
 def test_saved_model_reloads_where_only_tensorflow_and_text_are(vocabulary, tmp_path):
     tokenizers = [WordPieceTokenizer(vocabulary, lowercase) for lowercase in (False, True)]
     module = tf.Module()
