@@ -3,11 +3,11 @@
 from keras_bert_impl.layers.adapters import LoRADense, VirtualTokens, is_added
 from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
 from keras_bert_impl.layers.block import TransformerBlock
-from keras_bert_impl.layers.choices import ChoicesToRows, RowsToChoices
 from keras_bert_impl.layers.crf import CRF
-from keras_bert_impl.layers.document_pooling import MergeWindows, PoolWindows
+from keras_bert_impl.layers.document_pooling import PoolWindows
 from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
+from keras_bert_impl.layers.groups import ChoiceLogits, MergeGroups, SplitGroups
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.pooling import LayerMix, MaxPooling, MeanPooling, Pooler
 from keras_bert_impl.layers.rotary import RotaryPositions

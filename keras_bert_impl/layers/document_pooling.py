@@ -3,23 +3,7 @@
 import keras
 from keras import ops
 
-
-@keras.saving.register_keras_serializable("keras_bert_impl")
-class MergeWindows(keras.layers.Layer):
-    """Windows of all documents as rows of one batch.
-
-    Call arguments:
-        inputs: `[batch, windows, length]`.
-
-    Returns:
-        `[batch * windows, length]`.
-    """
-
-    def call(self, inputs):
-        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))
-
-    def compute_output_spec(self, inputs):
-        return keras.KerasTensor((None, inputs.shape[2]), dtype=inputs.dtype)
+from keras_bert_impl.layers.groups import in_groups, is_row
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -63,9 +47,8 @@ class PoolWindows(keras.layers.Layer):
         self.built = True
 
     def call(self, vectors, padding_mask):
-        batch, windows = ops.shape(padding_mask)[:2]
-        vectors = ops.reshape(ops.cast(vectors, "float32"), (batch, windows, vectors.shape[-1]))
-        is_real = ops.any(ops.not_equal(padding_mask, 0), axis=2)[:, :, None]  # [batch, windows, 1]
+        vectors = in_groups(ops.cast(vectors, "float32"), padding_mask)
+        is_real = is_row(padding_mask)[:, :, None]  # [batch, windows, 1]
         if self.pooling == "max":
             # With an initial value there may be no documents.
             pooled = ops.max(ops.where(is_real, vectors, -1e9), axis=1, initial=-1e9)

@@ -88,8 +88,7 @@ class TokenizedTexts:
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
-        widths = tf.constant(self.widths)
-        width = widths[tf.searchsorted(widths, tf.reduce_max(lengths, axis=0))[0]]
+        width = least_of(self.widths, tf.reduce_max(lengths))
         place = tf.range(width)[tf.newaxis, :]  # [1, length]
         is_real = place < lengths
         flat = tf.where(is_real, starts + tf.cast(place, tf.int64), 0)
@@ -99,9 +98,8 @@ class TokenizedTexts:
             "segment_ids": tf.cast(is_second, tf.int32),
             "padding_mask": tf.cast(is_real, tf.int32),
         }
-        # One width alone is a static shape, which a TPU needs.
-        static = self.widths[0] if len(self.widths) == 1 else None
-        return {name: tf.ensure_shape(f, [None, static]) for name, f in features.items()}
+        shape = [None, static_size(self.widths)]
+        return {name: tf.ensure_shape(f, shape) for name, f in features.items()}
 
 
 def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
@@ -156,6 +154,25 @@ def splits_of(lengths):
 def padding(tokenizer, max_length, widths=None):
     """The fields of `TokenizedTexts` that say how rows are padded."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
+
+
+def least_of(sizes, needed):
+    """The least of some sizes, a list of int in ascending order, that is not below a number.
+
+    Args:
+        sizes: list of int.
+        needed: int scalar tensor, of no more than the last.
+
+    Returns:
+        int32 scalar tensor.
+    """
+    sizes = tf.constant(sizes, tf.int32)
+    return sizes[tf.searchsorted(sizes, tf.cast(needed, tf.int32)[tf.newaxis])[0]]
+
+
+def static_size(sizes):
+    """int of one size alone, which is a static shape, as a TPU needs it; else None."""
+    return sizes[0] if len(sizes) == 1 else None
 
 
 def multiples(max_length, of):

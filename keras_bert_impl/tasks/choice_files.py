@@ -1,18 +1,16 @@
 """Reading prompts and endings: SWAG, CODAH, SIQA, and JSON lines with any number of endings."""
 
-import csv
 import functools
 import itertools
 import json
-import logging
 import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.choices import ChoiceExamples
-from keras_bert_impl.tasks.tables import decoded, raw_lines
+from keras_bert_impl.tasks.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.tables import csv_cells, csv_records, decoded, raw_lines
 
-_LOG = logging.getLogger(__name__)
 _LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
 _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
@@ -55,24 +53,22 @@ def read_choices(path, labels=None, skip_bad_rows=False):
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    next(raw_lines(path), None)  # no file is not a bad row
     if suffix == ".csv":
-        rows = _swag_rows(path)
+        example, rows = _swag_rows(path)
     elif suffix == ".tsv":
-        rows = map(functools.partial(_codah_row, path), _lines(path))
+        example, rows = functools.partial(_codah_row, path), _lines(path)
     elif suffix in (".jsonl", ".json"):
         beside = path.with_name(f"{path.stem}-labels.lst")
-        rows = _json_rows(path, labels or (beside if beside.exists() else None))
+        example, rows = _json_rows(path, labels or (beside if beside.exists() else None))
     else:
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
         raise InputError(f"{path} has its answers itself; {labels} is not for it.")
     skipped = [] if skip_bad_rows else None
-    found = list(_usable(rows, skipped))
+    found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
-        found = list(_usable(map(functools.partial(_labelled, path), found), skipped))
-    if skipped:
-        _LOG.warning("%s: rows left out: %d. %s", path, len(skipped), "; ".join(skipped))
+        found = usable(functools.partial(_labelled, path), found, skipped)
+    warn_of_skipped(path, skipped)
     if not found:
         raise InputError(f"{path} has no rows that can be used.")
     lines, prompts, endings, labels = map(list, zip(*found))
@@ -83,19 +79,6 @@ def read_choices(path, labels=None, skip_bad_rows=False):
         lines=lines,
         skipped=tuple(skipped or ()),
     )
-
-
-def _usable(rows, skipped):
-    """What an iterator gives, which may go on after an `InputError`; this goes to `skipped`."""
-    while True:
-        try:
-            yield next(rows)
-        except StopIteration:
-            return
-        except InputError as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
 
 
 def _labelled(path, row):
@@ -139,8 +122,9 @@ def _number(where, value, first=0):
 
 
 def _swag_rows(path):
-    rows = _csv_rows(path)
-    header = next(rows, (0, []))[1]
+    """(function that makes an example of a row, iterator of rows)."""
+    records = csv_records(path)
+    header = _cells(path, next(records, [(1, b"")]))
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
     has_sentences = {"sent1", "sent2"} <= set(header)
     if len(endings) < 2 or not (has_sentences or "startphrase" in header):
@@ -149,8 +133,8 @@ def _swag_rows(path):
             f"... Received: {listed(header)}"
         )
 
-    def example(numbered):
-        line, cells = numbered
+    def example(record):
+        line, cells = record[-1][0], _cells(path, record)
         where = f"{path}, line {line}"
         if len(cells) != len(header):
             raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
@@ -162,28 +146,14 @@ def _swag_rows(path):
         prompt, texts, label = _checked(where, row["sent1"], texts, label)
         return line, prompt, [f"{row['sent2']} {text}".strip() for text in texts], label
 
-    return map(example, rows)
+    return example, filter(lambda record: b"".join(line for _, line in record).strip(), records)
 
 
-def _csv_rows(path):
-    """Iterator of (line number, cells), which goes on after a row that is not valid."""
-    line = 0
-
-    def text(numbered):
-        nonlocal line
-        line, content = numbered
-        return decoded(content, path, line) + "\n"
-
-    reader = csv.reader(map(text, raw_lines(path)), strict=True)
-
-    def row():
-        try:
-            cells = next(reader)
-        except csv.Error as error:
-            raise InputError(f"{path}, line {line}: not valid CSV: {error}.") from error
-        return line, cells
-
-    return filter(lambda numbered: numbered[1], iter(row, None))
+def _cells(path, record):
+    try:
+        return csv_cells(record)
+    except InputError as error:
+        raise InputError(f"{path}, line {record[-1][0]}: {error}") from error
 
 
 # === CODAH ===
@@ -204,18 +174,18 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels):
-    """Iterator of examples; `labels` is the path of a file with a number on each line, or None."""
+    """As `_swag_rows`; `labels` is the path of a file with a number on each line, or None."""
     lines = _lines(path)
     if labels is None:
-        return map(functools.partial(_json_row, path, None), lines, itertools.repeat(None))
+        return functools.partial(_json_row, path, None), zip(lines, itertools.repeat(None))
     lines, numbers = list(lines), list(_lines(labels))
     if len(lines) != len(numbers):
         raise InputError(f"{path} has {len(lines)} rows, but {labels} has {len(numbers)} labels.")
-    return map(functools.partial(_json_row, path, labels), lines, numbers)
+    return functools.partial(_json_row, path, labels), zip(lines, numbers)
 
 
-def _json_row(path, labels, numbered, label):
-    line, content = numbered
+def _json_row(path, labels, numbered_and_label):
+    (line, content), label = numbered_and_label
     where = f"{path}, line {line}"
     try:
         row = json.loads(decoded(content, path, line))

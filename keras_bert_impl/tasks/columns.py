@@ -1,17 +1,16 @@
 """Reading words and their labels from columns: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
 
 import functools
-import logging
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.tables import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples
 
-_LOG = logging.getLogger(__name__)
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
 _LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
@@ -91,11 +90,10 @@ def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
 def _read(path, rows, labels, skip_bad_rows):
     """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
     skipped = [] if skip_bad_rows else None
-    sentences = [rows for rows in _usable(_sentences(path), rows, skipped) if rows]
+    sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
     check = functools.partial(_check_labels, path, labels, _mark_entities(sentences))
-    sentences = _usable(sentences, check, skipped)
-    if skipped:
-        _LOG.warning("%s: sentences left out: %d. %s", path, len(skipped), "; ".join(skipped))
+    sentences = usable(check, sentences, skipped)
+    warn_of_skipped(path, skipped, "sentences")
     if not sentences:
         raise InputError(f"{path} has no sentences that can be used.")
     lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
@@ -110,19 +108,6 @@ def _read(path, rows, labels, skip_bad_rows):
         lines=lines,
         skipped=tuple(skipped or ()),
     )
-
-
-def _usable(sentences, function, skipped):
-    """What a function makes of each sentence; where it raises, why goes to the list `skipped`."""
-    results = []
-    for sentence in sentences:
-        try:
-            results.append(function(sentence))
-        except InputError as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
-    return results
 
 
 def _sentences(path):

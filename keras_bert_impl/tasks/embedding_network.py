@@ -5,8 +5,8 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.sentence_transformers import POOLINGS
-from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling
-from keras_bert_impl.tasks.grouped import MergeGroups, SplitGroups, grouped_inputs
+from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
+from keras_bert_impl.tasks.grouped import grouped_inputs
 
 
 def embedding_network(
@@ -31,13 +31,12 @@ def embedding_network(
     mix = None
     if weights is not None:
         mix = LayerMix(weights, trainable=learn_layer_weights, dtype="float32", name="layer_mix")
-    inputs = grouped_inputs()
-    features = {name: MergeGroups(name=f"merge_{name}")(x) for name, x in inputs.items()}
-    states = _states(encoder, features, num_layers, mix)  # [batch * group, length, dim]
-    vectors = _pooled(states, features["padding_mask"], pooling)  # [batch * group, dim]
+    inputs, rows = grouped_inputs()
+    states = _states(encoder, rows, num_layers, mix)  # [batch * group, length, dim]
+    vectors = _pooled(states, rows["padding_mask"], pooling)  # [batch * group, dim]
     if normalize:
         vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
-    outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["token_ids"])
+    outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])
     return inputs, outputs, mix
 
 

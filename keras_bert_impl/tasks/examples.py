@@ -177,26 +177,24 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     Raises:
         InputError: a row that cannot be used; says where and why. No rows.
     """
-    texts, labels, lines, skipped, ids = [], [], [], [], {}
-    for number, read in rows:
+    ids, skipped = {}, []
+
+    def example(numbered):
+        number, read = numbered
         try:
             row = read()
             text, label = layout.text_of(row), layout.label_of(row)
             if layout.id is not None:
                 _check_id(row[layout.id], number, ids, unit)
         except InputError as error:
-            message = f"{source}, {unit} {number}: {error}"
-            if not skip_bad_rows:
-                raise InputError(message) from error
-            skipped.append(message)
-            continue
-        texts.append(text)
-        labels.append(label)
-        lines.append(number)
-    if skipped:
-        _LOG.warning("%s: rows left out: %d. %s", source, len(skipped), " ".join(skipped))
-    if not texts:
+            raise InputError(f"{source}, {unit} {number}: {error}") from error
+        return text, label, number
+
+    found = usable(example, rows, skipped if skip_bad_rows else None)
+    warn_of_skipped(source, skipped)
+    if not found:
         raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
+    texts, labels, lines = map(list, zip(*found))
     return Examples(
         texts,
         None if layout.label is None else labels,
@@ -204,6 +202,31 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
         lines=lines if unit == "line" else None,
         skipped=tuple(skipped),
     )
+
+
+def usable(function, items, skipped):
+    """List of what a function makes of each item that can be used.
+
+    Args:
+        function: raises an `InputError` for an item that cannot be used.
+        items: iterable.
+        skipped: list, to which the messages of these errors are added; None to raise the first.
+    """
+    results = []
+    for item in items:
+        try:
+            results.append(function(item))
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+    return results
+
+
+def warn_of_skipped(source, skipped, unit="rows"):
+    """Logs a warning of what of a file was left out: its number, and the list of messages."""
+    if skipped:
+        _LOG.warning("%s: %s left out: %d. %s", source, unit, len(skipped), " ".join(skipped))
 
 
 def _check_id(value, number, seen, unit):

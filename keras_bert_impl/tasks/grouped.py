@@ -1,97 +1,139 @@
-"""Examples of several texts each: their features, and what a network makes of the group."""
+"""Examples of several rows each: choices, texts to compare, windows of a long text.
+
+Shape legend: group = rows of an example, those included that pad it; length = tokens of a row.
+"""
 
 import dataclasses
 
 import keras
+import numpy as np
 import tensorflow as tf
-from keras import ops
 
-from keras_bert_impl.tasks.batching import TokenizedTexts, tokenize_texts
+from keras_bert_impl.layers import MergeGroups
+from keras_bert_impl.tasks.batching import (
+    TokenizedTexts,
+    least_of,
+    splits_of,
+    static_size,
+    tokenize_texts,
+)
 from keras_bert_impl.tasks.raw_text import FEATURES
 
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of so many texts each; batches are made of it as of `TokenizedTexts`.
+    """Examples of one or more rows, which stay together in a batch; for `batching`.
 
     Attributes:
-        texts: `TokenizedTexts`, those of an example one after the other.
-        group: int, texts of an example.
+        rows: `TokenizedTexts`, the rows of all examples, one after the other.
+        splits: int64 tensor [examples + 1]: example i has the rows from `splits[i]` to
+            `splits[i + 1]`, at least one.
+        sizes: tuple of int, ascending: the group sizes that a batch may be padded to.
     """
 
-    texts: TokenizedTexts
-    group: int
+    rows: TokenizedTexts
+    splits: tf.Tensor
+    sizes: tuple
 
     @property
     def num_texts(self):
-        """int. Examples."""
-        return self.texts.num_texts // self.group
+        """int, the number of examples."""
+        return self.splits.shape[0] - 1
 
     @property
     def lengths(self):
-        """int32 [examples]: tokens of the longest text of each example."""
-        return tf.reduce_max(tf.reshape(self.texts.lengths, [-1, self.group]), axis=1)
+        """int32 [examples]: what examples are sorted by into batches, with least padding: first
+        the number of rows, then the tokens of the longest one."""
+        of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
+        counts = tf.cast(of_rows.row_lengths(), tf.int32)
+        return counts * self.rows.widths[-1] + tf.reduce_max(of_rows, axis=1)
 
-    def features(self, rows):
+    def features(self, numbers):
         """The features of a batch, in eager mode and in any graph.
 
         Args:
-            rows: int64 [rows], numbers of examples.
+            numbers: int64 [batch], numbers of examples.
 
         Returns:
-            dict of int32 [rows, group, length], as of `TokenizedTexts.features`.
+            dict of int32 [batch, group, length], as of `stack_groups`.
         """
-        texts = rows[:, tf.newaxis] * self.group + tf.range(self.group, dtype=rows.dtype)
-        features = self.texts.features(tf.reshape(texts, [-1]))
-        return {name: in_groups(feature, self.group) for name, feature in features.items()}
+        begins = tf.gather(self.splits, numbers)
+        ends = tf.gather(self.splits, numbers + 1)
+        rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
+        features = self.rows.features(rows)
+        return stack_groups(features, ends - begins, self.sizes, self.rows.pad_id)
+
+
+def grouped(rows, counts, sizes=None):
+    """`GroupedTexts` of rows.
+
+    Args:
+        rows: `TokenizedTexts`.
+        counts: list or array of int [examples], how many of the rows each has, at least one.
+        sizes: list of int, ascending, as of `GroupedTexts`. Default: the numbers that occur; the
+            largest alone where rows are padded to one length.
+    """
+    if sizes is None:
+        sizes = np.unique(counts).tolist()
+        sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
+    # On the host: a pipeline reads them, whatever the device of the model.
+    with tf.device("CPU:0"):
+        return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
 
 def tokenize_groups(examples, tokenizer, max_length, widths=None):
-    """Tokenizes examples of several texts each.
+    """Tokenizes examples of several texts each, once.
 
     Args:
-        examples: list of lists of texts, all of one length, each text as of `tokenize_texts`.
+        examples: list of lists of texts, a row for each, as of `tokenize_texts`.
         tokenizer, max_length, widths: as of `tokenize_texts`.
 
     Returns:
         `GroupedTexts`.
     """
     texts = [text for example in examples for text in example]
-    group = len(examples[0]) if examples else 1
-    return GroupedTexts(tokenize_texts(texts, tokenizer, max_length, widths), group)
+    rows = tokenize_texts(texts, tokenizer, max_length, widths)
+    return grouped(rows, [len(example) for example in examples])
 
 
-def in_groups(feature, group):
-    """`[rows * group, length]` as `[rows, group, length]`, with what is static kept."""
-    shape = [-1, group, tf.shape(feature)[1]]
-    return tf.ensure_shape(tf.reshape(feature, shape), [None, group, feature.shape[1]])
+def stack_groups(features, counts, sizes, pad_id):
+    """The features of rows, stacked to those of their examples; eagerly and in any graph.
+
+    Args:
+        features: dict of int32 [rows of all examples, length].
+        counts: int64 [batch], how many rows each example has.
+        sizes: list of int, ascending: the group sizes to choose the least of that holds all.
+        pad_id: int.
+
+    Returns:
+        dict of int32 [batch, group, length]. A row that an example lacks is padding throughout:
+        `padding_mask` is 0, ids are `pad_id`.
+    """
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # also of no examples
+    place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
+    is_row = place < counts[:, tf.newaxis]
+    begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
+    rows = tf.where(is_row, begins + place, 0)  # [batch, group]
+    is_row = is_row[:, :, tf.newaxis]
+
+    def stacked(name, feature):
+        stack = tf.where(is_row, tf.gather(feature, rows), padding_of(name, pad_id))
+        return tf.ensure_shape(stack, [None, static_size(sizes), feature.shape[1]])
+
+    return {name: stacked(name, feature) for name, feature in features.items()}
+
+
+def padding_of(name, pad_id):
+    """int. What a feature, one of `FEATURES`, has where there is no token."""
+    return pad_id if name == "token_ids" else 0
 
 
 def grouped_inputs():
-    """dict of the inputs of a network of groups, int32 `[batch, group, length]` each."""
-    return {name: keras.Input((None, None), dtype="int32", name=name) for name in FEATURES}
+    """The inputs of a network of groups, and the rows of them that an encoder takes.
 
-
-class MergeGroups(keras.layers.Layer):
-    """`[batch, group, length]` to `[batch * group, length]`."""
-
-    def call(self, inputs):
-        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))
-
-    def compute_output_spec(self, inputs):
-        return keras.KerasTensor((None, inputs.shape[2]), inputs.dtype)
-
-
-class SplitGroups(keras.layers.Layer):
-    """`[batch * group, dim]` to `[batch, group, dim]`, with the group of another tensor.
-
-    Call arguments:
-        inputs: `[batch * group, dim]`.
-        like: `[batch, group, ...]`.
+    Returns:
+        (inputs, rows): dicts by name, int32 `[batch, group, length]` and `[batch * group, length]`.
     """
-
-    def call(self, inputs, like):
-        return ops.reshape(inputs, (-1, ops.shape(like)[1], inputs.shape[-1]))
-
-    def compute_output_shape(self, inputs_shape, like_shape):
-        return (*like_shape[:2], inputs_shape[-1])
+    inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in FEATURES}
+    merge = MergeGroups(name="merge_groups")
+    return inputs, {name: merge(symbol) for name, symbol in inputs.items()}

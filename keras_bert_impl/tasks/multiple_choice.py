@@ -7,11 +7,10 @@ from keras import ops
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key
-from keras_bert_impl.layers import ChoicesToRows, RowsToChoices
+from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import choice_head, choice_needs_pooler
-from keras_bert_impl.tasks.choice_rows import tokenize_choices
+from keras_bert_impl.tasks.grouped import grouped_inputs, tokenize_groups
 from keras_bert_impl.tasks.labels import tensors_to_read
-from keras_bert_impl.tasks.raw_text import FEATURES
 from keras_bert_impl.tasks.task_model import TaskModel
 
 
@@ -53,12 +52,10 @@ class MultipleChoice(TaskModel):
         self, encoder, tokenizer, head_dropout=None, max_length=None, name="multiple_choice_model"
     ):
         head = choice_head(encoder, head_dropout)
-        inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in FEATURES}
-        to_rows = ChoicesToRows(dtype=encoder.dtype_policy, name="to_rows")
-        pooled = encoder({name: to_rows(feature) for name, feature in inputs.items()})
-        logits = head(pooled["pooled_output"])  # [batch * choices, 1]
+        inputs, rows = grouped_inputs()
+        logits = head(encoder(rows)["pooled_output"])  # [batch * choices, 1]
         # In float32, as all logits.
-        outputs = RowsToChoices(dtype="float32", name="to_choices")(logits, inputs["padding_mask"])
+        outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.head_layer = head
 
@@ -129,14 +126,16 @@ class MultipleChoice(TaskModel):
         return labels
 
     def rows(self, texts, labels=None, weights=None):
-        choices = tokenize_choices(texts, self.tokenizer, self.max_length, self.widths())
         if labels is not None:
-            for position in np.flatnonzero(labels >= choices.counts):
+            counts = np.array([len(endings) for _, endings in texts])
+            for position in np.flatnonzero(labels >= counts):
                 raise InputError(
-                    f"example {position} has {choices.counts[position]} endings, numbered from 0, "
+                    f"example {position} has {counts[position]} endings, numbered from 0, "
                     f"but the label {labels[position]}."
                 )
-        return choices, tuple(target for target in (labels, weights) if target is not None)
+        pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
+        tokenized = tokenize_groups(pairs, self.tokenizer, self.max_length, self.widths())
+        return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

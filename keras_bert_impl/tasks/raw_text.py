@@ -392,10 +392,9 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             dict of int32 `[batch, length]`; length is at most `max_length`.
         """
-        widths = tf.constant(self.widths(), tf.int32)
         features = self.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
-        width = tf.gather(widths, tf.searchsorted(widths, longest[tf.newaxis])[0])
+        width = batching.least_of(self.widths(), longest)
         return {name: feature[:, :width] for name, feature in features.items()}
 
 

@@ -146,11 +146,11 @@ def _tsv_row(columns, raw):
 
 def _csv_rows(path, layout):
     columns = None
-    for lines in _records(path):
+    for lines in csv_records(path):
         last, _ = lines[-1]
         if columns is None:
             try:
-                columns = _csv_cells(lines)
+                columns = csv_cells(lines)
             except InputError as error:
                 raise InputError(f"{path}, line {last}: {error}") from error
             _check_columns(path, columns, layout)
@@ -158,7 +158,7 @@ def _csv_rows(path, layout):
             yield last, functools.partial(_csv_row, columns, lines)
 
 
-def _records(path):
+def csv_records(path):
     """Yields lists of (line number, bytes): one, and those into which a quoted cell goes on."""
     lines, is_open = [], False
     for line in raw_lines(path):
@@ -186,7 +186,7 @@ def _ends_in_quotes(line, is_open):
 
 def _csv_row(columns, lines):
     try:
-        return _row(columns, _csv_cells(lines))
+        return _row(columns, csv_cells(lines))
     except InputError as error:
         if len(lines) == 1:
             raise
@@ -194,7 +194,8 @@ def _csv_row(columns, lines):
         raise InputError(f"{error} {begins}") from error
 
 
-def _csv_cells(lines):
+def csv_cells(lines):
+    """List of str, the cells of one of the `csv_records`."""
     raw = [line for _, line in lines]
     _check_size(*raw)
     before = csv.field_size_limit(_LONGEST_ROW)

@@ -8,10 +8,11 @@ from keras import ops
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
-from keras_bert_impl.layers import MergeWindows, PoolWindows
+from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
 from keras_bert_impl.serving import export_classifier
 from keras_bert_impl.tasks import batching, text_windows
+from keras_bert_impl.tasks.grouped import grouped_inputs
 from keras_bert_impl.tasks.labels import (
     class_weights,
     label_config,
@@ -375,9 +376,7 @@ class TextClassifier(TaskModel):
 
 def _windows(encoder, pooling):
     """(inputs [batch, windows, length], vectors [batch, hidden]) of texts in windows."""
-    inputs = {n: keras.Input((None, None), dtype="int32", name=n) for n in task_inputs()}
-    merge = MergeWindows(name="merge_windows")
-    rows = {name: merge(symbol) for name, symbol in inputs.items()}
+    inputs, rows = grouped_inputs()
     vectors = sequence_vector(encoder, encoder(rows))  # [batch * windows, hidden]
     pool = PoolWindows(
         pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pool_windows"

@@ -11,7 +11,7 @@ from keras_bert_impl.interop.sentence_transformers import (
 )
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
-from keras_bert_impl.tasks.grouped import in_groups, tokenize_groups
+from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.training.tensorflow_step import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
@@ -174,7 +174,7 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
     def features_in_graph(self, texts):
         features = super().features_in_graph(tf.reshape(texts, [-1]))
         group = texts.shape[1] or tf.shape(texts)[1]
-        return {name: in_groups(feature, group) for name, feature in features.items()}
+        return {n: tf.reshape(f, [-1, group, tf.shape(f)[1]]) for n, f in features.items()}
 
     @property
     def needs_labels(self):

@@ -3,21 +3,12 @@
 Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
 """
 
-import dataclasses
-
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.batching import (
-    CHUNK,
-    TokenizedTexts,
-    as_list,
-    flat_rows,
-    in_one,
-    padding,
-    splits_of,
-)
+from keras_bert_impl.tasks.batching import least_of, static_size, tokenize_texts
+from keras_bert_impl.tasks.grouped import grouped, padding_of, stack_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 from keras_bert_impl.tokenizers.windows import pack_windows
 
@@ -111,35 +102,6 @@ def document_windows(tokenizer, texts, length, stride, max_windows):
     return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
 
 
-def stack_windows(features, counts, num_windows, pad_id):
-    """Windows [windows of all texts, length] as [texts, num_windows, length], padded.
-
-    Args:
-        features, counts: as of `document_windows`.
-        num_windows: int or int scalar, no less than the largest of `counts`.
-        pad_id: int.
-    """
-    place = tf.range(tf.cast(num_windows, tf.int64))[tf.newaxis]  # [1, num_windows]
-    is_real = place < counts[:, tf.newaxis]
-    begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
-    rows = tf.where(is_real, begins + place, 0)  # [texts, num_windows]
-    return {
-        name: tf.where(
-            is_real[:, :, tf.newaxis],
-            tf.gather(feature, rows),
-            _padding_of(name, pad_id),
-        )
-        for name, feature in features.items()
-    }
-
-
-def least_of(allowed, needed):
-    """The least of some numbers, a list in ascending order, that is not below another one."""
-    allowed = tf.constant(allowed)
-    needed = tf.cast(needed, allowed.dtype)
-    return allowed[tf.searchsorted(allowed, needed[tf.newaxis])[0]]
-
-
 def window_features(
     texts, tokenizer, max_length, stride, max_windows, widths, window_counts
 ):
@@ -151,55 +113,15 @@ def window_features(
     """
     features, counts = document_windows(tokenizer, texts, max_length, stride, max_windows)
     length = tf.shape(features["token_ids"])[1]
-    more = least_of(widths, length) - length
-    features = {
-        name: tf.pad(rows, [[0, 0], [0, more]], constant_values=_padding_of(name, tokenizer.pad_id))
-        for name, rows in features.items()
-    }
-    most = least_of(window_counts, tf.reduce_max(tf.pad(counts, [[0, 1]])))
-    return stack_windows(features, counts, most, tokenizer.pad_id)
+    more = [[0, 0], [0, least_of(widths, length) - length]]
+    pad_id = tokenizer.pad_id
 
+    def padded(name, rows):
+        rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+        return tf.ensure_shape(rows, [None, static_size(widths)])
 
-def _padding_of(name, pad_id):
-    return pad_id if name == "token_ids" else 0
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenizedDocuments(TokenizedTexts):
-    """`TokenizedTexts` whose rows are windows and whose texts are several of those.
-
-    Attributes:
-        window_splits: int64 [texts + 1]: the windows of text i are the rows from
-            `window_splits[i]` to `window_splits[i + 1]`.
-        window_counts: tuple of int, ascending: the numbers of windows that a batch may be padded
-            to.
-    """
-
-    window_splits: tf.Tensor
-    window_counts: tuple
-
-    @property
-    def num_texts(self):
-        return self.window_splits.shape[0] - 1
-
-    @property
-    def lengths(self):
-        """int32 [texts]: tokens of all windows of each text."""
-        ends = tf.gather(self.row_splits, self.window_splits)
-        return tf.cast(ends[1:] - ends[:-1], tf.int32)
-
-    def features(self, rows):
-        """As of `TokenizedTexts`, int32 [rows, windows, length]."""
-        begins = tf.gather(self.window_splits, rows)
-        ends = tf.gather(self.window_splits, rows + 1)
-        windows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
-        features = super().features(windows)
-        counts = ends - begins
-        most = least_of(self.window_counts, tf.reduce_max(counts))
-        stacked = stack_windows(features, counts, most, self.pad_id)
-        static = self.window_counts[0] if len(self.window_counts) == 1 else None
-        length = features["token_ids"].shape[1]
-        return {n: tf.ensure_shape(f, [None, static, length]) for n, f in stacked.items()}
+    features = {name: padded(name, rows) for name, rows in features.items()}
+    return stack_groups(features, counts, window_counts, pad_id)
 
 
 def tokenize_documents(
@@ -212,24 +134,18 @@ def tokenize_documents(
         tokenizer, stride, max_windows: as of `document_windows`.
         max_length: int, the most tokens of a window.
         widths: list of int, as of `tokenize_texts`.
-        window_counts: list of int, ascending: numbers of windows to pad batches to; default any up
-            to `max_windows`.
+        window_counts: list of int, ascending: numbers of windows to pad batches to, up to
+            `max_windows`. Default: those that occur.
 
     Returns:
-        `TokenizedDocuments`.
+        `GroupedTexts`.
     """
-    texts = as_list(texts)
-    rows, counts = [], []
-    for start in range(0, max(len(texts), 1), CHUNK):
-        chunk = texts[start : start + CHUNK]
+    counts = []
+
+    def windows(chunk):
         features, of_chunk = document_windows(tokenizer, chunk, max_length, stride, max_windows)
-        rows.append(flat_rows(features))
         counts.append(of_chunk.numpy())
-    with tf.device("CPU:0"):
-        window_splits = tf.constant(splits_of(np.concatenate(counts)))
-    return TokenizedDocuments(
-        **in_one(rows),
-        **padding(tokenizer, max_length, widths),
-        window_splits=window_splits,
-        window_counts=tuple(window_counts or range(1, max_windows + 1)),
-    )
+        return features
+
+    rows = tokenize_texts(texts, tokenizer, max_length, widths, windows)
+    return grouped(rows, np.concatenate(counts), window_counts)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.layers import MergeWindows, PoolWindows
+from keras_bert_impl.layers import PoolWindows
 from tests.helpers import run_layer_test, to_numpy
 
 RANDOM = np.random.default_rng(0)
@@ -35,13 +35,6 @@ def test_pools_the_windows_of_each_document(pooling):
 def test_layer(tmp_path, pooling):
     # The shared test has as many rows in each input: documents of one window.
     run_layer_test(PoolWindows(pooling), (VECTORS[:2], MASK[:, :1]), 0, tmp_path)
-
-
-def test_merges_windows_and_keeps_integers():
-    rows = np.arange(24, dtype="int32").reshape(2, 3, 4)
-    merged = MergeWindows()(rows)
-    np.testing.assert_array_equal(to_numpy(merged), rows.reshape(6, 4))
-    assert "int32" in str(merged.dtype)
 
 
 def test_an_unknown_pooling_is_refused():

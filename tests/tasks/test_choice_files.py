@@ -84,7 +84,7 @@ BAD = [
     ("a.csv", SWAG_ROW.replace(",1\n", ",one\n"), "the answer 'one' is no number of an ending"),
     ("a.csv", SWAG_ROW.replace("reads.", " "), "the ending 1 is empty or no text: ' '"),
     ("a.csv", SWAG_ROW.replace("old", "o\xe9d").encode("latin-1"), "not UTF-8 (byte"),
-    ("a.csv", f'7,A,"{"b" * 200_000}",C,gold,d,e,f,g,1\n', "not valid CSV: field larger"),
+    ("a.csv", f'7,A,"{"b" * 200_000}",C,gold,d,e,f,g,1\n', "the prompt has 200,000 characters"),
     ("a.csv", '7,A,B"\0,C,gold,d,e,f,g,1\n', "a NUL byte"),
     ("a.tsv", CODAH_ROW.replace("fly.", "fl\ty."), "8 columns, expected 7: category, prompt"),
     ("a.tsv", CODAH_ROW.replace("1", "-1"), "the answer '-1' is no number of an ending"),

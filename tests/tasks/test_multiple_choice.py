@@ -13,7 +13,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, batching
-from keras_bert_impl.tasks.choice_rows import tokenize_choices
+from keras_bert_impl.tasks.grouped import tokenize_groups
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.helpers import GOOD, WORDS
@@ -58,8 +58,13 @@ def model():
     return fitted()
 
 
+def tokenized(examples, max_length, widths=None):
+    pairs = [[(prompt, ending) for ending in endings] for prompt, endings in examples]
+    return tokenize_groups(pairs, TOKENIZER, max_length, widths)
+
+
 def features_of(numbers):
-    data = tokenize_choices(EXAMPLES, TOKENIZER, 16)
+    data = tokenized(EXAMPLES, 16)
     return data.features(tf.constant(list(numbers), tf.int64))
 
 
@@ -72,7 +77,7 @@ def softmax(logits):
 
 
 def test_features_are_those_of_the_tokenizer_and_padded_choices_are_masked():
-    data = tokenize_choices(EXAMPLES, TOKENIZER, 8)
+    data = tokenized(EXAMPLES, 8)
     numbers = [3, 0, 7]
     counts = [len(EXAMPLES[number][1]) for number in numbers]
     features = data.features(tf.constant(numbers, tf.int64))
@@ -84,33 +89,38 @@ def test_features_are_those_of_the_tokenizer_and_padded_choices_are_masked():
         feature = feature.numpy()
         assert feature.shape == (3, max(counts), length)
         np.testing.assert_array_equal(feature[is_choice], expected[name][:, :length])
-    assert not features["padding_mask"].numpy()[~is_choice].any() and not is_choice.all()
+        padding = TOKENIZER.pad_id if name == "token_ids" else 0
+        assert (feature[~is_choice] == padding).all() and not is_choice.all()
 
 
 def test_a_batch_is_as_wide_as_its_own_examples_need():
     examples = [("good " * 9, ["film"] * 2), ("a", ["film", "plot", "joy"])]
-    data = tokenize_choices(examples, TOKENIZER, 16)
+    data = tokenized(examples, 16)
     shapes = [data.features(tf.constant([i], tf.int64))["token_ids"].shape for i in range(2)]
     assert [tuple(shape) for shape in shapes] == [(1, 2, 13), (1, 3, 5)]
-    assert data.lengths.numpy().tolist() == [13, 5]
+    # By the number of rows, then by the longest, of up to 16 tokens.
+    assert data.lengths.numpy().tolist() == [2 * 16 + 13, 3 * 16 + 5]
 
 
-def test_examples_of_one_length_are_batched_together():
+def test_examples_of_one_size_are_batched_together():
     examples, _ = choices(count=600)
-    data = tokenize_choices(examples, TOKENIZER, 16)
+    data = tokenized(examples, 16)
     numbers = np.arange(600, dtype="int32")
     epoch = list(batching.training_batches(data, (numbers,), 16, seed=0).take(38))
     drawn = np.concatenate([rows.numpy() for _, rows in epoch])
     np.testing.assert_array_equal(np.sort(drawn), numbers)
-    # Longest rows are of 6 to 14 tokens; sorted by 256 examples, a batch spans few lengths.
-    spans = [np.ptp(data.lengths.numpy()[rows.numpy()]) for _, rows in epoch]
-    assert np.mean(spans) < 1.5
+    # 2 to 4 choices of 6 to 14 tokens, sorted by 256 examples: nearly all batches have choices of
+    # one number only, and their tokens fill more of them than two thirds.
+    masks = [features["padding_mask"].numpy() for features, _ in epoch]
+    full = [mask.any(axis=2).all() for mask in masks]
+    assert np.mean(full) > 0.8
+    assert sum(mask.sum() for mask in masks) > sum(mask.size for mask in masks) * 2 / 3
 
 
 @pytest.mark.parametrize("widths, counts", [(None, [3, 3]), ([16], [2, 3])])
 def test_what_is_known_before_is_a_static_shape(widths, counts):
     examples = [("a film", ["good"] * count) for count in counts]
-    data = tokenize_choices(examples, TOKENIZER, 16, widths)
+    data = tokenized(examples, 16, widths)
     batches = batching.training_batches(data, (np.zeros(2, "int32"),), 2, seed=0)
     shape = batches.element_spec[0]["token_ids"].shape.as_list()
     assert shape == [None, 3, 16 if widths else None]

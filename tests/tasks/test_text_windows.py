@@ -163,7 +163,8 @@ def test_windows_behind_the_most_are_left_out():
     rows, _ = model.rows([" ".join(words), "film"])
     assert rows.features(np.arange(2))["token_ids"].shape == (2, 3, 8)
     assert rows.features(np.array([1]))["token_ids"].shape == (1, 1, 3)
-    assert rows.lengths.numpy().tolist() == [24, 3]
+    # By the number of windows, then by the longest, of up to 8 tokens.
+    assert rows.lengths.numpy().tolist() == [3 * 8 + 8, 8 + 3]
 
 
 def test_of_pairs_windows_are_of_the_second(models):
