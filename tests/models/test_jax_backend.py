@@ -24,6 +24,7 @@ def run_on_jax(*tests):
     assert result.returncode == 0, result.stdout[-5000:]
 
 
+@pytest.mark.slow
 def test_a_layer():
     run_on_jax("tests/layers/test_rotary.py", "tests/layers/test_dropout.py::test_compiled")
 

@@ -123,6 +123,7 @@ def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_pa
     assert scores[1] == pytest.approx(scores[0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_goes_on_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
     first, run = undisturbed
     settings |= {"model": str(run / "model"), "learning_rate": 1e-12}

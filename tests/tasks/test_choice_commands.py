@@ -48,6 +48,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_as_it_was_saved(folder):
     dev = read_choices(folder / "dev.jsonl")
     model = load_tuned(folder / "run")

@@ -102,6 +102,7 @@ def test_concatenated_states_go_through_two_layers(model):
     np.testing.assert_allclose(received, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_and_the_encoder_stays():
     model = tagger(scale=0)
     model.compile(keras.optimizers.Adam(3e-2))

@@ -106,6 +106,7 @@ def test_a_killed_run_ends_as_the_undisturbed_one(base, tmp_path):
     assert steps == [3, 6, 9, 12]
 
 
+@pytest.mark.slow
 def test_regression_run(base, tmp_path):
     sets = [
         Examples(data.texts, [float(len(text.split())) for text in data.texts])

@@ -47,6 +47,7 @@ def tagged(base, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_tagger_is_scored_as_it_was_saved(tagged):
     gold = read_columns(tagged / "b.txt")
     predicted = read_columns(tagged / "run" / "predictions.tsv")
@@ -60,6 +61,7 @@ def test_a_tagger_is_scored_as_it_was_saved(tagged):
     assert json.loads(lines[0])["step"] > len(gold) / 4
 
 
+@pytest.mark.slow
 def test_a_tagger_is_asked(tagged, capsys):
     (tagged / "asked.txt").write_text(f"{TEXT}\nfilm\n")
     command = ["predict", "--model", str(tagged / "run"), "--input", str(tagged / "asked.txt")]

@@ -53,6 +53,7 @@ def test_compiles_itself_with_warm_up_and_decay_over_the_run():
     assert model.optimizer.global_clipnorm == 1.0 and model.optimizer.weight_decay == 0.01
 
 
+@pytest.mark.slow
 def test_a_second_fit_has_a_schedule_of_its_own():
     model = classifier()
     model.fit(TEXTS, LABELS, verbose=0)
@@ -96,6 +97,7 @@ def test_replicas_reach_the_same_weights(model, replicas):
     )
 
 
+@pytest.mark.slow
 def test_features_and_data_sets_train_like_texts(model):
     features = {name: np.asarray(f) for name, f in tokenizer()(TEXTS).items()}
     numbers = np.array([int(label == "positive") for label in LABELS])
@@ -214,6 +216,7 @@ def test_keras_file(tmp_path, problem_type):
     assert loaded.get_config() == model.get_config()
 
 
+@pytest.mark.slow
 def test_callbacks_save_the_best(tmp_path):
     texts, labels = examples(count=16)
     model = classifier()

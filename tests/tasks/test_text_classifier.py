@@ -31,6 +31,7 @@ def test_several_labels_at_once():
     assert model.classify(TEXTS) == chosen
 
 
+@pytest.mark.slow
 def test_regression_learns_numbers():
     model = classifier(labels=None, num_classes=1, dropout=0.0)
     assert model.problem_type == REGRESSION

@@ -195,6 +195,7 @@ def test_it_learns_what_stands_at_the_end():
     assert evaluated["loss"] == pytest.approx(loss, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_replicas_reach_the_same_weights():
     results = []
     for strategy in (None, mirrored(2)):

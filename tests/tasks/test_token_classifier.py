@@ -274,6 +274,7 @@ def test_words_are_learned_at_their_pieces(model, all_pieces):
         np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
 
 
+@pytest.mark.slow
 def test_features_train_as_texts_do():
     texts, labels = [words[:4] for words in TEXTS[:8]], [row[:4] for row in NUMBERS[:8]]
     first, second = tagger(), tagger()

@@ -34,7 +34,11 @@ def directory(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["strips", "as it is"])
+@pytest.fixture(
+    scope="module",
+    params=[True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["strips", "as it is"],
+)
 def theirs(directory, request):
     """The tokenizer of `tokenizers`, whose `<mask>` strips as that of roberta-base, or does not."""
     tokenizer = tokenizers.Tokenizer(

@@ -58,7 +58,11 @@ def files(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["cased", "uncased"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["cased", "uncased"],
+)
 def theirs(files, request):
     return transformers.FlaubertTokenizer(
         str(files / "vocab.json"), str(files / "merges.txt"), do_lowercase=request.param

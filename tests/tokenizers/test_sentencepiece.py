@@ -19,7 +19,14 @@ from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
 FAMILIES = ["ALBERT", "XLM-RoBERTa", "CamemBERT"]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+# ALBERT prepares texts the most; of the others there are quicker tests in test_all_kinds.
+SOME_SLOW = [
+    pytest.param(family, marks=[] if family == "ALBERT" else [pytest.mark.slow])
+    for family in FAMILIES
+]
+
+
+@pytest.fixture(scope="module", params=SOME_SLOW)
 def directory(request, tmp_path_factory):
     """A SentencePiece model and a configuration, as the first publications have them."""
     path = tmp_path_factory.mktemp("model")

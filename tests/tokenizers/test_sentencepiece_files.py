@@ -78,6 +78,7 @@ def test_layouts(trained):
     assert camembert.scores[4] == -100 and min(xlm.scores) > -100
 
 
+@pytest.mark.slow
 def test_an_added_token_of_tokenizer_json_cuts_words(whole):
     """As `transformers` writes ALBERT's brackets when it reads a SentencePiece model alone."""
     before = Tokenizer.from_pretrained(whole)

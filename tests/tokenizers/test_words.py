@@ -59,7 +59,7 @@ def reference_words(texts, lowercase):
     return [[word for word, _ in split(normalize(text))] for text in texts]
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("lowercase", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_code_point_inside_a_word_equals_tokenizers(lowercase):
     words = [f"a{chr(code)}b" for code in CODE_POINTS]
     texts = [" ".join(words[start : start + 100]) for start in range(0, len(words), 100)]

@@ -56,7 +56,9 @@ def batches(bench, text, tokenizer, tmp_path_factory):
     return make(text, tokenizer, directory, BATCH_SIZE, LENGTH, STEPS, pack=True)
 
 
-@pytest.mark.parametrize("name", ["ours", "ours-nsp", "keras-hub", "transformers"])
+@pytest.mark.parametrize(
+    "name", ["ours", "ours-nsp", pytest.param("keras-hub", marks=pytest.mark.slow), "transformers"]
+)
 def test_every_system_predicts_the_same_tokens(bench, batches, name):
     features, _, weights, tokens = bench["batches"].load_batches(batches)
     config = EncoderConfig(

@@ -47,7 +47,7 @@ def reference():
     return train(data=dataset(**UNEVEN))
 
 
-@pytest.mark.parametrize("replicas", [pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_replicas_reach_the_weights_of_one_device(reference, replicas):
     model, history = train(replicas, data=dataset(**UNEVEN))
     assert int(model.optimizer.iterations.numpy()) == 6
@@ -76,7 +76,7 @@ def test_moving_average_of_weights():
     assert distance(train(2, optimizer=averaging)[0], model) < ROUNDING
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_accumulation_in_executions_of_several_steps(reference, replicas):
     # Replicas of 16 / 4 cut their batch into 2 + 2 + 0; executions have 2 steps, then 1.
     model, history = train(
