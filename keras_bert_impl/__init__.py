@@ -1,6 +1,6 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
-import importlib
+from keras_bert_impl.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -37,14 +37,4 @@ _HOMES = {
     "save_tuned": "tuning.files",
     "InputError": "errors",
 }
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,6 +1,6 @@
 """Pre-training: corpus → documents → sentences → examples → rows → records → masked batches."""
 
-import importlib
+from keras_bert_impl.lazy import lazy_names
 
 # Public name -> module, loaded on first use: the readers need no TensorFlow.
 _HOMES = {
@@ -13,14 +13,4 @@ _HOMES = {
     "Pretrainer": "pretrainer",
     "pretrain": "run",
 }
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,6 +1,6 @@
 """Fine-tuning: models that take raw strings, readers of labelled data, runs."""
 
-import importlib
+from keras_bert_impl.lazy import lazy_names
 
 # Loaded on first use: the command line reads settings and tables without TensorFlow.
 _HOMES = {
@@ -45,10 +45,4 @@ _HOMES = {
     "write_vectors": "vectors",
     "zero_shot": "entailment",
 }
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -49,21 +49,15 @@ def as_list(texts):
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizedTexts:
-    """Texts as token ids, one after the other, in as little memory as they need.
+class FlatRows:
+    """Rows of different lengths, one after the other, in as little memory as they need.
 
     Attributes:
-        token_ids: int32 [tokens], with the special tokens, without padding.
-        row_splits: int64 [texts + 1]: text i is `token_ids[row_splits[i]:row_splits[i + 1]]`.
-        second_starts: int32 [texts]: where in its row the second segment begins.
-        pad_id: int.
+        row_splits: int64 [texts + 1]: row i is from `row_splits[i]` to `row_splits[i + 1]`.
         widths: tuple of int, ascending: the lengths that a batch may be padded to.
     """
 
-    token_ids: tf.Tensor
     row_splits: tf.Tensor
-    second_starts: tf.Tensor
-    pad_id: int
     widths: tuple
 
     @property
@@ -73,8 +67,40 @@ class TokenizedTexts:
 
     @property
     def lengths(self):
-        """int32 [texts]: tokens of each text."""
+        """int32 [texts]: the length of each row."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
+
+    def places(self, rows):
+        """Where the rows of a batch stand, in eager mode and in any graph.
+
+        Args:
+            rows: int64 [rows], numbers of texts.
+
+        Returns:
+            (flat, place, lengths): int64 [rows, length], places among all rows, 0 for padding;
+            int32 [1, length], those in a row; int32 [rows, 1]. The length is the least of `widths`
+            that holds the longest of these rows.
+        """
+        starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
+        lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
+        place = tf.range(least_of(self.widths, tf.reduce_max(lengths)))[tf.newaxis, :]
+        flat = tf.where(place < lengths, starts + tf.cast(place, tf.int64), 0)
+        return flat, place, lengths
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedTexts(FlatRows):
+    """Texts as token ids, without padding.
+
+    Attributes:
+        token_ids: int32 [tokens], with the special tokens.
+        second_starts: int32 [texts]: where in its row the second segment begins.
+        pad_id: int.
+    """
+
+    token_ids: tf.Tensor
+    second_starts: tf.Tensor
+    pad_id: int
 
     def features(self, rows):
         """The features of a batch, in eager mode and in any graph.
@@ -86,12 +112,8 @@ class TokenizedTexts:
             dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`; length is the
             least of `widths` that holds the longest of these texts.
         """
-        starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
-        lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
-        width = least_of(self.widths, tf.reduce_max(lengths))
-        place = tf.range(width)[tf.newaxis, :]  # [1, length]
-        is_real = place < lengths
-        flat = tf.where(is_real, starts + tf.cast(place, tf.int64), 0)
+        flat, place, lengths = self.places(rows)
+        is_real = place < lengths  # [rows, length]
         is_second = is_real & (place >= tf.gather(self.second_starts, rows)[:, tf.newaxis])
         features = {
             "token_ids": tf.where(is_real, tf.gather(self.token_ids, flat), self.pad_id),

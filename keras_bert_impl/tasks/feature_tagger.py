@@ -143,7 +143,7 @@ class FeatureTagger(WordTagger):
         longest = int(np.diff(splits).max(initial=1))  # words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
-        rows = WordFeatures(states, splits, tuple(self.widths(longest)))
+        rows = WordFeatures(splits, tuple(self.widths(longest)), states)
         if labels is None:
             return rows, ()
         numbers = np.concatenate(labels)

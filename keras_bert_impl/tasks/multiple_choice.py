@@ -46,7 +46,7 @@ class MultipleChoice(TaskModel):
     """
 
     head = "multiple_choice"
-    has_windows = True
+    has_several_rows = True
 
     def __init__(
         self, encoder, tokenizer, head_dropout=None, max_length=None, name="multiple_choice_model"

@@ -56,7 +56,7 @@ class QuestionAnswerer(TaskModel):
     """
 
     head = "question_answerer"
-    has_windows = True
+    has_several_rows = True
     settings = (
         "doc_stride",
         "max_question_length",

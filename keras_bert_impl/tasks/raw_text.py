@@ -57,7 +57,7 @@ class RawTextTrainer(ReplicatedTrainer):
     """
 
     default_learning_rate = 3e-5
-    has_windows = False  # whether a text may be several rows
+    has_several_rows = False  # whether a text may be several rows
     needs_labels = True  # whether the loss has any
     text_rank = 1  # of string tensors in a data set: [batch]
     _uses_default_optimizer = False
@@ -356,7 +356,7 @@ class RawTextTrainer(ReplicatedTrainer):
         """A data set of features and labels, of one that has strings or features, and labels."""
         spec = dataset.element_spec
         x, y, _ = keras.utils.unpack_x_y_sample_weight(spec)
-        if self.has_windows and not isinstance(x, dict):
+        if self.has_several_rows and not isinstance(x, dict):
             raise InputError(
                 "a data set of strings has a row for each text, of which windows and choices need "
                 "several: give texts as a list, or a data set of features."

@@ -16,29 +16,14 @@ _BATCH = 64  # windows that the encoder is given at once
 
 
 @dataclasses.dataclass(frozen=True)
-class WordFeatures:
-    """The states of the words of texts, as batches need them; see `batching.TokenizedTexts`.
+class WordFeatures(batching.FlatRows):
+    """The states of the words of texts; a row is a text, its length the number of its words.
 
     Attributes:
         states: float32 [words of all texts, layers, hidden].
-        row_splits: int64 [texts + 1]: the words of text i are those from `row_splits[i]` to
-            `row_splits[i + 1]`.
-        widths: tuple of int, ascending: the numbers of words that a batch may be padded to.
     """
 
     states: tf.Tensor
-    row_splits: tf.Tensor
-    widths: tuple
-
-    @property
-    def num_texts(self):
-        """int."""
-        return self.row_splits.shape[0] - 1
-
-    @property
-    def lengths(self):
-        """int32 [texts]: words of each text."""
-        return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def features(self, rows):
         """The features of a batch, in eager mode and in any graph.
@@ -49,17 +34,12 @@ class WordFeatures:
         Returns:
             dict: `states` float32 [rows, words, layers, hidden], `mask` int32 [rows, words].
         """
-        starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
-        lengths = tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts
-        widths = tf.constant(self.widths, tf.int64)
-        width = widths[tf.searchsorted(widths, tf.reduce_max(lengths, axis=0))[0]]
-        place = tf.range(width)[tf.newaxis, :]
-        is_real = place < lengths
-        states = tf.gather(self.states, tf.where(is_real, starts + place, 0))
-        states = tf.where(is_real[:, :, tf.newaxis, tf.newaxis], states, 0.0)
+        flat, place, lengths = self.places(rows)
+        is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
+        states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
         # A text without words has one of zeros: recurrent layers on a GPU need a first step.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
-        static = self.widths[0] if len(self.widths) == 1 else None
+        static = batching.static_size(self.widths)
         return {
             "mask": tf.ensure_shape(mask, [None, static]),
             "states": tf.ensure_shape(states, [None, static, *self.states.shape[1:]]),

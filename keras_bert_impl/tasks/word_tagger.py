@@ -40,7 +40,7 @@ class WordTagger(TaskModel):
         crf: bool. Whether a conditional random field is over the outputs.
     """
 
-    has_windows = True
+    has_several_rows = True
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Ways to tune a model: which of its weights learn, how fast, and what is kept of them."""
 
-import importlib
+from keras_bert_impl.lazy import lazy_names
 
 # Loaded on first use: the command line reads settings without TensorFlow.
 _HOMES = {
@@ -15,10 +15,4 @@ _HOMES = {
     "save_tuned": "files",
     "train_biases": "choice",
 }
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -94,6 +94,20 @@ def tokenizer_of(architecture, directory):
     return helpers.tokenizer()
 
 
+def config_of(architecture, tokenizer, **changes):
+    """A tiny `EncoderConfig` of one of `KINDS`."""
+    config = {
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "hidden_dim": 16,
+        "num_layers": 2,
+        "num_heads": 2,
+        "intermediate_dim": 32,
+        "max_length": 64,
+        "architecture": architecture,
+    }
+    return EncoderConfig(**config | KINDS[architecture] | changes)
+
+
 @pytest.fixture(params=KINDS)
 def architecture(request):
     return request.param
@@ -106,19 +120,7 @@ def tokenizer(architecture, tmp_path_factory):
 
 @pytest.fixture
 def encoder(architecture, tokenizer):
-    config = EncoderConfig(
-        **{
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "hidden_dim": 16,
-            "num_layers": 2,
-            "num_heads": 2,
-            "intermediate_dim": 32,
-            "max_length": 64,
-            "architecture": architecture,
-        }
-        | KINDS[architecture]
-    )
-    return Encoder(config)
+    return Encoder(config_of(architecture, tokenizer))
 
 
 def their_scores(directory, texts):

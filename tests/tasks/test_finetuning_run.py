@@ -10,18 +10,10 @@ import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import Examples, finetune, load_tuned
-from tests.tasks.helpers import ROOT, encoder, examples, tokenizer
+from tests.tasks.helpers import ROOT, examples
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
 SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "max_length": 16}
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    encoder().save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,10 @@ import yaml
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned, read_columns
-from tests.tasks.helpers import GOOD, encoder, examples, tokenizer
+from tests.tasks.helpers import GOOD, examples
 from tests.tasks.squad_files import document, question, write
 
 TEXT = "a good film is a joy and the plot is great"
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    encoder().save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
 
 
 def finetune(base, task, train, dev, out, *more):

@@ -9,7 +9,6 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, batching
@@ -17,7 +16,7 @@ from keras_bert_impl.tasks.grouped import tokenize_groups
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.helpers import GOOD, WORDS
-from tests.tasks.test_family import KINDS, tokenizer_of
+from tests.tasks.test_family import KINDS, config_of, tokenizer_of
 
 TOKENIZER = helpers.tokenizer()
 BAD = [word for word in WORDS if word not in GOOD]
@@ -272,16 +271,7 @@ ASKED = [
 @pytest.mark.parametrize("architecture", SOME_SLOW)
 def test_transformers_and_ours_load_each_other(architecture, tmp_path):
     tokenizer = tokenizer_of(architecture, tmp_path)
-    config = {
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "hidden_dim": 16,
-        "num_layers": 1,
-        "num_heads": 2,
-        "intermediate_dim": 32,
-        "max_length": 64,
-        "architecture": architecture,
-    }
-    model = MultipleChoice(Encoder(EncoderConfig(**config | KINDS[architecture])), tokenizer)
+    model = MultipleChoice(Encoder(config_of(architecture, tokenizer, num_layers=1)), tokenizer)
     randomize(model)
     model.save_pretrained(tmp_path / "ours")
     theirs = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "ours")

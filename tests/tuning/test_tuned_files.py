@@ -21,14 +21,6 @@ TEXTS, LABELS = helpers.examples(12)
 FEATURES = {name: value.numpy() for name, value in helpers.tokenizer()(TEXTS, length=12).items()}
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    helpers.encoder(num_layers=2).save_pretrained(directory)
-    helpers.tokenizer().save_pretrained(directory)
-    return directory
-
-
 def classifier(base, kind=None, scale=0.2, **settings):
     """With noise on all that learns, as if it had."""
     adapter = kind and Adapter(kind, 3, **settings)

@@ -15,14 +15,6 @@ TRAIN, DEV = (Examples(*helpers.examples(24, seed), source=f"set {seed}") for se
 SETTINGS = {"epochs": 3, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16, "verbose": 0}
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    helpers.encoder(num_layers=2).save_pretrained(directory)
-    helpers.tokenizer().save_pretrained(directory)
-    return directory
-
-
 class Stop(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         if self.model.optimizer.iterations.numpy() == 5:  # in the second epoch
