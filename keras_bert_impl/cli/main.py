@@ -84,7 +84,8 @@ def _run(arguments):
     )
     module.add_arguments(parser)
     _add_debug(parser)
-    parsed = parser.parse_args(rest)
+    # Settings may stand before, between and behind options.
+    parsed = parser.parse_intermixed_args(rest)
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
         _import_tensorflow_quietly()
     module.run(parsed)
