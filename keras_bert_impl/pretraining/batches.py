@@ -80,7 +80,12 @@ class Batcher:
         rows = records.parse_rows(serialized, self._length, self._max_examples_per_row)
         for name in ("example_lengths", "first_lengths", "pair_labels"):
             rows[name] = rows[name][:, : self._num_examples]  # [B, E]
-        rows |= layout(rows["example_lengths"], rows["first_lengths"], self._length)
+        rows |= layout(
+            rows["example_lengths"],
+            rows["first_lengths"],
+            self._length,
+            self._tokenizer.segment_of_second,
+        )
         names = ("token_ids", "segment_ids", "position_ids", "example_ids")
         features = {name: rows[name] for name in names}
         labelled = {}  # by objective: labels, and 1 where there is one
@@ -123,7 +128,7 @@ def _next_tokens(rows):
     return tf.where(there, following(rows["token_ids"]), 0), there
 
 
-def layout(example_lengths, first_lengths, length):
+def layout(example_lengths, first_lengths, length, segment_of_second=1):
     """Which example, position and segment each token of a packed row is: int32 [B, L] each, 0 at
     padding; and `starts`, [B, E]."""
     ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
@@ -140,6 +145,6 @@ def layout(example_lengths, first_lengths, length):
     return {
         "example_ids": (index + 1) * is_real,
         "position_ids": position_ids,
-        "segment_ids": in_second * is_real,
+        "segment_ids": segment_of_second * in_second * is_real,
         "starts": starts,
     }

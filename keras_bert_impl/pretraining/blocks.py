@@ -111,8 +111,8 @@ def build(text_block, settings, tokenizer):
     )
     serialized = []
     for pass_number in range(settings.passes):
-        made = _examples(block, settings, pass_number)
-        lengths = [example.length for example in made]
+        made = _examples(block, settings, pass_number, tokenizer.num_separators)
+        lengths = [_length(example, tokenizer.num_separators) for example in made]
         most = settings.max_examples_per_row if settings.pack else 1
         packed = rows.pack_rows(lengths, settings.length, most)
         counts += Counts(
@@ -131,16 +131,20 @@ def build(text_block, settings, tokenizer):
     return BuiltBlock([serialized[index] for index in order], counts)
 
 
-def _examples(block, settings, pass_number):
+def _examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
         return examples.full_sentence_examples(block, settings.length)
     make = {
         "mlm_nsp": examples.next_sentence_examples,
         "mlm_sop": examples.sentence_order_examples,
     }[settings.objective]
-    return make(
-        block, settings.length, settings.seed, pass_number, settings.short_sequence_probability
-    )
+    length = settings.length - (num_separators - 1)  # they leave room for one
+    return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
+
+
+def _length(example, num_separators):
+    is_pair = example.second[0] < example.second[1]
+    return example.length + (num_separators - 1) * is_pair
 
 
 def tokenize(documents, tokenizer):
@@ -150,14 +154,21 @@ def tokenize(documents, tokenizer):
         documents: list of (running number, `Document`).
         tokenizer: with `tokenize(texts)` → ragged int32 [texts, (tokens)].
 
+    A sentence behind another one keeps a space in front: to a byte-level vocabulary the first word
+    of a text is another piece than the same word behind a space.
+
     Returns:
         (`TokenBlock`, number of words). Sentences and documents without a token are left out.
     """
     texts, sentence_counts = [], []
     for _, document in documents:
+        if document.is_split:
+            paragraphs = [document.paragraphs]
+        else:
+            paragraphs = [sentences.split_sentences(text) for text in document.paragraphs]
         before = len(texts)
-        for paragraph in document.paragraphs:
-            texts += [paragraph] if document.is_split else sentences.split_sentences(paragraph)
+        for first, *others in filter(None, paragraphs):
+            texts += [first, *(f" {sentence}" for sentence in others)]
         sentence_counts.append(len(texts) - before)
     token_ids, lengths = [], []
     for start in range(0, len(texts), _SENTENCES_AT_ONCE):
@@ -183,9 +194,10 @@ def _serialize(block, row, settings, tokenizer, row_id):
         second = block.token_ids[slice(*example.second)].tolist()
         tokens += [tokenizer.cls_id, *first, tokenizer.sep_id]
         if second:
-            tokens += [*second, tokenizer.sep_id]
-        lengths.append(example.length)
-        first_lengths.append(len(first) + 2)
+            between = [tokenizer.sep_id] * (tokenizer.num_separators - 1)
+            tokens += [*between, *second, tokenizer.sep_id]
+        lengths.append(_length(example, tokenizer.num_separators))
+        first_lengths.append(min(len(first) + 1 + tokenizer.num_separators, lengths[-1]))
     unused = [0] * (settings.max_examples_per_row - len(row))
     return records.serialize_row(
         tokens + [tokenizer.pad_id] * (settings.length - len(tokens)),

@@ -1,0 +1,60 @@
+"""Records for a tokenizer like RoBERTa's: spaces belong to words, pairs have two separators."""
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.pretraining import blocks, readers
+from keras_bert_impl.pretraining.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.bpe_files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+
+LENGTH = 24
+DOCUMENTS = [["He ran.", "She hid.", "It rained."], ["One.", "Two."], ["Blue sky.", "Sun."]]
+
+
+@pytest.fixture(scope="module")
+def roberta():
+    return ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "ĠS"], [("Ġ", "S")])
+
+
+def text(tokenizer, ids):
+    return "".join(map(tokenizer.id_to_token, ids.tolist())).replace("Ġ", " ")
+
+
+@pytest.mark.parametrize("ending, between", [("sentences", "\n"), ("paragraphs", " ")])
+def test_sentences_are_tokenized_as_the_text_they_are_of(tmp_path, roberta, ending, between):
+    """A line for each sentence, or a file in which one paragraph has them all."""
+    if ending == "sentences":
+        text = "\n\n".join(between.join(document) for document in DOCUMENTS)
+        (tmp_path / "corpus.txt").write_text(text + "\n")
+        documents = readers.read_documents(tmp_path / "corpus.txt")
+    else:
+        for number, document in enumerate(DOCUMENTS):
+            (tmp_path / f"{number}.txt").write_text(between.join(document))
+        documents = readers.read_documents(tmp_path)
+    block, _ = blocks.tokenize(list(enumerate(documents)), roberta)
+    expected = roberta.tokenize([" ".join(document) for document in DOCUMENTS])
+    np.testing.assert_array_equal(block.token_ids, expected.flat_values)
+    assert len(block.sentence_starts) - 1 == 7
+
+
+@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop"])
+def test_pairs_stand_as_the_tokenizer_packs_them(tmp_path, roberta, objective):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n\n".join("\n".join(document) for document in DOCUMENTS) + "\n")
+    prepare(path, tmp_path / "records", roberta, LENGTH, objective, passes=4, num_workers=1)
+    dataset = pretraining_dataset(tmp_path / "records", 8, objectives=["left_to_right"])
+    features = {name: value.numpy() for name, value in next(iter(dataset))[0].items()}
+    assert not features["segment_ids"].any()  # RoBERTa has one segment
+    seen = 0
+    for row, numbers in zip(features["token_ids"], features["example_ids"]):
+        for number in range(1, numbers.max() + 1):
+            ids = row[numbers == number]
+            first, rest = np.flatnonzero(ids == roberta.sep_id)[:2]
+            assert rest == first + 1 < len(ids) - 2  # the second segment has something in it
+            expected = roberta([(text(roberta, ids[1:first]), text(roberta, ids[rest + 1 : -1]))])
+            np.testing.assert_array_equal(ids, expected["token_ids"][0, : len(ids)])
+            seen += 1
+    assert seen >= 8
