@@ -3,6 +3,7 @@
 B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
@@ -58,7 +59,7 @@ class Batcher:
     def __init__(self, manifest, tokenizer, key, objectives, masking):
         settings = manifest["settings"]
         self._length = settings["length"]
-        self._max_examples_per_row = settings["max_examples_per_row"]
+        self._manifest = manifest
         self._objectives = set(objectives)
         self._num_examples = max(
             manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
@@ -71,13 +72,13 @@ class Batcher:
             "replacements": replacement_ids(tokenizer),
             "slots": masking.num_slots(self._length, self._num_examples),
         }
-        none = [0] * self._max_examples_per_row
-        self.empty_row = records.serialize_row(
-            [tokenizer.pad_id] * self._length, none, none, none, row_id=0
-        )
+        none = [0] * settings["max_examples_per_row"]
+        token_type = records.token_type(tokenizer.vocabulary_size)
+        padding = np.full(self._length, tokenizer.pad_id, token_type)
+        self.empty_row = records.serialize_row(padding, none, none, none, row_id=0)
 
     def __call__(self, serialized, epochs):
-        rows = records.parse_rows(serialized, self._length, self._max_examples_per_row)
+        rows = records.parse_rows(serialized, self._manifest)
         for name in ("example_lengths", "first_lengths", "pair_labels"):
             rows[name] = rows[name][:, : self._num_examples]  # [B, E]
         rows |= layout(

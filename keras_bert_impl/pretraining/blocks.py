@@ -133,7 +133,7 @@ def build(text_block, settings, tokenizer):
 
 def _examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
-        return examples.full_sentence_examples(block, settings.length)
+        return examples.contiguous_examples(block, settings.length)
     make = {
         "mlm_nsp": examples.next_sentence_examples,
         "mlm_sop": examples.sentence_order_examples,
@@ -180,27 +180,29 @@ def tokenize(documents, tokenizer):
     kept, sentence_counts = np.unique(document_of, return_counts=True)
     block = examples.TokenBlock(
         np.concatenate(token_ids).astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths[lengths > 0])]).astype(np.int64),
-        np.concatenate([[0], np.cumsum(sentence_counts)]).astype(np.int64),
+        [0, *np.cumsum(lengths[lengths > 0]).tolist()],
+        [0, *np.cumsum(sentence_counts).tolist()],
         [documents[index][0] for index in kept],
     )
     return block, sum(len(text.split()) for text in texts)
 
 
 def _serialize(block, row, settings, tokenizer, row_id):
-    tokens, lengths, first_lengths = [], [], []
+    token_type = records.token_type(tokenizer.vocabulary_size)
+    separators = [tokenizer.sep_id] * tokenizer.num_separators
+    parts, lengths, first_lengths = [], [], []
     for example in row:
-        first = block.token_ids[slice(*example.first)].tolist()
-        second = block.token_ids[slice(*example.second)].tolist()
-        tokens += [tokenizer.cls_id, *first, tokenizer.sep_id]
-        if second:
-            between = [tokenizer.sep_id] * (tokenizer.num_separators - 1)
-            tokens += [*between, *second, tokenizer.sep_id]
+        first, second = (block.token_ids[start:end] for start, end in example[:2])
+        parts += [[tokenizer.cls_id], first]
+        if len(second):
+            parts += [separators, second]
+        parts.append(separators[:1])
         lengths.append(_length(example, tokenizer.num_separators))
         first_lengths.append(min(len(first) + 1 + tokenizer.num_separators, lengths[-1]))
+    parts.append([tokenizer.pad_id] * (settings.length - sum(lengths)))
     unused = [0] * (settings.max_examples_per_row - len(row))
     return records.serialize_row(
-        tokens + [tokenizer.pad_id] * (settings.length - len(tokens)),
+        np.concatenate(parts, dtype=token_type, casting="unsafe"),
         lengths + unused,
         first_lengths + unused,
         [example.label for example in row] + unused,

@@ -1,9 +1,11 @@
-"""Unmasked examples from a block of tokenized documents: sentence pairs, or full sentences.
+"""Unmasked examples from a block of tokenized documents: sentence pairs, or single segments.
 
 A block holds its tokens in one array, so that every segment of every example is a span
 [start, end) of that array: making, trimming and packing examples moves no token.
 """
 
+import bisect
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +26,15 @@ class TokenBlock(NamedTuple):
 
     Attributes:
         token_ids: int32 [tokens].
-        sentence_starts: int64 [sentences + 1], where each sentence begins in `token_ids`, and at
-            the end the number of tokens. No sentence is empty.
-        document_starts: int64 [documents + 1], the same for documents in `sentence_starts`.
-        document_numbers: ints [documents], the running number of each in the corpus.
+        sentence_starts: list (sentences + 1) of int, where each sentence begins in `token_ids`, and
+            at the end the number of tokens. No sentence is empty.
+        document_starts: list (documents + 1) of int, the same for documents in `sentence_starts`.
+        document_numbers: list (documents) of int, the running number of each in the corpus.
     """
 
     token_ids: np.ndarray
-    sentence_starts: np.ndarray
-    document_starts: np.ndarray
+    sentence_starts: list
+    document_starts: list
     document_numbers: list
 
     @classmethod
@@ -41,8 +43,8 @@ class TokenBlock(NamedTuple):
         sentences = [sentence for document in documents for sentence in document]
         return cls(
             np.array([token for sentence in sentences for token in sentence], np.int32),
-            np.cumsum([0] + [len(sentence) for sentence in sentences]),
-            np.cumsum([0] + [len(document) for document in documents]),
+            [0, *itertools.accumulate(map(len, sentences))],
+            [0, *itertools.accumulate(map(len, documents))],
             list(range(len(documents))),
         )
 
@@ -116,27 +118,26 @@ def _target(most_tokens, short_sequence_probability, generator):
 def _end_of_chunk(block, sentence, document_end, target):
     """The sentence after the one that reaches the target, or the end of the document."""
     starts = block.sentence_starts
-    reached = int(np.searchsorted(starts, starts[sentence] + target, side="left"))
-    return min(reached, document_end)
+    return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
 
 def _document_pairs(block, document, most_tokens, short_sequence_probability, generator):
     starts = block.sentence_starts
     target = _target(most_tokens, short_sequence_probability, generator)
-    sentence, document_end = block.document_starts[document : document + 2].tolist()
+    sentence, document_end = block.document_starts[document : document + 2]
     while sentence < document_end:
         chunk_end = _end_of_chunk(block, sentence, document_end, target)
         num_sentences = chunk_end - sentence
         middle = sentence + 1
         if num_sentences > 1:
             middle = sentence + draws.integer(generator, 1, num_sentences - 1)
-        first = int(starts[sentence]), int(starts[middle])
+        first = starts[sentence], starts[middle]
         if num_sentences == 1 or generator.random() < 0.5:
             label, sentence = 1, middle
             second = _random_segment(block, document, target - (first[1] - first[0]), generator)
         else:
             label, sentence = 0, chunk_end
-            second = int(starts[middle]), int(starts[chunk_end])
+            second = starts[middle], starts[chunk_end]
         yield Example(*_trim(first, second, most_tokens, generator), label)
 
 
@@ -144,11 +145,10 @@ def _random_segment(block, document, target, generator):
     """At least `target` tokens (and a sentence) of another document, or all up to its end."""
     other = draws.integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
-    begin, end = block.document_starts[other : other + 2].tolist()
+    begin, end = block.document_starts[other : other + 2]
     sentence = draws.integer(generator, begin, end - 1)
     starts = block.sentence_starts
-    last = int(np.searchsorted(starts, starts[sentence] + max(target, 1), side="left"))
-    return int(starts[sentence]), int(starts[min(last, end)])
+    return starts[sentence], starts[_end_of_chunk(block, sentence, end, max(target, 1))]
 
 
 def _trim(first, second, most_tokens, generator):
@@ -192,10 +192,10 @@ def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence
     for document, number in enumerate(block.document_numbers):
         generator = draws.stream(seed, "order", pass_number, number)
         target = _target(most_tokens, short_sequence_probability, generator)
-        sentence, document_end = block.document_starts[document : document + 2].tolist()
+        sentence, document_end = block.document_starts[document : document + 2]
         while sentence < document_end:
             chunk_end = _end_of_chunk(block, sentence, document_end, target)
-            places = block.sentence_starts[sentence : chunk_end + 1].tolist()
+            places = block.sentence_starts[sentence : chunk_end + 1]
             begin, end = places[0], places[-1]
             if len(places) == 2:
                 places = range(begin, end + 1)
@@ -210,10 +210,12 @@ def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence
     return examples
 
 
-def full_sentence_examples(block, length):
-    """Single segments of as many whole sentences of one document as fit, without draws.
+def contiguous_examples(block, length):
+    """Single segments: each document, cut into as long pieces as fit, without draws.
 
-    A sentence longer than an example is cut.
+    A piece may begin and end within a sentence. Pieces of whole sentences would leave a few tokens
+    of nearly every row to padding, as what remains of a document is rarely so short: 4 % of rows of
+    512 tokens of Wikipedia, and 13 % of rows of 128.
 
     Args:
         block: `TokenBlock`.
@@ -222,15 +224,12 @@ def full_sentence_examples(block, length):
     Returns:
         List of `Example` with an empty second segment.
 
-    Source: Liu et al. 2019 (RoBERTa), section 4.2, without crossing documents.
+    Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """
-    examples, starts, most_tokens = [], block.sentence_starts, length - 2
-    for document in range(len(block.document_starts) - 1):
-        begin, end = starts[block.document_starts[document : document + 2]].tolist()
-        while begin < end:
-            # The last sentence end that still fits, or a cut where there is none.
-            whole = int(starts[np.searchsorted(starts, begin + most_tokens, side="right") - 1])
-            stop = min(whole if whole > begin else begin + most_tokens, end)
-            examples.append(Example((begin, stop), (stop, stop), 0))
-            begin = stop
+    examples, most_tokens = [], length - 2
+    document_bounds = [block.sentence_starts[sentence] for sentence in block.document_starts]
+    for begin, end in itertools.pairwise(document_bounds):
+        for start in range(begin, end, most_tokens):
+            stop = min(start + most_tokens, end)
+            examples.append(Example((start, stop), (stop, stop), 0))
     return examples

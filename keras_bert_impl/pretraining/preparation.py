@@ -50,7 +50,7 @@ def prepare(
             records.
         length: int, tokens of a row, from 8.
         objective: "mlm_nsp" for pairs for next-sentence prediction, "mlm_sop" for pairs for
-            sentence order, or "mlm" for single segments of full sentences.
+            sentence order, or "mlm" for single segments of a document.
         passes: int, how often each document is paired anew; masks are new each epoch anyhow.
         short_sequence_probability: float, part of the documents with a shorter target length.
         pack: bool, whether several examples share a row.

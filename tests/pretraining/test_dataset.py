@@ -123,7 +123,7 @@ def test_shuffle_is_global(records_directory, two_epochs, num_rows):
     for shard in manifest["splits"]["train"]["shards"]:
         dataset = tf.data.TFRecordDataset(str(records_directory / shard["file"]), "GZIP")
         serialized = tf.constant(list(dataset.as_numpy_iterator()))
-        rows = records.parse_rows(serialized, 32, manifest["settings"]["max_examples_per_row"])
+        rows = records.parse_rows(serialized, manifest)
         serialized_order += [tuple(row) for row in rows["token_ids"].numpy()]
     place = {row: index for index, row in enumerate(serialized_order)}
     places = [place[row] for batch in two_epochs for row in unmasked(batch)][:num_rows]
@@ -262,7 +262,7 @@ def test_another_tokenizer(records_directory, tokenizer):
         ('{"version": 1}', "manifest.json is damaged"),
         ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
          "format version 9"),
-        ('{"version": 2, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
+        ('{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
          ' "held_out": {"shards": []}}}', "outside of the folder"),
     ],
 )

@@ -8,7 +8,7 @@ from keras_bert_impl.pretraining import draws
 from keras_bert_impl.pretraining.examples import (
     Example,
     TokenBlock,
-    full_sentence_examples,
+    contiguous_examples,
     next_sentence_examples,
     sentence_order_examples,
 )
@@ -27,8 +27,8 @@ def block():
 def test_block_of_lists():
     block = TokenBlock.from_documents([[[5, 6], [7]], [[8]]])
     assert block.token_ids.tolist() == [5, 6, 7, 8]
-    assert block.sentence_starts.tolist() == [0, 2, 3, 4]
-    assert block.document_starts.tolist() == [0, 2, 3]
+    assert block.sentence_starts == [0, 2, 3, 4]
+    assert block.document_starts == [0, 2, 3]
 
 
 class Scripted:
@@ -173,19 +173,18 @@ def test_one_document_has_no_other():
         next_sentence_examples(TokenBlock.from_documents([[[1], [2]]]), 16)
 
 
-def test_full_sentences():
-    block = TokenBlock.from_documents([[[1] * 4, [1] * 3, [1] * 5, [1] * 25], [[1] * 2]])
-    spans = [example.first for example in full_sentence_examples(block, 12)]
-    # 4 + 3 fit into 10, and 5 more do not; 25 are cut; the next document begins anew.
-    assert spans == [(0, 7), (7, 12), (12, 22), (22, 32), (32, 37), (37, 39)]
-    assert [example.length for example in full_sentence_examples(block, 12)][:2] == [9, 7]
+def test_documents_are_cut_into_pieces_that_fit():
+    block = TokenBlock.from_documents([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
+    made = contiguous_examples(block, 12)
+    # 10 tokens beside [CLS] and [SEP], whatever sentence they are of, but of one document.
+    assert [example.first for example in made] == [(0, 10), (10, 12), (12, 22), (22, 32), (32, 34)]
+    assert [example.length for example in made] == [12, 4, 12, 12, 4]
 
 
-def test_full_sentences_lose_nothing(block):
-    made = full_sentence_examples(block, 32)
+def test_pieces_lose_nothing(block):
+    made = contiguous_examples(block, 32)
     assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
     assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)
-    assert max(example.length for example in made) <= 32
 
 
 def test_sentence_order_pairs_by_hand(monkeypatch):

@@ -17,12 +17,9 @@ from keras_bert_impl.tokenizers import Tokenizer
 def read_rows(directory, split="train"):
     """Every record of a split, in the order of its shards, as a dict of numpy arrays."""
     manifest = records.read_manifest(directory)
-    settings = manifest["settings"]
     files = [str(directory / shard["file"]) for shard in manifest["splits"][split]["shards"]]
     serialized = list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
-    rows = records.parse_rows(
-        tf.constant(serialized), settings["length"], settings["max_examples_per_row"]
-    )
+    rows = records.parse_rows(tf.constant(serialized), manifest)
     return {name: value.numpy() for name, value in rows.items()}
 
 
@@ -164,6 +161,24 @@ def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
     assert train["rows"] == train["examples"] and train["examples_in_fullest_row"] == 1
 
 
+def test_token_ids_take_as_much_room_as_they_need():
+    none = [0, 0]
+    for vocabulary_size, width in ((65_536, 2), (65_537, 4)):
+        manifest = {
+            "tokenizer": {"vocabulary_size": vocabulary_size},
+            "settings": {"length": 3, "max_examples_per_row": 2},
+        }
+        token_type = records.token_type(vocabulary_size)
+        ids = np.array([0, 40_000, vocabulary_size - 1], token_type)
+        serialized = records.serialize_row(ids, [3, 0], none, none, row_id=1 << 40)
+        rows = records.parse_rows(tf.constant([serialized]), manifest)
+        assert token_type.itemsize == width
+        assert rows["token_ids"].dtype == tf.int32
+        assert rows["token_ids"].numpy().tolist() == [ids.tolist()]
+        assert rows["example_lengths"].numpy().tolist() == [[3, 0]]
+        assert rows["row_id"].numpy().tolist() == [1 << 40]
+
+
 def test_masked_lm_alone(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab ac ad.\nba bb.\nca cb cc.\n")
@@ -173,7 +188,7 @@ def test_masked_lm_alone(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["examples"] == 2
     rows = read_rows(tmp_path / "records")
     found = {pair for row in each(rows) for pair in segments(row, tokenizer)}
-    assert found == {("aa ab ac ad . ba bb .", "", 0), ("ca cb cc .", "", 0)}
+    assert found == {("aa ab ac ad . ba bb . ca cb", "", 0), ("cc .", "", 0)}
     assert (rows["first_lengths"] == rows["example_lengths"]).all()
 
 

@@ -91,8 +91,9 @@ def _tokenize_dataset(source, tokenize, parallel):
 def our_batches(source):
     """`pretraining_dataset`: packed rows from compressed records, masked anew in each epoch."""
     from keras_bert_impl.pretraining import pretraining_dataset
+    from keras_bert_impl.tokenizers import Tokenizer
 
-    steps = _prepare(source)["rows"] // BATCH_SIZE
+    steps = _prepare(source, Tokenizer.from_pretrained(source.tokenizer))["rows"] // BATCH_SIZE
     dataset = pretraining_dataset(source.records, BATCH_SIZE).take(steps)
 
     def work():
@@ -151,17 +152,42 @@ def transformers_batches(source, workers=0):
 # === Records ===
 
 
-def our_records(source):
+def our_records(source, passes=1):
     """`prepare` on one core: sentences, tokens, pairs, packing, compressed records."""
-    return lambda: _prepare(source)
-
-
-def _prepare(source):
-    from keras_bert_impl.pretraining import prepare
     from keras_bert_impl.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_pretrained(source.tokenizer)
-    manifest = prepare(source.text, source.records, tokenizer, length=LENGTH, num_workers=1)
+    return lambda: _prepare(source, tokenizer, passes)
+
+
+def plain_records(source, passes=1):
+    """BERT's algorithm in plain Python; documents are read and split into sentences before."""
+    from plain_examples import write_examples
+
+    from keras_bert_impl.pretraining.readers import read_documents
+    from keras_bert_impl.pretraining.sentences import split_sentences
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    vocabulary = Tokenizer.from_pretrained(source.tokenizer).vocabulary
+    documents = [
+        [sentence for text in document.paragraphs for sentence in split_sentences(text)]
+        for document in read_documents(source.text)
+    ]
+
+    def work():
+        path = f"{source.records}.tfrecord"
+        rows, tokens = write_examples(documents, vocabulary, path, LENGTH, dupe_factor=passes)
+        return {"rows": rows, "tokens": tokens}
+
+    return work
+
+
+def _prepare(source, tokenizer, passes=1):
+    from keras_bert_impl.pretraining import prepare
+
+    manifest = prepare(
+        source.text, source.records, tokenizer, LENGTH, passes=passes, num_workers=1
+    )
     counts = manifest["splits"]["train"]
     return {"rows": counts["rows"], "tokens": counts["tokens"]}
 
@@ -181,5 +207,10 @@ PARTS = {
         "transformers collator": transformers_batches,
         "transformers collator, 2 workers": lambda source: transformers_batches(source, 2),
     },
-    "records": {"ours, prepare": our_records},
+    "records": {
+        "ours, prepare": our_records,
+        "plain Python": plain_records,
+        "ours, 10 passes": lambda source: our_records(source, passes=10),
+        "plain Python, 10 passes": lambda source: plain_records(source, passes=10),
+    },
 }
