@@ -58,7 +58,7 @@ def convert(source, target, form="huggingface", activation=None, generator=False
     if activation is not None:
         config = dataclasses.replace(config, activation=activation)
         described |= {k: v for k, v in huggingface_config(config).items() if k != "architectures"}
-    tensors = _read_all(model, config)
+    tensors = read_tensors(model, config)
     tokenizer = None
     if has_tokenizer(model.path):
         tokenizer = Tokenizer.from_pretrained(model.path)
@@ -80,8 +80,19 @@ def convert(source, target, form="huggingface", activation=None, generator=False
     return {name: tensor.shape for name, tensor in tensors.items()}
 
 
-def _read_all(model, config):
-    """dict of every tensor that has a meaning, under the name that new files have for it."""
+def read_tensors(model, config):
+    """Every tensor of a model that has a meaning.
+
+    Args:
+        model: as `open_model` gives it.
+        config: `EncoderConfig`, of the model.
+
+    Returns:
+        dict of the names that new files have for them -> arrays.
+
+    Raises:
+        InputError: a tensor is missing or damaged; names it.
+    """
     encoder, heads = all_tensors(config)
     heads = [name for name in heads if model.shape(name.tensor) is not None]
     prefix = f"{model.prefix}." if heads else ""

@@ -3,7 +3,8 @@
 from keras_bert_impl.cli.common import Progress, positive_int
 from keras_bert_impl.files import replace_directory
 
-EXAMPLE = "  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000"
+EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
+  keras-bert vocab abstracts.txt --extend bert-base-uncased --add 1000 --out bert-medical"""
 
 
 def add_arguments(parser):
@@ -14,12 +15,20 @@ def add_arguments(parser):
     parser.add_argument("--out", required=True, metavar="DIR", help="the tokenizer to write")
     parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
     parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
+    parser.add_argument(
+        "--extend",
+        metavar="MODEL",
+        help="write this model with words of the text as further pieces, to go on pre-training",
+    )
+    parser.add_argument(
+        "--add", type=positive_int, default=1000, help="most words to --extend by; default: 1000"
+    )
     parser.add_argument("--size", type=positive_int, default=30522, help="pieces; default: 30522")
     parser.add_argument(
         "--min-frequency",
         type=positive_int,
-        default=2,
-        help="how often a pair of pieces must occur to be joined; default: 2",
+        help="how often a pair of pieces must occur to be joined (default: 2), or a word to be "
+        "added (default: 5)",
     )
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
 
@@ -30,16 +39,33 @@ def run(arguments):
     from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
     documents = read_documents(arguments.text, arguments.format, arguments.text_field)
+    if arguments.extend:
+        _extend(arguments, documents)
+        return
     vocabulary = learn_wordpiece_vocabulary(
         _texts(documents),
         vocabulary_size=arguments.size,
         lowercase=not arguments.cased,
-        min_frequency=arguments.min_frequency,
+        min_frequency=arguments.min_frequency or 2,
     )
     tokenizer = WordPieceTokenizer(vocabulary, lowercase=not arguments.cased)
     with replace_directory(arguments.out) as temporary:
         tokenizer.save_pretrained(temporary)
     print(f"wrote {len(vocabulary):,} pieces to {arguments.out}")
+
+
+def _extend(arguments, documents):
+    from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
+
+    words = augment_vocabulary(
+        arguments.extend,
+        arguments.out,
+        _texts(documents),
+        arguments.add,
+        arguments.min_frequency or 5,
+    )
+    some = ", ".join(words[:10])
+    print(f"added {len(words):,} words ({some}, ...); wrote the model to {arguments.out}")
 
 
 def _texts(documents):

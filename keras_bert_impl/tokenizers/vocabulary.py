@@ -53,6 +53,36 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     return _train(counts, start, vocabulary_size, min_frequency)
 
 
+def find_domain_words(texts, tokenizer, count, min_frequency=5):
+    """Words of a domain that a vocabulary has in several pieces only.
+
+    Best first: those whose pieces come most often in the texts beyond one for each word. Texts are
+    read once and not kept.
+
+    Args:
+        texts: iterable of str.
+        tokenizer: `WordPieceTokenizer`.
+        count: int, the most words.
+        min_frequency: int: a word that is rarer is left out. Default 5.
+
+    Returns:
+        dict of word -> list of the ids of its pieces.
+
+    Example:
+        find_domain_words(["Enzymes bind. Enzymes fold."], tokenizer, 100, min_frequency=2)
+    """
+    counts = _count_words(texts, tokenizer.lowercase)
+    words = sorted(word for word, times in counts.items() if times >= min_frequency)
+    pieces = tokenizer.tokenize(tf.constant(words, tf.string)).to_list()
+    several = {
+        word: ids
+        for word, ids in zip(words, pieces)
+        if len(ids) > 1 and tokenizer.unk_id not in ids
+    }
+    saved = {word: counts[word] * (len(ids) - 1) for word, ids in several.items()}
+    return {word: several[word] for word in sorted(several, key=lambda w: (-saved[w], w))[:count]}
+
+
 def _count_words(texts, lowercase):
     """How often each word comes, special tokens and words that are too long left out."""
     split = WordSplitter(lowercase)

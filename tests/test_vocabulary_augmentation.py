@@ -1,0 +1,71 @@
+"""Words of a domain become pieces: old ids and weights stay, new rows are means of old ones."""
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import transformers
+
+from keras_bert_impl import MaskedLM
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
+from keras_bert_impl.tokenizers.bpe_files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
+from tests.interop.parity import random_original
+from tests.interop.test_architectures import original
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY = [*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"), "bad", "##ed"]
+VOCABULARY += [f"[unused{number}]" for number in range(53 - len(VOCABULARY))]
+# "faded" is fad|ed in 4 pieces, 3 more than one, twice; "bad" is one piece; "zoo" has an unknown.
+TEXTS = ["Faded bad bad bad big", "faded zoo zoo zoo big big", "bid faced"]
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("theirs")
+    random_original(transformers.BertForPreTraining).save_pretrained(directory)
+    WordPieceTokenizer(VOCABULARY).save_pretrained(directory)
+    return directory
+
+
+def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
+    words = augment_vocabulary(theirs, tmp_path / "more", TEXTS, min_frequency=2)
+    assert words == ["big", "faded"]  # 3 * 2 and 2 * 3 pieces saved: by the alphabet
+    tokenizer = Tokenizer.from_pretrained(tmp_path / "more")
+    assert tokenizer.vocabulary == [*VOCABULARY, *words]
+    assert tokenizer.tokenize(["faded bad face"]).to_list()[0][:2] == [54, VOCABULARY.index("bad")]
+    old, new = (
+        safetensors.numpy.load_file(path / "model.safetensors") for path in (theirs, tmp_path / "more")
+    )
+    pieces = [VOCABULARY.index(piece) for piece in ("f", "##a", "##d", "##ed")]
+    for name in old:
+        if old[name].shape[:1] != (53,):
+            assert old[name].tobytes() == new[name].tobytes(), name
+            continue
+        assert old[name].tobytes() == new[name][:53].tobytes(), name
+        # A mean of four float32 numbers, in whatever order, is right to two units in the last place.
+        expected = old[name][pieces].astype("float64").mean(axis=0)
+        np.testing.assert_allclose(new[name][54], expected, rtol=2.4e-7, atol=1e-8)
+    again = transformers.BertForPreTraining.from_pretrained(tmp_path / "more")
+    assert again.config.vocab_size == 55 and again.cls.predictions.bias.shape == (55,)
+
+
+def test_the_command_writes_a_model_to_go_on_from(theirs, tmp_path, capsys):
+    (tmp_path / "domain.txt").write_text("\n".join(TEXTS))
+    command = ["vocab", str(tmp_path / "domain.txt"), "--extend", str(theirs), "--add", "1"]
+    assert main([*command, "--min-frequency", "2", "--out", str(tmp_path / "more")]) == 0
+    assert "added 1 words (big" in capsys.readouterr().out
+    model = MaskedLM.from_pretrained(tmp_path / "more")
+    assert model.encoder.config.vocabulary_size == 54
+    assert main([*command, "--min-frequency", "9", "--out", str(tmp_path / "none")]) == 2
+    assert "no word comes 9 times" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_other_vocabularies_are_refused(tmp_path):
+    original("roberta").save_pretrained(tmp_path)
+    ByteLevelBPETokenizer([*ROBERTA, *byte_characters()], []).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="byte-level BPE vocabulary; words can be added"):
+        augment_vocabulary(tmp_path, tmp_path / "more", TEXTS)
