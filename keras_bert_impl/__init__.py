@@ -32,6 +32,7 @@ _HOMES = {
     "read_columns": "tasks.columns",
     "read_conllu": "tasks.columns",
     "read_squad": "tasks.squad",
+    "evaluate": "tasks.evaluation",
     "finetune": "tasks.run",
     "load_tuned": "tasks.run",
     "save_tuned": "tuning.files",

@@ -19,6 +19,7 @@ _HOMES = {
     "TextClassifier": "text_classifier",
     "TextEmbedder": "text_embedder",
     "TokenClassifier": "token_classifier",
+    "evaluate": "evaluation",
     "finetune": "run",
     "load_embedder": "run",
     "load_tuned": "run",
