@@ -21,6 +21,7 @@ _HOMES = {
     "TokenClassifier": "token_classifier",
     "evaluate": "evaluation",
     "finetune": "run",
+    "finetune_set": "run_set",
     "load_embedder": "run",
     "load_tuned": "run",
     "read_choices": "choice_files",
