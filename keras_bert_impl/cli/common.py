@@ -41,6 +41,11 @@ def print_json(value):
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_scores(scores):
+    """Prints a dict of metric -> number on one line."""
+    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+
+
 class Progress:
     """Says how far a long job is: one line redrawn on a terminal, plain lines when piped.
 
@@ -155,6 +160,15 @@ def resolve_settings(arguments, settings_class, recipes=None):
         InputError: an unknown recipe or key, or a value of the wrong type, named together with
             where it stands.
     """
+    values = given_settings(arguments, settings_class, recipes)
+    for field in dataclasses.fields(settings_class):
+        if field.name not in values and _shown(field) == _REQUIRED:
+            raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
+    return settings_class(**values)
+
+
+def given_settings(arguments, settings_class, recipes=None):
+    """dict of the settings that recipe and overrides name; arguments, errors as above."""
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
@@ -163,21 +177,44 @@ def resolve_settings(arguments, settings_class, recipes=None):
         if not equals:
             raise InputError(f"{override!r} is not an override; write key=value.")
         values[key] = _typed(settings_class, key, _parse_yaml(text, override), "command line")
-    for field in dataclasses.fields(settings_class):
-        if field.name not in values and _shown(field) == _REQUIRED:
-            raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
-    return settings_class(**values)
+    return values
+
+
+def read_grid(path, settings_class):
+    """Lists of values of settings, to be tried.
+
+    Args:
+        path: str, a YAML file with a line `key: [value, ...]` for each setting.
+        settings_class: as of `add_settings`.
+
+    Returns:
+        dict of key -> list.
+
+    Raises:
+        InputError: no such file, or a key or value of it that cannot be used.
+    """
+    grid = _read_yaml(path)
+    if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
+        raise InputError(f"{path}: write a line `key: [value, ...]` for each setting to try.")
+    return {
+        key: [_typed(settings_class, key, value, path) for value in values]
+        for key, values in grid.items()
+    }
+
+
+def _read_yaml(name):
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name} cannot be read: {error}") from error
+    return _parse_yaml(text, name)
 
 
 def _read_recipe(name, settings_class, recipes):
     if name in recipes:
         values, where = recipes[name], f"recipe {name}"
     elif name.endswith((".yaml", ".yml")):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"the recipe {name} cannot be read: {error}") from error
-        values, where = _parse_yaml(text, name), name
+        values, where = _read_yaml(name), name
     else:
         near = difflib.get_close_matches(name, recipes, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""

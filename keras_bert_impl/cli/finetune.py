@@ -1,13 +1,24 @@
-"""`keras-bert finetune`: from labelled examples to a tuned model."""
+"""`keras-bert finetune`: from labelled examples to a tuned model, or to several to choose from."""
 
+import argparse
 import dataclasses
 import json
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli.common import add_run, add_settings, print_json, resolve_settings
+from keras_bert_impl.cli.common import (
+    add_run,
+    add_settings,
+    given_settings,
+    print_json,
+    print_scores,
+    print_table,
+    read_grid,
+)
+from keras_bert_impl.cli.examples import add_examples, read_examples, read_more
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.settings import FinetuneSettings
+from keras_bert_impl.pretraining.settings import AdaptationSettings
+from keras_bert_impl.tasks.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
     "  keras-bert finetune --model DIR --task mrpc --data glue --out run epochs=4\n"
@@ -18,186 +29,166 @@ EXAMPLE = (
     "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
     "--out run\n"
     "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run\n"
-    "  keras-bert finetune --model DIR --task similarity --data glue --out run loss=cosent"
+    "  keras-bert finetune --model DIR --task similarity --data glue --out run loss=cosent\n"
+    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --seeds 1,2,3 --sweep\n"
+    "  keras-bert finetune --model DIR --task rte --data glue --out run --adapt corpus.txt"
 )
-_TASKS = ("tagging", "squad", "choice", "similarity")  # beside those that are read from --data
-_MULTILINGUAL = ("xnli", "paws_x")
+
+_PAPER = "paper"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(FinetuneSettings, AdaptationSettings):
+    """All settings of the command, for its help and the types of what is given."""
 
 
 def add_arguments(parser):
     """The arguments of the command."""
-    from keras_bert_impl.tasks.glue import TASKS
-
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
+    add_examples(parser, is_training=True)
+    parser.add_argument("--adapt", metavar="TEXT", help="text without labels, a file or folder: "
+                        "first go on with the model's pre-training on it; settings: adapt_...")
+    parser.add_argument("--seeds", type=_seeds, metavar="1,2,3", help="a run with each of these "
+                        "seeds; --out has the spread of their scores, and the best model")
     parser.add_argument(
-        "--task",
-        choices=[*(task for task in TASKS if task != "diagnostic"), *_MULTILINGUAL, *_TASKS],
-        help="a GLUE task, xnli or paws_x, read from --data; or for --train and --dev: tagging, "
-        "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
-        "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
-        "similarity, pairs in a table (or STS-B in --data), to be embedded. Default: texts in a "
-        "table",
-    )
-    parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
-    parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
-    parser.add_argument("--tfds", metavar="NAME", help="a data set of TensorFlow Datasets, or the "
-                        "directory of one; --train and --dev are then its splits")
-    parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table are "
-                        ".csv, .tsv or .jsonl")
-    parser.add_argument("--dev", metavar="FILE", help="what to score on")
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
-                        "tagging, from 0 (default: 0)")
-    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
-    parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
-                        "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
-                        "upos) of a .conllu file")
-    parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
-                        "labels, with this between their names")
-    parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
-                        "what cannot be used")
-    parser.add_argument(
-        "--regression", action="store_true", help="labels are numbers to learn, not classes"
+        "--sweep",
+        nargs="?",
+        const=_PAPER,
+        metavar="FILE.yaml",
+        help="a run for each combination of settings, compared on the examples of --dev; the file "
+        "has lines `setting: [value, ...]`; without one BERT's: "
+        + ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items()),
     )
     add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
-    add_settings(parser, FinetuneSettings)
+    add_settings(parser, _Settings)
 
 
 def run(arguments):
     """Tunes, and says what the model scores and where it is."""
-    settings = dataclasses.asdict(resolve_settings(arguments, FinetuneSettings))
-    settings["model"] = arguments.model or settings["model"]
-    if not settings["model"]:
-        raise InputError("say where to start from: --model DIR.")
-    train, dev, *more = _examples(arguments)
-    from keras_bert_impl.tasks.run import finetune
+    grid, settings, of_adaptation = _resolve(arguments)
+    train, dev = (read_examples(arguments, split) for split in ("train", "dev"))
+    more_dev = read_more(arguments)
+    from keras_bert_impl.tasks.run import finetune, kind_with
+    from keras_bert_impl.tasks.run_set import combinations, finetune_set
     from keras_bert_impl.training.strategy import is_chief
     from keras_bert_impl.tuning.choice import ParameterReport
 
-    finetune(
-        train=train,
-        dev=dev,
-        output_directory=arguments.out,
-        strategy=arguments.strategy,
-        resume=arguments.resume,
-        callbacks=[ParameterReport()] if is_chief() else [],
-        # Standard output is for the result; Keras draws its progress there.
-        verbose=0 if arguments.json else 1 if sys.stdout.isatty() else 2,
-        more_dev=more[0] if more else None,
-        **settings,
-    )
+    out = Path(arguments.out)
+    # Standard output is for the result; Keras draws its progress there.
+    how = {
+        "strategy": arguments.strategy,
+        "resume": arguments.resume,
+        "verbose": 0 if arguments.json else 1 if sys.stdout.isatty() else 2,
+    }
+    if arguments.adapt:
+        # What cannot be tuned afterwards is better said before.
+        for _, of_run in combinations(grid, settings).values():
+            kind_with(of_run, train, dev)
+        settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
+    how["callbacks"] = [ParameterReport()] if is_chief() else []
+    if grid:
+        finetune_set(
+            train=train,
+            dev=dev,
+            output_directory=out,
+            grid=grid,
+            more_dev=more_dev,
+            say=lambda text: print(text, file=sys.stderr),
+            **how,
+            **settings,
+        )
+    else:
+        finetune(
+            train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
+        )
     if not is_chief():
         return  # the chief writes and says what came out
-    scores = json.loads((Path(arguments.out) / "scores.json").read_text(encoding="utf-8"))
+    scores = json.loads((out / "scores.json").read_text(encoding="utf-8"))
     if arguments.json:
         print_json(scores)
+    elif grid:
+        _print_groups(scores)
     else:
-        print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
-    print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
+        print_scores(scores)
+    print(f"wrote the model to {out / 'model'}", file=sys.stderr)
 
 
-def _examples(arguments):
-    """The train and dev examples that the arguments name, and those of MNLI's other dev sets."""
-    if arguments.task == "similarity":
-        from keras_bert_impl.tasks.similarity import SimilarityExamples
-
-        return [SimilarityExamples.of(examples) for examples in _pairs(arguments)]
-    if arguments.task in _TASKS:
-        _need(arguments, "train", "dev")
-        read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
-        return [read[arguments.task](file, arguments) for file in (arguments.train, arguments.dev)]
-    if arguments.task:
-        return _read_task(arguments.task, arguments)
-    return _read_tables(arguments, arguments.regression)
+def _seeds(text):
+    """argparse type: a list of whole numbers."""
+    if not all(seed.isdecimal() for seed in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers, as 1,2,3")
+    return [int(seed) for seed in text.split(",")]
 
 
-def _pairs(arguments):
-    """Pairs of texts with numbers: STS-B's, or those of tables."""
-    if arguments.data:
-        return _read_task("stsb", arguments)
-    if not arguments.pair:
-        raise InputError("--pair is missing, the column of the second text; or give --data.")
-    return _read_tables(arguments, numeric=True)
+def _resolve(arguments):
+    """(dict of setting -> values to try, settings of all runs, settings of the adaptation)."""
+    given = given_settings(arguments, _Settings)
+    grid = {} if arguments.sweep is None else _grid(arguments.sweep)
+    if arguments.seeds is not None:
+        if "seed" in grid:
+            raise InputError(f"--seeds and {arguments.sweep} both say which seeds.")
+        grid["seed"] = arguments.seeds
+    for override in arguments.overrides:
+        key = override.partition("=")[0]
+        if key in grid:
+            raise InputError(f"{override}: there are several values of {key} to try already.")
+    given["model"] = arguments.model or given.get("model")
+    if not given["model"]:
+        raise InputError("say where to start from: --model DIR.")
+    of_adaptation = {key: value for key, value in given.items() if key.startswith("adapt_")}
+    if of_adaptation and not arguments.adapt:
+        raise InputError(f"{next(iter(of_adaptation))} is for --adapt TEXT.")
+    AdaptationSettings(**of_adaptation)
+    settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
+    if not grid:
+        FinetuneSettings(**settings)
+    return grid, settings, of_adaptation
 
 
-def _read_tables(arguments, numeric):
-    _need(arguments, "train", "dev", "text", "label")
-    skip = arguments.skip_bad_rows
-    if arguments.tfds:
-        from keras_bert_impl.tasks.tfds_examples import read_tfds
+def _grid(name):
+    if name == _PAPER:
+        return dict(PAPER_GRID)
+    if not name.endswith((".yaml", ".yml")):
+        raise InputError(f"--sweep {name}: give a YAML file, or put --sweep behind all settings.")
+    return read_grid(name, FinetuneSettings)
 
-        columns = arguments.text, arguments.pair, arguments.label
-        return [
-            read_tfds(arguments.tfds, split, *columns, skip_bad_rows=skip)
-            for split in (arguments.train, arguments.dev)
-        ]
-    from keras_bert_impl.tasks.tables import read_table
 
-    return [
-        read_table(
-            file,
-            arguments.text,
-            arguments.pair,
-            arguments.label,
-            numeric=numeric,
-            id=arguments.id,
-            label_separator=arguments.label_separator,
-            skip_bad_rows=skip,
+def _adapt(text, directory, settings, of_adaptation, how):
+    """The path of the model, adapted to text."""
+    from keras_bert_impl.pretraining.adaptation import adapt
+
+    common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
+    return str(
+        adapt(
+            settings["model"],
+            text,
+            directory,
+            progress=lambda progress: print(progress, file=sys.stderr),
+            **how,
+            **common,
+            **of_adaptation,
         )
-        for file in (arguments.train, arguments.dev)
-    ]
+    )
 
 
-def _read_task(task, arguments):
-    from keras_bert_impl.tasks.glue import has_glue, read_glue
-    from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
+def _print_groups(summary):
+    """Prints the groups of a set of runs, best first; of one group every metric."""
+    from keras_bert_impl.tasks.run_set import name_of
 
-    data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
-    if not data or arguments.train or arguments.dev:
-        raise InputError("--task needs --data, its folder, in place of --train and --dev.")
-    splits = "train", "dev"
-    if task in _MULTILINGUAL:
-        read = read_xnli if task == "xnli" else read_paws_x
-        return [read(data, split, language, skip) for split in splits]
-    found = [read_glue(task, data, split, skip) for split in splits]
-    if task == "mnli":
-        more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
-        found.append({
-            name: read_glue(of_task, data, split, skip)
-            for name, (of_task, split) in more.items()
-            if has_glue(of_task, data, split)
-        })
-    return found
-
-
-def _need(arguments, *names):
-    for name in names:
-        if not getattr(arguments, name):
-            rest = "--train and --dev" if len(names) == 2 else "--train, --dev, --text and --label"
-            raise InputError(f"--{name} is missing: give {rest}, or a GLUE task with --data.")
-
-
-def _read_tags(file, arguments):
-    from keras_bert_impl.tasks.columns import read_columns, read_conllu
-
-    skip = arguments.skip_bad_rows
-    if Path(file).suffix == ".conllu":
-        return read_conllu(file, arguments.label or "upos", skip_bad_rows=skip)
-    columns = {"--text": arguments.text or "0", "--label": arguments.label or "-1"}
-    for option, text in columns.items():
-        if not text.removeprefix("-").isdecimal():
-            raise InputError(f"{option} {text!r} is no number of a column of {file}.")
-    return read_columns(file, *map(int, columns.values()), skip_bad_rows=skip)
-
-
-def _read_questions(file, arguments):
-    from keras_bert_impl.tasks.squad import read_squad
-
-    return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)
-
-
-def _read_choices(file, arguments):
-    from keras_bert_impl.tasks.choice_files import read_choices
-
-    return read_choices(file, skip_bad_rows=arguments.skip_bad_rows)
+    groups, metric = summary["groups"], summary["metric"]
+    if len(groups) == 1:
+        of_what, rows = "metric", groups[0]["scores"]
+    else:
+        of_what = metric
+        rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
+    columns = ("mean", "std", "min", "max")
+    print_table(
+        [
+            {"name": name}
+            | {c: "-" if spread[c] is None else f"{spread[c]:.4f}" for c in columns}
+            for name, spread in rows.items()
+        ],
+        {"name": of_what} | {column: column for column in columns},
+    )
+    print(f"best by {metric} on the development set: {summary['best']}")

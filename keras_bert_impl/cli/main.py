@@ -20,6 +20,7 @@ COMMANDS = {
     "prepare": "turn text into records for pre-training",
     "pretrain": "pre-train an encoder on prepared records",
     "finetune": "tune a model on labelled texts",
+    "evaluate": "score a tuned model on labelled texts",
     "predict": "ask a tuned model",
     "embed": "write vectors of texts, near those of texts that mean the same",
     "search": "find the texts that are nearest to a query in meaning",

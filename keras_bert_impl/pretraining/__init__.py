@@ -4,6 +4,7 @@ from keras_bert_impl.lazy import lazy_names
 
 # Public name -> module, loaded on first use: the readers need no TensorFlow.
 _HOMES = {
+    "adapt": "adaptation",
     "read_documents": "readers",
     "split_sentences": "sentences",
     "prepare": "preparation",

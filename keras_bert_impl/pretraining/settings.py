@@ -90,3 +90,43 @@ class PretrainSettings:
                 "evaluate_every must be a multiple of report_every. Received: "
                 f"evaluate_every={self.evaluate_every}, report_every={self.report_every}"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptationSettings:
+    """Settings of going on with the pre-training of a model on text of a domain.
+
+    Args:
+        adapt_steps: int. Optimizer steps; above 100 a multiple of 100, after which there is a
+            checkpoint each.
+        adapt_batch_size: int. Rows of the global batch.
+        adapt_learning_rate: float. The peak, after a tenth of the steps.
+        adapt_length: int or None for 128, or what the model takes if that is less. Tokens of a row.
+
+    Source: Gururangan et al. 2020, whose domains are larger: they took 12,500 steps for each.
+    """
+
+    adapt_steps: int = 1000
+    adapt_batch_size: int = 32
+    adapt_learning_rate: float = 1e-4
+    adapt_length: int | None = None
+
+    def __post_init__(self):
+        for name in ("adapt_steps", "adapt_batch_size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
+        if self.adapt_steps % self.report_every:
+            raise InputError(
+                f"adapt_steps above 100 must be a multiple of 100. Received: {self.adapt_steps}"
+            )
+        if not 0 < self.adapt_learning_rate < float("inf"):
+            raise InputError(
+                f"adapt_learning_rate must be positive. Received: {self.adapt_learning_rate}"
+            )
+        if self.adapt_length is not None and self.adapt_length < 8:
+            raise InputError(f"adapt_length must be at least 8. Received: {self.adapt_length}")
+
+    @property
+    def report_every(self):
+        """int. Steps between reports and checkpoints."""
+        return min(self.adapt_steps, 100)

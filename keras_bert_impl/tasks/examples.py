@@ -78,7 +78,8 @@ class Examples:
 
     def _place(self, places, position, label):
         names = list(places)
-        label = names[label] if isinstance(label, (int, np.integer)) else label
+        if isinstance(label, (int, np.integer)):
+            label = (self.label_names or names)[label]
         if label not in places:
             raise InputError(
                 f"{self.where(position)}: the label {label!r} is none of {listed(names)}."

@@ -14,6 +14,7 @@ from keras_bert_impl.tasks.choices import (
 )
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
+from keras_bert_impl.tasks.kind import Kind
 from keras_bert_impl.tasks.labels import class_weights
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
@@ -31,86 +32,76 @@ from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
 
 
-class Texts:
-    """Classes or numbers for texts.
-
-    Args:
-        train, dev: `Examples`.
-
-    Raises:
-        InputError: labels that cannot be learned, or that only one of the two has.
-
-    Attributes:
-        model_class: the `TaskModel`.
-        settings: names of `FinetuneSettings` that are this task's own.
-        arguments: dict for `model_class.from_pretrained`.
-    """
+class Texts(Kind):
+    """Classes or numbers for texts, of `Examples`."""
 
     model_class = TextClassifier
     settings = ("long_texts", "doc_stride", "max_windows", "class_weight")
 
     def __init__(self, train, dev):
-        self._names = None
-        self._is_multi_label = train.is_multi_label
-        if train.is_numeric:
+        self._problem_type, self._names = _problem_type(train), None
+        if self._problem_type == REGRESSION:
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
             return
-        if self._is_multi_label:
+        if self._problem_type == MULTI:
             self._names = train.label_names or sorted(set().union(*train.labels))
             if not self._names:
                 raise InputError(f"{train.source}: no text has a label.")
-            dev.multi_hot(self._names)
-            self.arguments = {"labels": list(self._names), "problem_type": MULTI}
-            return
-        self._names = train.label_names or sorted(set(train.labels))
-        if len(self._names) < 2:
-            raise InputError(f"{train.source}: all texts have the label {self._names[0]!r}.")
-        dev.class_numbers(self._names)
-        self.arguments = {"labels": list(self._names), "problem_type": SINGLE}
+        else:
+            self._names = train.label_names or sorted(set(train.labels))
+            if len(self._names) < 2:
+                raise InputError(f"{train.source}: all texts have the label {self._names[0]!r}.")
+        _targets(dev, self._problem_type, self._names)
+        self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
     def inputs(self, examples):
-        """Examples as `fit` takes them: (x, y)."""
-        return examples.texts, self._labels(examples)
-
-    def _labels(self, examples):
-        if self._names is None:
-            return np.array(examples.labels, "float32")
-        if self._is_multi_label:
-            return examples.multi_hot(self._names)
-        return examples.class_numbers(self._names)
+        return examples.texts, _targets(examples, self._problem_type, self._names)
 
     def class_weight(self, train, weights):
         """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""
-        if self._names is None or self._is_multi_label:
+        if self._problem_type != SINGLE:
             raise InputError("class_weight is for texts with one label each.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
-    def finish(self, model, dev, directory):
-        """Scores the model as it was saved and writes its predictions.
-
-        Args:
-            model: of `model_class`, from the run directory's `model`.
-            dev: `Examples`.
-            directory: `Path` of the run directory.
-
-        Returns:
-            dict of scores.
-        """
-        scores = model.predict(dev.texts, verbose=0)
-        write_predictions(directory / "predictions.tsv", model, scores)
-        if self._is_multi_label:
-            return multi_label_scores(self._labels(dev), scores >= 0.5)
-        if self._names is None:
+    @staticmethod
+    def score(model, examples, directory=None):
+        received = _problem_type(examples)
+        if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
+            raise InputError(
+                f"{examples.source} has labels of {received}, and the model is of "
+                f"{model.problem_type} with {len(model.labels)} output(s): numbers are read with "
+                "--regression (numeric=True), several labels with --label-separator."
+            )
+        targets = _targets(examples, received, model.labels)
+        scores = model.predict(examples.texts, verbose=0)
+        if directory is not None:
+            write_predictions(directory / "predictions.tsv", model, scores)
+        if received == MULTI:
+            return multi_label_scores(targets, scores >= 0.5)
+        if received == REGRESSION:
             predictions = scores[:, 0]
-            metrics = dev.metrics or ("pearson", "spearman", "mean_squared_error")
+            metrics = examples.metrics or ("pearson", "spearman", "mean_squared_error")
         else:
             predictions = scores.argmax(axis=-1)
-            metrics = dev.metrics or ("accuracy", "macro_f1")
-        return {name: METRICS[name](self._labels(dev), predictions) for name in metrics}
+            metrics = examples.metrics or ("accuracy", "macro_f1")
+        return {name: METRICS[name](targets, predictions) for name in metrics}
 
 
-class Tags:
-    """A label for each word; as `Texts`, of `TaggedExamples`."""
+def _problem_type(examples):
+    if examples.is_numeric:
+        return REGRESSION
+    return MULTI if examples.is_multi_label else SINGLE
+
+
+def _targets(examples, problem_type, names):
+    """Labels as `fit` and the metrics take them."""
+    if problem_type == REGRESSION:
+        return np.array(examples.labels, "float32")
+    return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
+
+
+class Tags(Kind):
+    """A label for each word, of `TaggedExamples`."""
 
     model_class = TokenClassifier
     feature_class = FeatureTagger  # where the setting `features` is chosen
@@ -121,17 +112,17 @@ class Tags:
         dev.class_numbers(self._names)
         self.arguments = {"labels": self._names}
 
-    def inputs(self, examples):
-        return examples.texts, examples.labels
+    @staticmethod
+    def score(model, examples, directory=None):
+        examples.class_numbers(model.labels)
+        predictions = model.tag(examples.texts)
+        if directory is not None:
+            write_tag_predictions(directory / "predictions.tsv", examples, predictions)
+        return score_tags(examples, predictions)
 
-    def finish(self, model, dev, directory):
-        predictions = model.tag(dev.texts)
-        write_tag_predictions(directory / "predictions.tsv", dev, predictions)
-        return score_tags(dev, predictions)
 
-
-class Questions:
-    """Answers in contexts; as `Texts`, of `QuestionExamples`.
+class Questions(Kind):
+    """Answers in contexts, of `QuestionExamples`.
 
     Where questions may have no answer, the threshold for that is searched on `dev` and saved with
     the model.
@@ -152,17 +143,25 @@ class Questions:
     def inputs(self, examples):
         return examples.pairs, examples.answers
 
-    def finish(self, model, dev, directory):
+    @staticmethod
+    def score(model, examples, directory=None, predictions=None):
+        if predictions is None:
+            predictions = model.predict(examples.pairs, verbose=0)
+        if directory is not None:
+            write_answer_files(directory, examples, predictions, model.null_threshold)
+        return score_answers(examples, predictions, model.null_threshold)
+
+    def finish(self, model, dev, directory=None):
         predictions = model.predict(dev.pairs, verbose=0)
         if self._has_nulls:
             model.null_threshold = search_null_threshold(dev, predictions)
-            model.save_settings(directory / "model")
-        write_answer_files(directory, dev, predictions, model.null_threshold)
-        return score_answers(dev, predictions, model.null_threshold)
+            if directory is not None:
+                model.save_settings(directory / "model")
+        return self.score(model, dev, directory, predictions)
 
 
-class Choices:
-    """One of several endings; as `Texts`, of `ChoiceExamples`."""
+class Choices(Kind):
+    """One of several endings, of `ChoiceExamples`."""
 
     model_class = MultipleChoice
     settings = ()
@@ -170,13 +169,12 @@ class Choices:
     def __init__(self, train, dev):
         self.arguments = {}
 
-    def inputs(self, examples):
-        return examples.texts, examples.labels
-
-    def finish(self, model, dev, directory):
-        probabilities = model.predict(dev.texts, verbose=0)
-        write_choice_predictions(directory / "predictions.tsv", probabilities)
-        return score_choices(dev, probabilities)
+    @staticmethod
+    def score(model, examples, directory=None):
+        probabilities = model.predict(examples.texts, verbose=0)
+        if directory is not None:
+            write_choice_predictions(directory / "predictions.tsv", probabilities)
+        return score_choices(examples, probabilities)
 
 
 _KINDS = {
@@ -204,9 +202,47 @@ def kind_of(train, dev):
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
     for examples in (train, dev):
-        if not len(examples) or getattr(examples, "labels", ()) is None:
-            raise InputError(f"{examples.source} has no labelled texts.")
+        _check_labelled(examples)
     return _KINDS[type(train)](train, dev)
+
+
+def score(model, examples, directory=None):
+    """The scores of a tuned model on labelled examples of its task; see `Kind.score`.
+
+    Raises:
+        InputError: they are of another task, or have no labels or ones that the model has not.
+    """
+    _check_labelled(examples)
+    kind = _KINDS[type(examples)]
+    if not isinstance(model, (kind.model_class, getattr(kind, "feature_class", kind.model_class))):
+        raise InputError(
+            f"{examples.source} was read for a {kind.model_class.__name__}, and the model is a "
+            f"{type(model).__name__}: read it for that task."
+        )
+    return kind.score(model, examples, directory)
+
+
+def score_more(model, more, directory=None):
+    """The scores on further examples, each with the name of its set before it.
+
+    Args:
+        model: `TaskModel`.
+        more: dict of name -> examples.
+        directory: `Path` of an existing folder: predictions are in folders of these names.
+    """
+    scores = {}
+    for name, examples in more.items():
+        folder = None if directory is None else directory / name
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+        found = score(model, examples, folder)
+        scores |= {f"{name}/{metric}": value for metric, value in found.items()}
+    return scores
+
+
+def _check_labelled(examples):
+    if not len(examples) or getattr(examples, "labels", ()) is None:
+        raise InputError(f"{examples.source} has no labelled texts.")
 
 
 def model_class_of(directory, base=None):

@@ -9,13 +9,14 @@ import yaml
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
-from keras_bert_impl.tasks.kinds import kind_of, model_class_of
+from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
+from keras_bert_impl.training.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
-from keras_bert_impl.training.strategy import get_strategy, is_chief
+from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory, read_metrics
+from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
     choose_weights,
@@ -73,9 +74,11 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     settings = FinetuneSettings(model=str(model), **settings)
-    kind = kind_of(train, dev)
-    more_dev = {name: (kind_of(train, more), more) for name, more in (more_dev or {}).items()}
-    own = _own_settings(kind, settings)
+    if any(Path(output_directory).glob("runs/*/recipe.yaml")):
+        raise InputError(f"{output_directory} holds a set of runs; give another directory.")
+    kind, own = kind_with(settings, train, dev)
+    for more in (more_dev or {}).values():
+        kind_of(train, more)  # their labels are looked at before, not after the training
     of_fit = {}
     if "class_weight" in own:
         of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
@@ -88,12 +91,15 @@ def finetune(
         tuned = _build(settings, kind, model_class, own)
         steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
         _compile(tuned, settings, steps)
+    best = _best_epoch(settings, kind, tuned, dev)
     run = RunDirectory(output_directory, settings, resume)
     if is_chief():
-        _check_same_data(run.path / "data.json", train, dev)
-    checkpoint = RunCheckpoint(tuned, run.checkpoints, seed=settings.seed)
+        check_same_data(run.path / "data.json", train, dev)
+    checkpoint = RunCheckpoint(tuned, run.checkpoints, seed=settings.seed, best=best)
     finished = checkpoint.restore()  # epochs
-    if finished < settings.epochs:
+    if best is not None:
+        best.scores = _scores_of(run.metrics, finished, steps)
+    if finished < settings.epochs and not (best and best.is_over):
         log = MetricsLog(run.metrics, steps, initial_step=finished * steps)
         callbacks = [checkpoint, *callbacks]
         if settings.unfreeze_gradually:
@@ -104,23 +110,15 @@ def finetune(
             epochs=settings.epochs,
             initial_epoch=finished,
             validation_data=kind.inputs(dev),
-            callbacks=[log, *callbacks] if is_chief() else callbacks,
+            # The score first: the log writes it, and the checkpoint of the best epoch is kept.
+            callbacks=([best] if best else []) + ([log] if is_chief() else []) + callbacks,
             verbose=verbose,
             **of_fit,
         )
+    if best is not None:
+        checkpoint.restore_best()
     if is_chief():
-        if settings.is_small:
-            save_tuned(tuned, run.model, settings.model)
-        else:
-            tuned.save_pretrained(run.model)
-        # As it was saved, so that whoever loads it finds the same scores.
-        saved = load_tuned(run.path, settings.dtype)
-        scores = kind.finish(saved, dev, run.path)
-        for name, (more_kind, more) in more_dev.items():
-            (run.path / name).mkdir(exist_ok=True)
-            found = more_kind.finish(saved, more, run.path / name)
-            scores |= {f"{name}/{metric}": score for metric, score in found.items()}
-        run.write_scores(scores)
+        _save_and_score(tuned, run, settings, kind, dev, more_dev or {})
     return tuned
 
 
@@ -166,15 +164,24 @@ def load_embedder(name_or_path, dtype=None):
     return tuned
 
 
-def _own_settings(kind, settings):
-    """dict of the settings that are the task's own; those of other tasks must not be set."""
+def kind_with(settings, train, dev):
+    """(the kind of task of a run, dict of the settings that are its own).
+
+    Args:
+        settings: `FinetuneSettings`.
+        train, dev: labelled examples.
+
+    Raises:
+        InputError: as of `kind_of`; or a setting of another task is set.
+    """
+    kind = kind_of(train, dev)
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     of_tasks = FinetuneSettings.of_tasks
     chosen = {n: getattr(settings, n) for n in of_tasks if getattr(settings, n) != defaults[n]}
     for name in chosen:
         if name not in kind.settings:
             raise InputError(f"{name} is no setting of a {kind.model_class.__name__}.")
-    return chosen
+    return kind, chosen
 
 
 def _build(settings, kind, model_class, own):
@@ -207,8 +214,47 @@ def _compile(model, settings, steps):
     )
 
 
-def _check_same_data(path, train, dev):
-    """A run that resumes needs the texts it began with: batches are numbers of texts."""
+def _save_and_score(tuned, run, settings, kind, dev, more_dev):
+    if settings.is_small:
+        save_tuned(tuned, run.model, settings.model)
+    else:
+        tuned.save_pretrained(run.model)
+    # As it was saved, so that whoever loads it finds the same scores.
+    saved = load_tuned(run.path, settings.dtype)
+    scores = kind.finish(saved, dev, run.path)
+    run.write_scores(scores | score_more(saved, more_dev, run.path))
+
+
+def _best_epoch(settings, kind, model, dev):
+    """`BestEpoch` by the first of the scores on `dev`, or None."""
+    if not settings.keep_best:
+        return None
+    if num_workers() > 1:
+        raise InputError(f"keep_best and patience are for one worker, not {num_workers()}.")
+    return BestEpoch(lambda: next(iter(kind.finish(model, dev).values())), settings.patience)
+
+
+def _scores_of(metrics, epochs, steps):
+    """list of float: the scores of the epochs that are done, from `metrics.jsonl`."""
+    scores = [line[KEY] for line in read_metrics(metrics, epochs * steps) if KEY in line]
+    if len(scores) != epochs:
+        raise InputError(
+            f"{metrics} has the scores of {len(scores)} epochs, but {epochs} are done; remove "
+            f"{metrics.parent} to start again."
+        )
+    return scores
+
+
+def check_same_data(path, train, dev):
+    """Writes what texts a run is of, or compares: batches are numbers of texts.
+
+    Args:
+        path: `Path` of the run's `data.json`.
+        train, dev: labelled examples.
+
+    Raises:
+        InputError: the run began with others.
+    """
     now = {
         name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
         for name, data in (("train", train), ("dev", dev))

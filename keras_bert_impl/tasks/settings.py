@@ -7,6 +7,10 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 
+# What BERT was tuned with on every task: Devlin et al., appendix A.3.
+PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
+
+
 @dataclasses.dataclass(frozen=True)
 class FinetuneSettings(TuningSettings):
     """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
@@ -40,6 +44,10 @@ class FinetuneSettings(TuningSettings):
         loss: str or None for cosine. Of similarity: cosine (learns the labels as cosines) or cosent
             (learns their order).
         pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
+        keep_best: bool. Whether the model is that of the epoch with the best score on the
+            development set, by the first of the task's metrics, and not that of the last epoch.
+        patience: int or None. The run ends after so many epochs in a row without a better score,
+            and `keep_best` is on. The rate falls as in a run of all `epochs`.
         seed: int. Decides the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -65,6 +73,8 @@ class FinetuneSettings(TuningSettings):
     features: int | str | None = None
     loss: str | None = None
     pooling: str | None = None
+    keep_best: bool = False
+    patience: int | None = None
     seed: int = 1
 
     of_tasks: typing.ClassVar = (
@@ -87,8 +97,10 @@ class FinetuneSettings(TuningSettings):
             if self.learning_rate is None:
                 object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()
-        for name in ("epochs", "batch_size", "accumulation_steps"):
-            if getattr(self, name) < 1:
+        if self.patience is not None:
+            object.__setattr__(self, "keep_best", True)
+        for name in ("epochs", "batch_size", "accumulation_steps", "patience"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
         if self.loss not in (None, "cosine", "cosent"):
             raise InputError(f"loss must be cosine or cosent. Received: loss={self.loss}")

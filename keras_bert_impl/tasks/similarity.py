@@ -8,6 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.embedding_losses import SCORED
 from keras_bert_impl.tasks.examples import Examples
+from keras_bert_impl.tasks.kind import Kind
 from keras_bert_impl.tasks.metrics import pearson, spearman
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 
@@ -58,8 +59,8 @@ def _scores(examples, cosines):
     }
 
 
-class Similarity:
-    """Similarity of texts, as a kind of task: see `tasks.kinds`.
+class Similarity(Kind):
+    """Similarity of texts, of `SimilarityExamples`.
 
     Labels that leave [-1, 1] are brought to [0, 1], from the lowest of `train` to its highest.
     """
@@ -80,12 +81,17 @@ class Similarity:
         labels = (np.array(examples.labels) - self._low) / self._range
         return examples.texts, np.clip(labels, -1, 1).astype("float32")
 
-    def finish(self, model, dev, directory):
-        cosines = model.similarities(dev.texts)
-        path = directory / "predictions.tsv"
-        with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            writer.writerow(["index", "cosine"])
-            # Nine digits give a float32 back exactly.
-            writer.writerows([i, f"{cosine:.9g}"] for i, cosine in enumerate(cosines))
-        return _scores(dev, cosines)
+    @staticmethod
+    def score(model, examples, directory=None):
+        cosines = model.similarities(examples.texts)
+        if directory is not None:
+            _write_cosines(directory / "predictions.tsv", cosines)
+        return _scores(examples, cosines)
+
+
+def _write_cosines(path, cosines):
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(["index", "cosine"])
+        # Nine digits give a float32 back exactly.
+        writer.writerows([i, f"{cosine:.9g}"] for i, cosine in enumerate(cosines))

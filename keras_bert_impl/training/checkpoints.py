@@ -29,6 +29,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         directory: str or `Path`, for example `<run>/checkpoints`.
         seed: int, default 0. The run's seed: stored, and compared on a resume.
         max_to_keep: int, default 3, at least 2 so that a damaged file costs an epoch, not the run.
+        best: `BestEpoch` whose best epoch is kept besides, or None.
 
     Raises:
         InputError: from `restore`, if no checkpoint can be read, or it is of another model or seed.
@@ -38,13 +39,15 @@ class RunCheckpoint(keras.callbacks.Callback):
         model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
     """
 
-    def __init__(self, model, directory, seed=0, max_to_keep=3):
+    def __init__(self, model, directory, seed=0, max_to_keep=3, best=None):
         super().__init__()
         if not model.built or model.optimizer is None:
             raise InputError("RunCheckpoint needs a model that is built and compiled.")
         if max_to_keep < 2:
             raise InputError(f"max_to_keep must be at least 2, not {max_to_keep}.")
         self._directory = Path(directory)
+        self._max_to_keep = max_to_keep
+        self._best = best
         self._variables = _variables(model)
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
@@ -56,7 +59,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         # Every worker has to take part in a save; what the others write is thrown away.
         self._scratch = None if is_chief() else tempfile.mkdtemp(prefix="checkpoints-")
         self._manager = tf.train.CheckpointManager(
-            self._checkpoint, str(self._scratch or self._directory), max_to_keep=max_to_keep
+            self._checkpoint, str(self._scratch or self._directory), max_to_keep=None
         )
 
     def restore(self):
@@ -87,10 +90,33 @@ class RunCheckpoint(keras.callbacks.Callback):
             )
         return 0
 
+    def restore_best(self):
+        """Restores the checkpoint of the best epoch.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        path = str(self._directory / f"ckpt-{self._best.best}")
+        try:
+            self._restore_from(path)
+        except (tf.errors.OpError, IndexError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(
+                f"{path}, of the best epoch, cannot be read ({reason}); remove "
+                f"{self._directory.parent} to start again."
+            ) from error
+
     def on_epoch_end(self, epoch, logs=None):
         """Saves; called by Keras."""
         self._epochs.assign(epoch + 1)
         self._manager.save(checkpoint_number=epoch + 1)
+        directory = Path(self._manager.directory)
+        kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
+        for path in _newest_first(directory)[self._max_to_keep :]:
+            if path != kept:
+                # The index first: without it there is no checkpoint, where one is cut short here.
+                for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
+                    file.unlink()
 
     def on_train_end(self, logs=None):
         """Removes the scratch directory of a worker that is not the chief; called by Keras."""

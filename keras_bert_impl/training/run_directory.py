@@ -101,16 +101,10 @@ class MetricsLog(keras.callbacks.Callback):
         self._keep_lines(initial_step)
 
     def _keep_lines(self, initial_step):
-        kept = []
-        if self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                try:
-                    if json.loads(line)["step"] <= initial_step:
-                        kept.append(line)
-                except (json.JSONDecodeError, KeyError, TypeError):
-                    _LOG.warning("%s: dropped a line that is cut short", self._path)
+        kept = read_metrics(self._path, initial_step)
         with replace_file(self._path) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            text = "".join(f"{json.dumps(line)}\n" for line in kept)
+            temporary.write_text(text, encoding="utf-8")
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch_start = time.monotonic()
@@ -135,6 +129,28 @@ class MetricsLog(keras.callbacks.Callback):
             line["tokens_per_second"] = round(tokens / (now - self._epoch_start), 1)
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def read_metrics(path, last_step):
+    """The lines of `metrics.jsonl` up to a step.
+
+    Args:
+        path: `Path`; there may be no such file.
+        last_step: int.
+
+    Returns:
+        list of dict.
+    """
+    kept = []
+    if path.exists():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+                if line["step"] <= last_step:
+                    kept.append(line)
+            except (json.JSONDecodeError, KeyError, TypeError):
+                _LOG.warning("%s: dropped a line that is cut short", path)
+    return kept
 
 
 def to_yaml(settings):

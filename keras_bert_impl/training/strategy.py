@@ -56,6 +56,12 @@ def is_chief():
     return "chief" not in cluster and task.get("type") == "worker" and task.get("index") == 0
 
 
+def num_workers():
+    """int. How many workers `TF_CONFIG` names; 0 without it."""
+    cluster = _cluster()
+    return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
+
+
 class _NoStrategy:
     num_replicas_in_sync = 1
 
@@ -68,7 +74,7 @@ def _choose():
 
     if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
         return "tpu"
-    if _num_workers() > 1:
+    if num_workers() > 1:
         return "multi_worker"
     if len(tf.config.list_physical_devices("GPU")) > 1:
         return "mirrored"
@@ -97,7 +103,7 @@ def _mirrored():
 def _multi_worker():
     import tensorflow as tf
 
-    if _num_workers() < 2:
+    if num_workers() < 2:
         raise InputError(
             "strategy 'multi_worker' needs the environment variable TF_CONFIG to name two or more "
             'workers, as {"cluster": {"worker": ["host1:port", "host2:port"]}, '
@@ -139,8 +145,3 @@ def _config():
 
 def _cluster():
     return _config().get("cluster", {})
-
-
-def _num_workers():
-    cluster = _cluster()
-    return len(cluster.get("worker", [])) + len(cluster.get("chief", []))

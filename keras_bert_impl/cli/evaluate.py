@@ -1,0 +1,38 @@
+"""`keras-bert evaluate`: the scores of a tuned model on labelled examples."""
+
+from keras_bert_impl.cli.common import print_json, print_scores
+from keras_bert_impl.cli.examples import add_examples, read_examples, read_more
+
+EXAMPLE = (
+    "  keras-bert evaluate --model run --task mrpc --data glue\n"
+    "  keras-bert evaluate --model run --dev dev.csv --text review --label stars --out scored\n"
+    "  keras-bert evaluate --model run --task tagging --dev test.conllu --json"
+)
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
+    add_examples(parser, is_training=False)
+    parser.add_argument(
+        "--test", action="store_true", help="of --data the test set, if that has labels, not dev"
+    )
+    parser.add_argument("--out", metavar="DIR", help="write predictions and scores.json there")
+    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
+    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+
+
+def run(arguments):
+    """Prints the scores, those of a run in the form in which it printed them."""
+    examples = read_examples(arguments, "test" if arguments.test else "dev")
+    more = {} if arguments.test else read_more(arguments)
+    from keras_bert_impl.tasks.evaluation import evaluate
+    from keras_bert_impl.tasks.run import load_tuned
+
+    model = load_tuned(arguments.model, arguments.dtype, arguments.base)
+    scores = evaluate(model, examples, arguments.out, more)
+    if arguments.json:
+        print_json(scores)
+    else:
+        print_scores(scores)

@@ -1,0 +1,169 @@
+"""What commands say of labelled examples: which task, which files, which columns."""
+
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+
+_OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
+_MULTILINGUAL = ("xnli", "paws_x")
+
+
+def add_examples(parser, is_training):
+    """Adds the arguments of labelled examples to a command.
+
+    Args:
+        parser: the command's `argparse.ArgumentParser`.
+        is_training: bool. Whether it reads examples to train on, too.
+    """
+    from keras_bert_impl.tasks.glue import TASKS
+
+    glue = [task for task in TASKS if task != "diagnostic" or not is_training]
+    files = "--train and --dev" if is_training else "--dev"
+    parser.add_argument(
+        "--task",
+        choices=[*glue, *_MULTILINGUAL, *_OF_FILES],
+        help=f"a GLUE task, xnli or paws_x, read from --data; or for {files}: tagging, "
+        "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
+        "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
+        "similarity, pairs in a table (or STS-B in --data), to be embedded. Default: texts in a "
+        "table",
+    )
+    parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
+    parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
+    parser.add_argument("--tfds", metavar="NAME", help="a data set of TensorFlow Datasets, or the "
+                        f"directory of one; {files}: its splits")
+    if is_training:
+        parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table "
+                            "are .csv, .tsv or .jsonl")
+    parser.add_argument("--dev", metavar="FILE", help="what to score on")
+    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
+                        "tagging, from 0 (default: 0)")
+    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
+    parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
+                        "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
+                        "upos) of a .conllu file")
+    parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
+                        "labels, with this between their names")
+    parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
+    parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
+                        "what cannot be used")
+    parser.add_argument(
+        "--regression", action="store_true", help="labels are numbers to learn, not classes"
+    )
+
+
+def read_examples(arguments, split):
+    """The labelled examples of a split that the arguments name.
+
+    Args:
+        arguments: the parsed arguments, with those of `add_examples`.
+        split: `"train"`, `"dev"` or, of a folder, `"test"`.
+
+    Returns:
+        what a reader of `tasks` returns.
+
+    Raises:
+        InputError: arguments that do not go together, or a file that cannot be used.
+    """
+    if arguments.task == "similarity":
+        from keras_bert_impl.tasks.similarity import SimilarityExamples
+
+        return SimilarityExamples.of(_read_pairs(arguments, split))
+    if arguments.task in _OF_FILES:
+        file = _file(arguments, split)
+        read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
+        return read[arguments.task](file, arguments)
+    if arguments.task:
+        return _read_task(arguments.task, arguments, split)
+    return _read_table(arguments, split, arguments.regression)
+
+
+def read_more(arguments):
+    """dict of name -> examples: of MNLI the other sets to score on, where they are there."""
+    if arguments.task != "mnli":
+        return {}
+    from keras_bert_impl.tasks.glue import has_glue, read_glue
+
+    more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
+    return {
+        name: read_glue(task, arguments.data, split, arguments.skip_bad_rows)
+        for name, (task, split) in more.items()
+        if has_glue(task, arguments.data, split)
+    }
+
+
+def _read_pairs(arguments, split):
+    """Pairs of texts with numbers: STS-B's, or those of a table."""
+    if arguments.data:
+        return _read_task("stsb", arguments, split)
+    if not arguments.pair:
+        raise InputError("--pair is missing, the column of the second text; or give --data.")
+    return _read_table(arguments, split, numeric=True)
+
+
+def _read_table(arguments, split, numeric):
+    file = _file(arguments, split, "text", "label")
+    columns = arguments.text, arguments.pair, arguments.label
+    if arguments.tfds:
+        from keras_bert_impl.tasks.tfds_examples import read_tfds
+
+        return read_tfds(arguments.tfds, file, *columns, skip_bad_rows=arguments.skip_bad_rows)
+    from keras_bert_impl.tasks.tables import read_table
+
+    return read_table(
+        file,
+        *columns,
+        numeric=numeric,
+        id=arguments.id,
+        label_separator=arguments.label_separator,
+        skip_bad_rows=arguments.skip_bad_rows,
+    )
+
+
+def _read_task(task, arguments, split):
+    from keras_bert_impl.tasks.glue import read_glue
+    from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
+
+    data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
+    if not data or any(getattr(arguments, name, None) for name in ("train", "dev")):
+        raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+    if task in _MULTILINGUAL:
+        return (read_xnli if task == "xnli" else read_paws_x)(data, split, language, skip)
+    return read_glue(task, data, split, skip)
+
+
+def _file(arguments, split, *columns):
+    """The file of a split; all that must be given is looked for first."""
+    names = [name for name in ("train", "dev") if hasattr(arguments, name)] + list(columns)
+    for name in names:
+        if not getattr(arguments, name):
+            needed = ", ".join(f"--{name}" for name in names)
+            raise InputError(f"--{name} is missing: give {needed}, or a GLUE task with --data.")
+    if split == "test":
+        raise InputError("--test is of a folder in --data; name the file to score on by --dev.")
+    return getattr(arguments, split)
+
+
+def _read_tags(file, arguments):
+    from keras_bert_impl.tasks.columns import read_columns, read_conllu
+
+    skip = arguments.skip_bad_rows
+    if Path(file).suffix == ".conllu":
+        return read_conllu(file, arguments.label or "upos", skip_bad_rows=skip)
+    columns = {"--text": arguments.text or "0", "--label": arguments.label or "-1"}
+    for option, text in columns.items():
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"{option} {text!r} is no number of a column of {file}.")
+    return read_columns(file, *map(int, columns.values()), skip_bad_rows=skip)
+
+
+def _read_questions(file, arguments):
+    from keras_bert_impl.tasks.squad import read_squad
+
+    return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)
+
+
+def _read_choices(file, arguments):
+    from keras_bert_impl.tasks.choice_files import read_choices
+
+    return read_choices(file, skip_bad_rows=arguments.skip_bad_rows)

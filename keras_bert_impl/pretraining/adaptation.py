@@ -1,0 +1,136 @@
+"""Adapting a model to a domain: masked language modelling goes on, on text without labels."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+from keras_bert_impl.interop import open_model, read_encoder_config
+from keras_bert_impl.interop.sentence_transformers import (
+    read_sentence_settings,
+    write_sentence_settings,
+)
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.readers import read_documents
+from keras_bert_impl.pretraining.run import pretrain
+from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
+from keras_bert_impl.reading import read_json
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.strategy import num_workers
+
+
+def adapt(
+    model,
+    text,
+    output_directory,
+    strategy="auto",
+    resume=True,
+    dtype="float32",
+    seed=1,
+    verbose="auto",
+    progress=None,
+    **settings,
+):
+    """Goes on with the pre-training of a model on text of a domain, to be fine-tuned then.
+
+    The directory holds `records`, of single segments of full sentences, `run`, the run directory of
+    the pre-training, and `data.json`. What was interrupted goes on, and what is done stays as it
+    is. Tokenizer and pooler of the model are kept; a model without a masked language model's head
+    gets a new one, of which a warning tells.
+
+    Args:
+        model: str or `Path`: a directory or a name; see `interop.open_model`.
+        text: str or `Path` of a file or folder, or a `tfds://` name; see `read_documents`.
+        output_directory: str or `Path`.
+        strategy, resume, verbose: as of `pretrain`.
+        dtype: str. Keras dtype policy.
+        seed: int. Decides records, masks and dropout.
+        progress: as of `prepare`.
+        **settings: fields of `AdaptationSettings`.
+
+    Returns:
+        `Path` of the adapted model's directory.
+
+    Raises:
+        InputError: text, settings or a model that cannot be used, or a directory that holds what
+            was made of others.
+
+    Source: Gururangan et al. 2020, "Don't Stop Pretraining", section 3.
+
+    Example:
+        adapted = adapt("path/to/model", "corpus.txt", "run/adapt", adapt_steps=5000)
+        finetune(adapted, train, dev, "run")
+    """
+    settings = AdaptationSettings(**settings)
+    if num_workers() > 1:
+        raise InputError(
+            f"adaptation is for one worker, not {num_workers()}; prepare and pretrain on several, "
+            "and fine-tune what comes out."
+        )
+    source = open_model(model)
+    config = read_encoder_config(source)
+    length = settings.adapt_length or min(128, config.max_length)
+    if length > config.max_length:
+        raise InputError(
+            f"adapt_length is {length}, and {model} takes up to {config.max_length} tokens."
+        )
+    directory = Path(output_directory)
+    _check_same_text(directory, text, length, resume)
+    if not (directory / "records" / "manifest.json").exists():
+        tokenizer = Tokenizer.from_pretrained(source.path)
+        records = directory / "records"
+        prepare(text, records, tokenizer, length, "mlm", seed=seed, progress=progress)
+    run_settings = PretrainSettings(
+        model=str(model if Path(model).is_dir() else source.path),
+        total_steps=settings.adapt_steps,
+        batch_size=settings.adapt_batch_size,
+        learning_rate=settings.adapt_learning_rate,
+        objectives=("masked_lm",),
+        report_every=settings.report_every,
+        dtype=dtype,
+        seed=seed,
+    )
+    adapted = directory / "run" / "model"
+    if adapted.is_dir():
+        RunDirectory(adapted.parent, run_settings, resume)  # it is written last: the run is done
+    else:
+        pretrain(
+            directory / "records",
+            adapted.parent,
+            strategy=strategy,
+            resume=resume,
+            verbose=verbose,
+            **dataclasses.asdict(run_settings),
+        )
+    of_sentences = read_sentence_settings(source.task_path)
+    if of_sentences:  # how an embedder makes a vector of a text
+        of_sentences.setdefault("max_length", config.max_length)
+        depth, dim = config.num_layers, config.hidden_dim
+        write_sentence_settings(adapted, **of_sentences, depth=depth, hidden_dim=dim)
+    return adapted
+
+
+def _check_same_text(directory, text, length, resume):
+    """Writes what the records are of, or compares; reads all of the text."""
+    digest = hashlib.sha256()
+    for document in read_documents(text):
+        digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    now = {"text": str(text), "sha256": digest.hexdigest(), "length": length}
+    path = directory / "data.json"
+    if path.exists():
+        if not resume:
+            raise InputError(f"{directory} holds an adaptation; give another directory.")
+        before = read_json(path)
+        for name, what in (("sha256", "other text"), ("length", "rows of another length")):
+            if before.get(name) != now[name]:
+                raise InputError(
+                    f"{directory} holds an adaptation to {what}, of {before.get('text')} with "
+                    f"adapt_length {before.get('length')}; give that, or another directory."
+                )
+    directory.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")

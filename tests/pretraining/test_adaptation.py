@@ -1,0 +1,176 @@
+"""Going on with the pre-training of a model on text of a domain, then tuning what comes out."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import yaml
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import open_model, read_encoder_config
+from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
+from keras_bert_impl.pretraining import adapt, read_manifest
+from keras_bert_impl.tasks import TextEmbedder
+from keras_bert_impl.tokenizers import Tokenizer
+from tests.tasks.helpers import ROOT, WORDS, encoder, examples, tokenizer
+
+SETTINGS = {"adapt_steps": 2, "adapt_batch_size": 4, "adapt_length": 16}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model of sentences, without a head; text; and the adaptation of the one to the other."""
+    folder = tmp_path_factory.mktemp("adaptation")
+    TextEmbedder(encoder(), tokenizer(), pooling="max").save_pretrained(folder / "base")
+    write_text(folder / "corpus.txt")
+    adapt(folder / "base", folder / "corpus.txt", folder / "adapt", verbose=0, **SETTINGS)
+    return folder
+
+
+def write_text(path, seed=0):
+    draw = np.random.default_rng(seed)
+    sentences = [" ".join(draw.choice(WORDS, 6)) + "\n" for _ in range(40)]
+    path.write_text("\n".join(sentences))  # each a document
+    return path
+
+
+def tensors(directory):
+    found = safetensors.numpy.load_file(directory / "model.safetensors")
+    return {name.removeprefix("bert."): tensor for name, tensor in found.items()}
+
+
+def test_the_encoder_learns_and_keeps_its_pooler_and_tokenizer(folder):
+    before, after = tensors(folder / "base"), tensors(folder / "adapt" / "run" / "model")
+    assert set(before) <= set(after)
+    pooler = {name for name in before if name.startswith("pooler.")}
+    same = {name for name in before if np.array_equal(before[name], after[name])}
+    # Adding the same number to all scores of a softmax changes nothing.
+    key_bias = {name for name in before if name.endswith("key.bias")}
+    assert pooler and pooler <= same <= pooler | key_bias
+    assert any(name.startswith("cls.predictions") for name in after)
+    paths = folder / "base", folder / "adapt" / "run" / "model"
+    configs = [read_encoder_config(open_model(path)) for path in paths]
+    assert configs[0] == configs[1]
+    tokenizers = [Tokenizer.from_pretrained(path) for path in paths]
+    assert tokenizers[0].fingerprint == tokenizers[1].fingerprint
+    assert read_sentence_settings(paths[1]) == read_sentence_settings(paths[0])
+
+
+def test_records_are_of_single_segments(folder):
+    manifest = read_manifest(folder / "adapt" / "records")
+    assert manifest["settings"]["objective"] == "mlm" and manifest["settings"]["length"] == 16
+    assert manifest["documents"] == 40
+
+
+def test_what_is_done_stays_as_it_is(folder):
+    files = [folder / "adapt" / name for name in ("records/manifest.json", "run/metrics.jsonl")]
+    before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]
+    path = adapt(folder / "base", folder / "corpus.txt", folder / "adapt", verbose=0, **SETTINGS)
+    assert path == folder / "adapt" / "run" / "model"
+    assert [(file.stat().st_mtime_ns, file.read_bytes()) for file in files] == before
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"adapt_steps": 150}, "adapt_steps above 100 must be a multiple of 100"),
+        ({"adapt_steps": 0}, "adapt_steps must be at least 1"),
+        ({"adapt_batch_size": 0}, "adapt_batch_size must be at least 1"),
+        ({"adapt_learning_rate": 0.0}, "adapt_learning_rate must be positive"),
+        ({"adapt_length": 4}, "adapt_length must be at least 8"),
+        ({"adapt_length": 64}, "adapt_length is 64, and .* takes up to 32 tokens"),
+        ({"text": "nowhere.txt"}, "nowhere.txt does not exist"),
+        ({"model": "nowhere"}, "No model is named 'nowhere'"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(folder, tmp_path, settings, message):
+    arguments = {"model": folder / "base", "text": folder / "corpus.txt"} | SETTINGS | settings
+    with pytest.raises(InputError, match=message):
+        adapt(output_directory=tmp_path / "adapt", **arguments)
+    assert not (tmp_path / "adapt").exists()
+
+
+def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch):
+    other = write_text(tmp_path / "other.txt", seed=1)
+    text, out = folder / "corpus.txt", folder / "adapt"
+    with pytest.raises(InputError, match="holds an adaptation to other text"):
+        adapt(folder / "base", other, out, **SETTINGS)
+    with pytest.raises(InputError, match="rows of another length"):
+        adapt(folder / "base", text, out, **SETTINGS | {"adapt_length": 8})
+    with pytest.raises(InputError, match="other settings .total_steps was 2"):
+        adapt(folder / "base", text, out, **SETTINGS | {"adapt_steps": 3})
+    with pytest.raises(InputError, match="holds an adaptation; give another"):
+        adapt(folder / "base", text, out, resume=False, **SETTINGS)
+    workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    with pytest.raises(InputError, match="adaptation is for one worker, not 2"):
+        adapt(folder / "base", text, out, **SETTINGS)
+
+
+# === The command ===
+
+
+@pytest.fixture
+def command(folder, tmp_path):
+    for seed, name in enumerate(("train", "dev")):
+        rows = zip(*examples(count=16, seed=seed))
+        text = "".join(f"{text}\t{label}\n" for text, label in rows)
+        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{text}")
+    files = [f"--{name}={tmp_path / name}.tsv" for name in ("train", "dev")]
+    columns = ["--text", "text", "--label", "label", "--out", str(tmp_path / "out")]
+    return ["finetune", "--model", str(folder / "base"), *files, *columns]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["adapt_steps=5"], "adapt_steps is for --adapt TEXT"),
+        (["--adapt", "gone.txt"], "gone.txt does not exist"),
+        (["--adapt", "gone.txt", "crf=true"], "crf is no setting of a TextClassifier"),
+        (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
+        (["--adapt", "gone.txt", "--seeds", "1,2", "epochs=0"], "epochs must be at least 1"),
+    ],
+)
+def test_what_the_command_refuses(command, tmp_path, capsys, arguments, message):
+    assert main([*command, *arguments]) == 2
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_adaptation_ends_as_the_undisturbed_one(folder, command, tmp_path):
+    def start(out, *kill):
+        script = ROOT / "tests" / "pretraining" / "adapt_and_be_killed.py"
+        arguments = [*command[:-1], str(tmp_path / out), f"--adapt={folder / 'corpus.txt'}"]
+        arguments += ["adapt_steps=300", "adapt_batch_size=4", "adapt_length=16", "epochs=1"]
+        return subprocess.run(
+            [sys.executable, script, *kill, *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
+    whole = start("whole")
+    assert whole.returncode == 0, whole.stderr[-3000:]
+    assert "newly made, to be trained: " in whole.stderr and "masked_lm" in whole.stderr
+    killed = tmp_path / "killed"
+    assert start("killed", "kill-at=150").returncode == -signal.SIGKILL
+    assert (killed / "adapt" / "records" / "manifest.json").exists()
+    assert not (killed / "adapt" / "run" / "model").exists()
+    resumed = start("killed")
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    for path in ("adapt/run/model", "model"):
+        first, second = (tensors(tmp_path / run / path) for run in ("whole", "killed"))
+        assert set(first) == set(second)
+        assert all((first[name] == second[name]).all() for name in first)
+    recipe = yaml.safe_load((killed / "recipe.yaml").read_text())
+    assert recipe["model"] == str(killed / "adapt" / "run" / "model")
+    steps = [json.loads(line)["step"] for line in (killed / "adapt/run/metrics.jsonl").open()]
+    assert steps == [100, 200, 300]
