@@ -33,6 +33,7 @@ _HOMES = {
     "read_conllu": "tasks.columns",
     "read_squad": "tasks.squad",
     "finetune": "tasks.run",
+    "student_of": "conversion",
     "load_tuned": "tasks.run",
     "save_tuned": "tuning.files",
     "InputError": "errors",

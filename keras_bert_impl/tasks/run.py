@@ -10,6 +10,7 @@ import yaml
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of
+from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
@@ -43,7 +44,8 @@ def finetune(
     `data.json`, `metrics.jsonl`, `checkpoints/`, and of `dev`, by the model as it was saved,
     `scores.json` and predictions: `predictions.tsv`, or for questions the three files of SQuAD. A
     run that was interrupted goes on from its newest checkpoint, the end of an epoch, with the
-    batches and the dropout of the undisturbed run.
+    batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in none
+    of these files.
 
     Args:
         model: str or `Path` of a model directory.
@@ -86,25 +88,32 @@ def finetune(
     strategy = get_strategy(strategy)
     with strategy.scope():
         tuned = _build(settings, kind, model_class, own)
-        steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
-        _compile(tuned, settings, steps)
+        teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
+        phases = phases_of(settings, tuned, teacher)
+    steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
     run = RunDirectory(output_directory, settings, resume)
     if is_chief():
         _check_same_data(run.path / "data.json", train, dev)
-    checkpoint = RunCheckpoint(tuned, run.checkpoints, seed=settings.seed)
-    finished = checkpoint.restore()  # epochs
-    if finished < settings.epochs:
-        log = MetricsLog(run.metrics, steps, initial_step=finished * steps)
-        callbacks = [checkpoint, *callbacks]
-        if settings.unfreeze_gradually:
-            callbacks.append(GradualUnfreezing(settings.frozen_layers))
+    callbacks = list(callbacks)
+    if settings.unfreeze_gradually:
+        callbacks.append(GradualUnfreezing(settings.frozen_layers))
+    log = []
+    for phase in phases:
+        with strategy.scope():
+            _compile(tuned, settings, steps, phase)
+        checkpoint = RunCheckpoint(tuned, run.checkpoints / phase.name, seed=settings.seed)
+        finished = max(checkpoint.restore(), phase.start)  # epochs
+        if finished == phase.end:
+            continue
+        if is_chief() and not log:
+            log = [MetricsLog(run.metrics, steps, initial_step=finished * steps)]
         tuned.fit(
             *kind.inputs(train),
             batch_size=settings.batch_size,
-            epochs=settings.epochs,
+            epochs=phase.end,
             initial_epoch=finished,
-            validation_data=kind.inputs(dev),
-            callbacks=[log, *callbacks] if is_chief() else callbacks,
+            validation_data=kind.inputs(dev) if phase.is_scored else None,
+            callbacks=[*log, checkpoint, *callbacks],
             verbose=verbose,
             **of_fit,
         )
@@ -191,19 +200,21 @@ def _build(settings, kind, model_class, own):
     return model
 
 
-def _compile(model, settings, steps):
+def _compile(model, settings, steps, phase):
     head_rate = settings.head_rate or settings.learning_rate
     model.compile(
         default_optimizer(
-            steps * settings.epochs,
+            steps * (phase.end - phase.start),
             settings.learning_rate,
             settings.weight_decay,
             settings.warmup,
             settings.clip_norm,
             learning_rates(model, settings.layer_decay, head_rate / settings.learning_rate),
         ),
+        metrics=None if phase.is_scored else [],
         accumulation_steps=settings.accumulation_steps,
         seed=settings.seed,
+        objective=phase.objective,
     )
 
 

@@ -4,12 +4,15 @@ import dataclasses
 import typing
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tuning.settings import FULL, TuningSettings
+from keras_bert_impl.tasks.objective_settings import ObjectiveSettings
+from keras_bert_impl.tuning.settings import FULL
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneSettings(TuningSettings):
+class FinetuneSettings(ObjectiveSettings):
     """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
+
+    What they learn from beside labels is in `ObjectiveSettings`.
 
     Args:
         model: str. A model directory.
