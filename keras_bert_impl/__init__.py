@@ -36,6 +36,7 @@ _HOMES = {
     "evaluate": "tasks.evaluation",
     "finetune": "tasks.run",
     "finetune_set": "tasks.run_set",
+    "student_of": "conversion",
     "load_tuned": "tasks.run",
     "save_tuned": "tuning.files",
     "InputError": "errors",

@@ -131,11 +131,12 @@ class SelfAttention(keras.layers.Layer):
         inputs: `[batch, length, hidden]`.
         bias: float32, what `AttentionBias` returns.
         position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...; for rotary positions.
-        return_attention_scores: bool.
+        return_attention_scores: bool; or `"logits"`.
 
     Returns:
         `[batch, length, hidden]`; with `return_attention_scores`, also the weights after the
-        softmax and before dropout, float32 `[batch, heads, length, length]`.
+        softmax and before dropout, float32 `[batch, heads, length, length]`. With `"logits"`, in
+        their place `Q K^T / sqrt(d)` without the bias; not with a window.
 
     Source: Vaswani et al. 2017, section 3.2.
     """
@@ -212,11 +213,12 @@ class SelfAttention(keras.layers.Layer):
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
         query = query * self.head_dim**-0.5
-        scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [b, n, q, k]
-        scores = ops.cast(scores, "float32") + ops.cast(bias, "float32")
-        weights = ops.softmax(scores, axis=-1)
+        logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")  # [b, n, q, k]
+        weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
         outputs = ops.matmul(dropped, value)  # [b, n, q, d]
+        if return_attention_scores == "logits":
+            weights = logits
         if self.prefix is not None:
             weights = weights[..., self.prefix.num_tokens :]
         if self.window is not None:

@@ -35,7 +35,7 @@ class TransformerBlock(keras.layers.Layer):
         inputs: `[batch, length, hidden]`.
         bias: what `AttentionBias` returns.
         position_ids: int32 `[batch, length]` or None; as of `SelfAttention`.
-        return_attention_scores: bool.
+        return_attention_scores: bool, or `"logits"`; as of `SelfAttention`.
 
     Returns:
         `[batch, length, hidden]`; with `return_attention_scores`, also float32

@@ -290,7 +290,8 @@ class Encoder(keras.Model):
             *names: `"hidden_states"`: a tuple of the embeddings and every layer's output,
                 `num_layers + 1` tensors `[batch, length, hidden]`; `"attention_scores"`: a tuple
                 of every layer's weights after the softmax, float32
-                `[batch, heads, length, length]`.
+                `[batch, heads, length, length]`; or `"attention_logits"`: the same of what the
+                softmax is of, without what hides padding; not where layers are local.
 
         Returns:
             A `keras.Model` whose output dict holds these names besides the encoder's own.
@@ -298,11 +299,15 @@ class Encoder(keras.Model):
         Example:
             >>> encoder.with_outputs("attention_scores")(features)["attention_scores"][0]
         """
-        unknown = sorted(set(names) - {"hidden_states", "attention_scores"})
-        if unknown or not names:
+        attention = {"attention_scores", "attention_logits"}
+        unknown = set(names) - attention - {"hidden_states"}
+        if unknown or not names or attention <= set(names):
             raise ValueError(
-                f'names must be of "hidden_states", "attention_scores". Received: names={names}'
+                'names must be of "hidden_states", and "attention_scores" or "attention_logits". '
+                f"Received: names={names}"
             )
+        if "attention_logits" in names and self.config.window is not None:
+            raise InputError("attention_logits are not to be had of an encoder with local layers.")
         return _DetailedEncoder(self, names)
 
     def get_config(self):
@@ -332,7 +337,7 @@ class _DetailedEncoder(keras.Model):
         self.names = names
         self.built = True  # Keras 3.12 would look for shapes in features that are None
 
-    def call(self, features):
+    def call(self, features, training=None):  # which Keras hands on to the layers
         encoder = self.encoder
         features = inputs.checked(features, encoder.config)
         states, scores = _connect(
@@ -342,15 +347,19 @@ class _DetailedEncoder(keras.Model):
             encoder.attention_biases,
             encoder.blocks,
             encoder.final_layer_norm,
-            with_scores="attention_scores" in self.names,
+            with_scores=_scores_of(self.names),
         )
-        details = {"hidden_states": tuple(states), "attention_scores": tuple(scores)}
+        details = {
+            "hidden_states": tuple(states),
+            "attention_scores": tuple(scores),
+            "attention_logits": tuple(scores),
+        }
         outputs = _outputs(
             states[-1], features["padding_mask"], encoder.mean_pooling, encoder.pooler
         )
         return outputs | {name: details[name] for name in self.names}
 
-    def compute_output_spec(self, features):
+    def compute_output_spec(self, features, training=None):
         # In a functional model Keras would trace all layers twice for it.
         outputs, config = self.encoder.compute_output_spec(features), self.encoder.config
         state = outputs["sequence_output"]
@@ -359,11 +368,17 @@ class _DetailedEncoder(keras.Model):
         details = {
             "hidden_states": [(state.shape, state.dtype)] * (config.num_layers + 1),
             "attention_scores": [(weights, "float32")] * config.num_layers,
+            "attention_logits": [(weights, "float32")] * config.num_layers,
         }
         return outputs | {
             name: tuple(keras.KerasTensor(shape, dtype) for shape, dtype in details[name])
             for name in self.names
         }
+
+
+def _scores_of(names):
+    """What a block is to return of its attention, for the outputs of these names."""
+    return "logits" if "attention_logits" in names else "attention_scores" in names
 
 
 def _connect(
@@ -375,7 +390,7 @@ def _connect(
     final_layer_norm,
     with_scores=False,
 ):
-    """Applies the layers; returns all hidden states and, if asked for, all attention weights."""
+    """Applies the layers; returns all hidden states and, if asked for, all attention scores."""
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     made = {
         layer: layer(token_ids, features["padding_mask"], features["example_ids"])

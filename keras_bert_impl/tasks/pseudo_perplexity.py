@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.batching import CHUNK, TokenizedTexts, flat_rows, in_one, padding
+from keras_bert_impl.tasks.masked_rows import masked_batches
 
 
 class PseudoPerplexity(NamedTuple):
@@ -35,18 +36,7 @@ def pseudo_perplexity(model, texts, batch_size=32):
     order = np.argsort(num_tokens, kind="stable")
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
-    data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
-
-    @tf.autograph.experimental.do_not_convert
-    def masked(rows, places):
-        features = tokenized.features(rows)
-        ids = features["token_ids"]
-        is_masked = tf.range(tf.shape(ids, tf.int64)[1]) == places[:, tf.newaxis]
-        features["token_ids"] = tf.where(is_masked, model.tokenizer.mask_id, ids)
-        features["masked_positions"] = tf.cast(places[:, tf.newaxis], tf.int32)
-        return features, tf.gather(ids, places, batch_dims=1)
-
-    data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    data = masked_batches(tokenized, rows, places, model.tokenizer.mask_id, batch_size)
 
     def log_likelihood(features, targets):
         logits = model(features, training=False)[:, 0]  # [rows, vocabulary]

@@ -144,7 +144,7 @@ class RawTextTrainer(ReplicatedTrainer):
             metrics: default: the task's; `[]` for none.
             seed: int. Decides the order of the texts and the units that dropout drops.
             **kwargs: as of `ReplicatedTrainer` and `keras.Model`: `accumulation_steps`,
-                `steps_per_execution`, `jit_compile`, ...
+                `objective`, `steps_per_execution`, `jit_compile`, ...
         """
         self._uses_default_optimizer = optimizer is None
         self._seed = seed

@@ -10,6 +10,7 @@ import yaml
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
+from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
@@ -44,7 +45,8 @@ def finetune(
     `data.json`, `metrics.jsonl`, `checkpoints/`, and of `dev`, by the model as it was saved,
     `scores.json` and predictions: `predictions.tsv`, or for questions the three files of SQuAD. A
     run that was interrupted goes on from its newest checkpoint, the end of an epoch, with the
-    batches and the dropout of the undisturbed run.
+    batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in none
+    of these files.
 
     Args:
         model: str or `Path` of a model directory.
@@ -89,34 +91,19 @@ def finetune(
     strategy = get_strategy(strategy)
     with strategy.scope():
         tuned = _build(settings, kind, model_class, own)
-        steps = tuned.steps_per_epoch(kind.inputs(train)[0], settings.batch_size)
-        _compile(tuned, settings, steps)
-    best = _best_epoch(settings, kind, tuned, dev)
+        teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
+        phases = phases_of(settings, tuned, teacher)
+    best = _best_epoch(settings, kind, tuned, dev, phases[-1])
     run = RunDirectory(output_directory, settings, resume)
     if is_chief():
         check_same_data(run.path / "data.json", train, dev)
-    checkpoint = RunCheckpoint(tuned, run.checkpoints, seed=settings.seed, best=best)
-    finished = checkpoint.restore()  # epochs
-    if best is not None:
-        best.scores = _scores_of(run.metrics, finished, steps)
-    if finished < settings.epochs and not (best and best.is_over):
-        log = MetricsLog(run.metrics, steps, initial_step=finished * steps)
-        callbacks = [checkpoint, *callbacks]
-        if settings.unfreeze_gradually:
-            callbacks.append(GradualUnfreezing(settings.frozen_layers))
-        tuned.fit(
-            *kind.inputs(train),
-            batch_size=settings.batch_size,
-            epochs=settings.epochs,
-            initial_epoch=finished,
-            validation_data=kind.inputs(dev),
-            # The score first: the log writes it, and the checkpoint of the best epoch is kept.
-            callbacks=([best] if best else []) + ([log] if is_chief() else []) + callbacks,
-            verbose=verbose,
-            **of_fit,
-        )
-    if best is not None:
-        checkpoint.restore_best()
+    callbacks = list(callbacks)
+    if settings.unfreeze_gradually:
+        callbacks.append(GradualUnfreezing(settings.frozen_layers))
+    data = kind.inputs(train), kind.inputs(dev)
+    of_fit |= {"callbacks": callbacks, "verbose": verbose}
+    with strategy.scope():  # where `compile` has to be; `fit` may
+        _train(tuned, run, settings, phases, best, *data, **of_fit)
     if is_chief():
         _save_and_score(tuned, run, settings, kind, dev, more_dev or {})
     return tuned
@@ -198,19 +185,58 @@ def _build(settings, kind, model_class, own):
     return model
 
 
-def _compile(model, settings, steps):
+def _train(model, run, settings, phases, best, train, dev, callbacks, **of_fit):
+    """Trains what is left of each phase, and ends with the weights to save.
+
+    Args:
+        best: `BestEpoch` of the phase that is scored, or None.
+        train, dev: (x, y) each, as `fit` takes them.
+        callbacks, **of_fit: arguments of `fit`.
+    """
+    steps = model.steps_per_epoch(train[0], settings.batch_size)
+    log = []
+    for phase in phases:
+        best_here = best if phase.is_scored else None
+        _compile(model, settings, steps, phase)
+        directory = run.checkpoints / phase.name
+        checkpoint = RunCheckpoint(model, directory, seed=settings.seed, best=best_here)
+        finished = max(checkpoint.restore(), phase.start)  # epochs
+        if best_here:
+            best.scores = _scores_of(run.metrics, phase.start, finished, steps)
+        if finished == phase.end or (best_here and best.is_over):
+            continue
+        if is_chief() and not log:
+            log = [MetricsLog(run.metrics, steps, initial_step=finished * steps)]
+        # The score first: the log writes it, and the checkpoint of the best epoch is kept.
+        of_score = [best] if best_here else []
+        model.fit(
+            *train,
+            batch_size=settings.batch_size,
+            epochs=phase.end,
+            initial_epoch=finished,
+            validation_data=dev if phase.is_scored else None,
+            callbacks=[*of_score, *log, checkpoint, *callbacks],
+            **of_fit,
+        )
+    if best is not None:
+        checkpoint.restore_best()
+
+
+def _compile(model, settings, steps, phase):
     head_rate = settings.head_rate or settings.learning_rate
     model.compile(
         default_optimizer(
-            steps * settings.epochs,
+            steps * (phase.end - phase.start),
             settings.learning_rate,
             settings.weight_decay,
             settings.warmup,
             settings.clip_norm,
             learning_rates(model, settings.layer_decay, head_rate / settings.learning_rate),
         ),
+        metrics=None if phase.is_scored else [],
         accumulation_steps=settings.accumulation_steps,
         seed=settings.seed,
+        objective=phase.objective,
     )
 
 
@@ -225,22 +251,26 @@ def _save_and_score(tuned, run, settings, kind, dev, more_dev):
     run.write_scores(scores | score_more(saved, more_dev, run.path))
 
 
-def _best_epoch(settings, kind, model, dev):
-    """`BestEpoch` by the first of the scores on `dev`, or None."""
+def _best_epoch(settings, kind, model, dev, phase):
+    """`BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
     if not settings.keep_best:
         return None
     if num_workers() > 1:
         raise InputError(f"keep_best and patience are for one worker, not {num_workers()}.")
-    return BestEpoch(lambda: next(iter(kind.finish(model, dev).values())), settings.patience)
+
+    def first_score():
+        return next(iter(kind.finish(model, dev).values()))
+
+    return BestEpoch(first_score, settings.patience, start=phase.start)
 
 
-def _scores_of(metrics, epochs, steps):
-    """list of float: the scores of the epochs that are done, from `metrics.jsonl`."""
-    scores = [line[KEY] for line in read_metrics(metrics, epochs * steps) if KEY in line]
-    if len(scores) != epochs:
+def _scores_of(metrics, start, finished, steps):
+    """list of float: the scores of the epochs from `start` to `finished`, from `metrics.jsonl`."""
+    scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
+    if len(scores) != finished - start:
         raise InputError(
-            f"{metrics} has the scores of {len(scores)} epochs, but {epochs} are done; remove "
-            f"{metrics.parent} to start again."
+            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done; "
+            f"remove {metrics.parent} to start again."
         )
     return scores
 

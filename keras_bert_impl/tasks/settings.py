@@ -4,7 +4,8 @@ import dataclasses
 import typing
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tuning.settings import FULL, TuningSettings
+from keras_bert_impl.tasks.objective_settings import ObjectiveSettings
+from keras_bert_impl.tuning.settings import FULL
 
 
 # What BERT was tuned with on every task: Devlin et al., appendix A.3.
@@ -12,8 +13,10 @@ PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epoc
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneSettings(TuningSettings):
+class FinetuneSettings(ObjectiveSettings):
     """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
+
+    What they learn from beside labels is in `ObjectiveSettings`.
 
     Args:
         model: str. A model directory.

@@ -19,29 +19,31 @@ class BestEpoch(keras.callbacks.Callback):
             than every number.
         patience: int or None. Training ends after so many epochs in a row without a better score.
         scores: list of float, those of the epochs that are done.
+        start: int. How many epochs of the run come before the first that is scored.
 
     Attributes:
         scores: list of float, one an epoch.
     """
 
-    def __init__(self, score, patience=None, scores=()):
+    def __init__(self, score, patience=None, scores=(), start=0):
         super().__init__()
         self._score = score
         self._patience = patience
+        self._start = start
         self.scores = list(scores)
 
     @property
     def best(self):
         """int. The epoch with the best score, from 1; the first of those with equal ones."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
-        return ranks.index(max(ranks)) + 1
+        return self._start + ranks.index(max(ranks)) + 1
 
     @property
     def is_over(self):
         """bool. Whether patience is at its end."""
         if self._patience is None or not self.scores:
             return False
-        return len(self.scores) - self.best >= self._patience
+        return self._start + len(self.scores) - self.best >= self._patience
 
     def on_epoch_end(self, epoch, logs=None):
         """Scores; called by Keras."""

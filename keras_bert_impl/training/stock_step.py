@@ -9,12 +9,14 @@ def num_replicas():
 
 
 class StockStep:
-    """Takes the arguments that `compile` takes on TensorFlow, and refuses accumulation.
+    """Takes the arguments that `compile` takes on TensorFlow; no accumulation, no objective.
 
     `dropout_seed` has no effect: Keras's step passes no step number to the layers.
     """
 
-    def compile(self, *args, accumulation_steps=1, dropout_seed=0, **kwargs):
+    def compile(self, *args, accumulation_steps=1, dropout_seed=0, objective=None, **kwargs):
+        if objective is not None:
+            raise InputError("an objective of its own needs the TensorFlow backend.")
         if accumulation_steps != 1:
             raise InputError(
                 "accumulation_steps needs the TensorFlow backend; on this one give the optimizer "

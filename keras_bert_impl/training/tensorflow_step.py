@@ -20,17 +20,26 @@ def num_replicas():
 class TensorFlowStep:
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
 
-    def compile(self, *args, accumulation_steps=1, dropout_seed=0, **kwargs):
+    _objective = None
+
+    def compile(self, *args, accumulation_steps=1, dropout_seed=0, objective=None, **kwargs):
         if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
             raise InputError(
                 f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
             )
+        self._objective = objective
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
         _take_over_reduction(self.optimizer, self.distribute_strategy)
         _check_loss_is_a_mean(self.loss)
         self._accumulation_steps = accumulation_steps
         self._dropout_seed = dropout_seed
+
+    @property
+    def variables(self):
+        """As Keras's, and those of the objective, which learn and are in checkpoints, too."""
+        of_objective = [] if self._objective is None else self._objective.variables
+        return [*super().variables, *of_objective]
 
     def fit(self, *args, **kwargs):
         steps_per_epoch = kwargs.get("steps_per_epoch")
@@ -63,7 +72,7 @@ class TensorFlowStep:
             A dictionary with the `loss` of the global batch, a float32 scalar.
         """
         batch = unpack(data)
-        totals = _sum_over_replicas(self.loss_totals(*batch))
+        totals = _sum_over_replicas(self._trained_for.loss_totals(*batch))
         compute = self._accumulate
         if self._compiles:
             # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
@@ -89,6 +98,10 @@ class TensorFlowStep:
         loss = _sum_over_replicas(share)
         self._track_loss(loss, batch)
         return {"loss": loss}
+
+    @property
+    def _trained_for(self):
+        return self if self._objective is None else self._objective
 
     @property
     def _compiles(self):
@@ -148,7 +161,8 @@ class TensorFlowStep:
         with dropout_seed_scope(seed):
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
-                loss = tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
+                share = self._trained_for.loss_share(x, y, y_pred, sample_weight, totals)
+                loss = tf.cast(share, tf.float32)
                 scaled_loss = self.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled_loss, self.trainable_variables)
         self.compute_metrics(x, y, y_pred, sample_weight)

@@ -23,11 +23,15 @@ class ReplicatedTrainer(_Step):
     `add_loss`. A model whose loss is a mean over something else (masked tokens, say) overrides
     `loss_totals` to count it and `loss_share` to divide by the global count.
 
-    `compile` takes two more arguments than Keras's:
+    `compile` takes three more arguments than Keras's:
         accumulation_steps: int, default 1. The batch of each replica is cut into so many
             micro-batches, and the optimizer takes one step for all of them.
         dropout_seed: int, default 0. Dropout of a step is a function of (this seed,
             `optimizer.iterations`, micro-batch, replica), so that a resumed run repeats it.
+        objective: what training minimizes in place of the model's own loss, which evaluation
+            keeps: an object with `loss_totals` and `loss_share` as below, which may call the
+            model again or another one, and `variables`, a list of what of it learns. Default
+            None: the model's loss.
 
     On the JAX backend Keras's own step is used, with the loss of the two hooks.
 

@@ -151,6 +151,16 @@ def test_with_outputs(encoder, features):
         assert (to_numpy(scores)[1, :, :, 5:] == 0).all()
 
 
+def test_attention_logits_are_what_the_softmax_is_of(encoder, features):
+    logits = encoder.with_outputs("attention_logits")(features)["attention_logits"]
+    scores = encoder.with_outputs("attention_scores")(features)["attention_scores"]
+    hidden = np.where(to_numpy(features["padding_mask"]), 0.0, -np.inf)[:, None, None]
+    for layer, expected in zip(logits, scores, strict=True):
+        exponents = np.exp(to_numpy(layer).astype("float64") + hidden)
+        assert difference(exponents / exponents.sum(-1, keepdims=True), expected) < 9 * 2.0**-24
+        assert np.isfinite(to_numpy(layer)).all()  # padding included
+
+
 def test_with_outputs_predicts_and_shares_weights(encoder, features):
     model = encoder.with_outputs("hidden_states")
     predicted = model.predict(features, verbose=0)
@@ -160,9 +170,12 @@ def test_with_outputs_predicts_and_shares_weights(encoder, features):
     assert model.count_params() == encoder.count_params()
 
 
-@pytest.mark.parametrize("names", [(), ("logits",), ("hidden_states", "attentions")])
+@pytest.mark.parametrize(
+    "names",
+    [(), ("logits",), ("hidden_states", "attentions"), ("attention_scores", "attention_logits")],
+)
 def test_with_outputs_refuses_unknown_names(encoder, names):
-    with pytest.raises(ValueError, match='must be of "hidden_states", "attention_scores"'):
+    with pytest.raises(ValueError, match='must be of "hidden_states", and "attention_scores"'):
         encoder.with_outputs(*names)
 
 

@@ -1,0 +1,36 @@
+"""`keras-bert student`: some layers of a model as a model, for distillation to begin with."""
+
+import argparse
+import sys
+
+EXAMPLE = """  keras-bert student --teacher DIR --layers 6 --out student
+  keras-bert student --teacher DIR --layers 0,2,4 --out student"""
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument(
+        "--teacher", required=True, metavar="MODEL", help="as of `keras-bert convert --from`"
+    )
+    parser.add_argument(
+        "--layers",
+        required=True,
+        type=_layers,
+        help="how many, evenly from the first to the last; or their numbers, from 0",
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="the model directory to write")
+
+
+def run(arguments):
+    """Writes the model, and says of which layers."""
+    from keras_bert_impl.conversion import student_of
+
+    layers = student_of(arguments.teacher, arguments.out, arguments.layers)
+    print(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}", file=sys.stderr)
+
+
+def _layers(text):
+    numbers = text.split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor numbers with commas")
+    return int(text) if len(numbers) == 1 else [int(number) for number in numbers]
