@@ -102,8 +102,7 @@ def finetune(
         callbacks.append(GradualUnfreezing(settings.frozen_layers))
     data = kind.inputs(train), kind.inputs(dev)
     of_fit |= {"callbacks": callbacks, "verbose": verbose}
-    with strategy.scope():  # where `compile` has to be; `fit` may
-        _train(tuned, run, settings, phases, best, *data, **of_fit)
+    _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
     if is_chief():
         _save_and_score(tuned, run, settings, kind, dev, more_dev or {})
     return tuned
@@ -185,7 +184,7 @@ def _build(settings, kind, model_class, own):
     return model
 
 
-def _train(model, run, settings, phases, best, train, dev, callbacks, **of_fit):
+def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, **of_fit):
     """Trains what is left of each phase, and ends with the weights to save.
 
     Args:
@@ -197,7 +196,8 @@ def _train(model, run, settings, phases, best, train, dev, callbacks, **of_fit):
     log = []
     for phase in phases:
         best_here = best if phase.is_scored else None
-        _compile(model, settings, steps, phase)
+        with strategy.scope():
+            _compile(model, settings, steps, phase)
         directory = run.checkpoints / phase.name
         checkpoint = RunCheckpoint(model, directory, seed=settings.seed, best=best_here)
         finished = max(checkpoint.restore(), phase.start)  # epochs
