@@ -19,8 +19,9 @@ from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.optimizer import AdamW
 from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 
 

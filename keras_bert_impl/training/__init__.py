@@ -1,5 +1,7 @@
 """The step, the optimizer, the strategy and the checkpoints of a training run."""
 
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.lamb import LAMB
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from keras_bert_impl.training.strategy import get_strategy
 from keras_bert_impl.training.trainer import ReplicatedTrainer

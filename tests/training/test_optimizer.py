@@ -5,7 +5,8 @@ import tensorflow as tf
 import torch
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from tests.training import fit_on_backend
 from tests.training.helpers import result_of, start
 
