@@ -14,7 +14,8 @@ from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
+from keras_bert_impl.training.reports import MetricsLog
+from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
@@ -40,10 +41,10 @@ def finetune(
 
     The directory holds `model/`, which `from_pretrained` and `transformers` load (of small weights
     alone, see `TuningSettings`, `from_pretrained`, and `peft` if it is LoRA), `recipe.yaml`,
-    `data.json`, `metrics.jsonl`, `checkpoints/`, and of `dev`, by the model as it was saved,
-    `scores.json` and predictions: `predictions.tsv`, or for questions the three files of SQuAD. A
-    run that was interrupted goes on from its newest checkpoint, the end of an epoch, with the
-    batches and the dropout of the undisturbed run.
+    `data.json`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, and of `dev`, by the model as it
+    was saved, `scores.json` and predictions: `predictions.tsv`, or for questions the three files of
+    SQuAD. A run that was interrupted goes on from its newest checkpoint, the end of an epoch, with
+    the batches and the dropout of the undisturbed run.
 
     Args:
         model: str or `Path` of a model directory.
@@ -94,8 +95,9 @@ def finetune(
     checkpoint = RunCheckpoint(tuned, run.checkpoints, seed=settings.seed)
     finished = checkpoint.restore()  # epochs
     if finished < settings.epochs:
-        log = MetricsLog(run.metrics, steps, initial_step=finished * steps)
         callbacks = [checkpoint, *callbacks]
+        if is_chief():
+            callbacks.insert(0, MetricsLog(run, steps, settings.epochs, finished * steps))
         if settings.unfreeze_gradually:
             callbacks.append(GradualUnfreezing(settings.frozen_layers))
         tuned.fit(
@@ -104,7 +106,7 @@ def finetune(
             epochs=settings.epochs,
             initial_epoch=finished,
             validation_data=kind.inputs(dev),
-            callbacks=[log, *callbacks] if is_chief() else callbacks,
+            callbacks=callbacks,
             verbose=verbose,
             **of_fit,
         )
@@ -204,6 +206,7 @@ def _compile(model, settings, steps):
         ),
         accumulation_steps=settings.accumulation_steps,
         seed=settings.seed,
+        watch_steps=True,
     )
 
 

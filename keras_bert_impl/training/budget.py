@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.strategy import mean_of_workers
 
 _LEAST = 0.01  # of the peak, so that something is learned before the first time is taken
 
@@ -86,12 +87,6 @@ class SpendsBudget(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         now = self._clock()
         passed, self._begin = now - self._begin, now
-        self._schedule.used.assign_add(_mean_of_workers(self.model.distribute_strategy, passed))
+        self._schedule.used.assign_add(mean_of_workers(self.model.distribute_strategy, passed))
         if self._schedule.is_used_up:
             self.model.stop_training = True
-
-
-def _mean_of_workers(strategy, seconds):
-    import tensorflow as tf
-
-    return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(seconds, tf.float32)), axis=None)

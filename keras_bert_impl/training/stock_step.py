@@ -9,12 +9,25 @@ def num_replicas():
 
 
 class StockStep:
-    """Takes the arguments that `compile` takes on TensorFlow, and refuses accumulation.
+    """Takes the arguments that `compile` takes on TensorFlow, and refuses accumulation and remat.
 
-    `dropout_seed` has no effect: Keras's step passes no step number to the layers.
+    `dropout_seed` has no effect: Keras's step passes no step number to the layers. Nor has
+    `watch_steps`.
     """
 
-    def compile(self, *args, accumulation_steps=1, dropout_seed=0, **kwargs):
+    step_watch = None
+
+    def compile(
+        self,
+        *args,
+        accumulation_steps=1,
+        dropout_seed=0,
+        remat=False,
+        watch_steps=False,
+        **kwargs,
+    ):
+        if remat:
+            raise InputError("remat needs the TensorFlow backend.")
         if accumulation_steps != 1:
             raise InputError(
                 "accumulation_steps needs the TensorFlow backend; on this one give the optimizer "

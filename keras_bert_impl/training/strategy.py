@@ -56,6 +56,21 @@ def is_chief():
     return "chief" not in cluster and task.get("type") == "worker" and task.get("index") == 0
 
 
+def mean_of_workers(strategy, value):
+    """The mean of a number that each worker has; none goes on before all have come here.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        value: float.
+
+    Returns:
+        float32 scalar, the same on all workers.
+    """
+    import tensorflow as tf
+
+    return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
+
+
 class _NoStrategy:
     num_replicas_in_sync = 1
 

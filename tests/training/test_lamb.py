@@ -16,7 +16,8 @@ NAMES = ("kernel", "bias")
 def start_and_gradients(seed=0):
     draw = np.random.default_rng(seed)
     start = {"kernel": draw.normal(size=(7, 5)), "bias": draw.normal(size=5)}
-    gradients = [{name: draw.normal(size=start[name].shape) for name in NAMES} for _ in range(STEPS)]
+    shapes = {name: value.shape for name, value in start.items()}
+    gradients = [{name: draw.normal(size=shapes[name]) for name in NAMES} for _ in range(STEPS)]
     return start, gradients
 
 
@@ -111,6 +112,7 @@ def test_is_restored_from_its_configuration():
     assert restored.get_config() == optimizer.get_config()
 
 
+@pytest.mark.slow
 def test_two_replicas_reach_the_weights_of_one_device():
     def optimizer():
         return LAMB(1e-2, weight_decay=0.1, epsilon=1e-3, global_clipnorm=0.5)
