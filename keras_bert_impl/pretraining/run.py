@@ -140,8 +140,9 @@ class _Training:
                 # Of other shapes; a graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             with clear_read_errors(stage.records):
-                self._fit(stage, finished, callbacks, verbose)
+                skipped_rows = self._fit(stage, finished, callbacks, verbose)
             finished, last = self._checkpoint.restore(), stage
+            self._guard.skipped_rows.assign(skipped_rows)
         use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
@@ -165,6 +166,7 @@ class _Training:
         return callbacks
 
     def _fit(self, stage, finished, callbacks, verbose):
+        """Trains to the end of a stage or to a spike; returns the rows that are passed over."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
@@ -176,10 +178,10 @@ class _Training:
         held_out, num_batches = None, None
         if often < settings.total_steps:
             held_out, num_batches = self._data.held_out(stage)
-        row = stage.row(finished) + int(self._guard.skipped_rows.numpy())
+        skipped_rows = int(self._guard.skipped_rows.numpy())
         try:
             self._pretrainer.fit(
-                self._data.train(stage, row),
+                self._data.train(stage, stage.row(finished) + skipped_rows),
                 epochs=stage.end,
                 initial_epoch=finished,
                 steps_per_epoch=settings.report_every,
@@ -197,7 +199,8 @@ class _Training:
                     "or start another with a lower learning_rate."
                 ) from spike
             _LOG.warning("%s; going back, and on without these %d rows", spike, stage.rows)
-            self._guard.skip(spike, self._checkpoint, stage.rows)
+            return self._guard.skip(spike, stage.rows)
+        return skipped_rows
 
 
 def _masking(settings):

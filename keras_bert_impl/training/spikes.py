@@ -52,13 +52,15 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row = 0
         self._last_loss.assign(float(logs["loss"]))
 
-    def skip(self, spike, checkpoint, rows):
-        """Goes back to the last checkpoint, from which the run goes on without these rows.
+    def skip(self, spike, rows):
+        """Passes rows over. Set `skipped_rows` to what it returns once the run has gone back.
 
         Args:
             spike: the `Spike`.
-            checkpoint: `RunCheckpoint`.
             rows: int. Rows of the epoch.
+
+        Returns:
+            int. Rows passed over so far.
 
         Raises:
             InputError: the same happened 10 times one after the other.
@@ -69,6 +71,4 @@ class SpikeGuard(keras.callbacks.Callback):
                 f"{spike}, and so it did {_MOST_IN_A_ROW} times in a row on other rows: it is not "
                 "the data. Start a new run with a lower learning_rate or a longer warmup."
             )
-        skipped = int(self.skipped_rows.numpy()) + rows
-        checkpoint.restore()
-        self.skipped_rows.assign(skipped)
+        return int(self.skipped_rows.numpy()) + rows
