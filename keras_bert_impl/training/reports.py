@@ -3,7 +3,6 @@
 import json
 import logging
 import time
-from pathlib import Path
 
 import keras
 
