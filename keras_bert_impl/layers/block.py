@@ -9,6 +9,7 @@ from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.adapters import dense
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.recompute import recomputed
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -144,6 +145,12 @@ class TransformerBlock(keras.layers.Layer):
     def call(
         self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
     ):
+        def outputs(inputs):
+            return self._outputs(inputs, bias, position_ids, return_attention_scores, training)
+
+        return recomputed(outputs, inputs)
+
+    def _outputs(self, inputs, bias, position_ids, return_attention_scores, training):
         attended = self.attention(
             self.attention_layer_norm(inputs) if self.pre_norm else inputs,
             bias,

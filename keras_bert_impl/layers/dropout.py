@@ -29,6 +29,26 @@ def dropout_seed(seed):
         _step = before
 
 
+def repeated(function):
+    """`function`, in which a `Dropout` draws the same as often as it is called.
+
+    Make and call it inside `dropout_seed`; what comes after draws as after one call.
+    """
+    seed, draws = _step
+    before = draws.copy()
+
+    def again(*inputs):
+        global _step
+        outer, _step = _step, (seed, before.copy())
+        try:
+            return function(*inputs)
+        finally:
+            draws.update(_step[1] - draws)
+            _step = outer
+
+    return again
+
+
 class _GivenSeed(keras.random.SeedGenerator):
     """Hands a seed tensor to `keras.random`, which takes only integers and generators."""
 

@@ -8,7 +8,7 @@ from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
 
 _HELD_OUT_PREFIX = "val_"  # as Keras names them
 _MOST_COLUMNS = 3
-_NOT_CURVES = {"step", "epoch", "time", "seconds"}
+_NOT_CURVES = {"step", "epoch", "time", "seconds", "seconds_left"}
 _ACRONYMS = {"lm", "mlm", "nsp"}
 _UNITS = {
     "loss": "loss (nats)",

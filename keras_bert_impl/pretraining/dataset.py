@@ -22,7 +22,7 @@ def pretraining_dataset(
     batch_size,
     seed=0,
     split="train",
-    start_step=0,
+    start_row=0,
     shard_index=0,
     num_shards=1,
     objectives=None,
@@ -48,16 +48,16 @@ def pretraining_dataset(
     The train split has no end. In each epoch the shards come in a new order and the rows of each
     shard are shuffled, and the masks are new; epoch follows epoch without a gap, so a batch may
     hold the last rows of one and the first of the next, and no row is dropped. Where a run is
-    depends on the number of its step alone: `start_step=k` gives the batches that a run from the
-    start would see from step k on, at the cost of reading one shard. The held-out split is read
-    once, in order, with the same masks each time; its last batch is filled with empty rows.
+    depends on the number of rows alone: `start_row=k * batch_size` gives the batches that a run
+    from the start would see from step k on, at the cost of reading one shard. The held-out split
+    is read once, in order, with the same masks each time; its last batch is filled with empty rows.
 
     Args:
         directory: str or `Path` of records that `prepare` has made.
         batch_size: int, rows of the global batch.
         seed: int.
         split: "train" or "held_out".
-        start_step: int, steps done, for the train split.
+        start_row: int, rows read before, for the train split.
         shard_index, num_shards: ints; input worker `shard_index` of `num_shards` gets its slice,
             of B = batch_size / num_shards rows, of each global batch.
         objectives: names of the objectives of pre-training; None for those that the records were
@@ -76,7 +76,7 @@ def pretraining_dataset(
         ValueError: arguments that do not go together.
 
     Example:
-        dataset = pretraining_dataset("records", batch_size=256, start_step=checkpoint.step)
+        dataset = pretraining_dataset("records", batch_size=256, start_row=256 * steps)
         features, labels, weights = next(iter(dataset))
     """
     if split not in records.SPLITS:
@@ -86,9 +86,9 @@ def pretraining_dataset(
             "`batch_size` must be a multiple of `num_shards`, and `shard_index` below that. "
             f"Received: batch_size={batch_size}, num_shards={num_shards}, shard_index={shard_index}"
         )
-    if start_step < 0 or (start_step and split == "held_out"):
+    if start_row < 0 or (start_row and split == "held_out"):
         raise ValueError(
-            f"`start_step` is for the train split, from 0. Received: {start_step}, split={split!r}"
+            f"`start_row` is for the train split, from 0. Received: {start_row}, split={split!r}"
         )
     manifest = records.read_manifest(directory)
     if not manifest["splits"][split]["rows"]:
@@ -98,7 +98,7 @@ def pretraining_dataset(
     batcher = Batcher(manifest, tokenizer, row_keys(seed, _MASKS), objectives, masking)
     shards = _Shards(directory, manifest["splits"][split]["shards"], seed)
     if split == "train":
-        rows = shards.rows_from(start_step * batch_size)
+        rows = shards.rows_from(start_row)
     else:
         rows = shards.rows_once()
     local = batch_size // num_shards

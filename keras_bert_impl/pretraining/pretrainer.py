@@ -20,6 +20,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
+from keras_bert_impl.training.flops import encoder_flops
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 _ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
@@ -119,6 +120,20 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             weights |= objective.weights(x, sample_weight)
         logits = {output: y_pred[output] for output in labels}
         return super().compute_metrics(x, labels, logits, weights)
+
+    def flops(self, length, predictions=0.15):
+        """Floating-point operations of the forward pass, for each real token.
+
+        Args:
+            length: int. Tokens of a row.
+            predictions: float. Masked tokens for each token.
+
+        Returns:
+            float, of matrix products alone; see `training.flops.encoder_flops`.
+        """
+        config = self.encoder.config
+        heads = [one.flops(config, length, predictions) for one in self.objectives]
+        return float(encoder_flops(config, length) + sum(heads))
 
     # Without the pooler where nothing learns from it, of which an optimizer would warn. Both names,
     # because Keras hands one of them to the optimizer before training and the other after.

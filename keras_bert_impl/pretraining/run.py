@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 
 import keras
@@ -11,17 +12,24 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.batches import checked_objectives
-from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
+from keras_bert_impl.pretraining.optimization import make_optimizer, make_schedule
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.pretraining.stages import StageData, plan
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
+from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
-from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory
+from keras_bert_impl.training.flops import matmul_peak
+from keras_bert_impl.training.reports import MetricsLog
+from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.spikes import Spike, SpikeGuard
 from keras_bert_impl.training.strategy import get_strategy, is_chief
+
+_LOG = logging.getLogger(__name__)
 
 
 def pretrain(
@@ -30,9 +38,9 @@ def pretrain(
     """Pre-trains a model on records and writes a run directory.
 
     The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
-    `metrics.jsonl`, `scores.json` (on held-out rows) and `checkpoints/`. A run that was
-    interrupted goes on from its newest checkpoint, with the batches, masks and dropout that the
-    undisturbed run would have had.
+    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. A run
+    that was interrupted goes on from its newest checkpoint, with the batches, masks and dropout
+    that the undisturbed run would have had.
 
     Args:
         records: str or `Path` of the folder that `prepare` made.
@@ -54,73 +62,145 @@ def pretrain(
         pretrain("records", "run", model="bert_uncased_L-2_H-128_A-2", total_steps=1000)
     """
     settings = PretrainSettings(**settings)
-    manifest = read_manifest(records)
-    data = {
-        "batch_size": settings.batch_size,
-        "seed": settings.seed,
-        "objectives": checked_objectives(manifest, settings.objectives),
-        "masking": _masking(settings),
-    }
+    stages = plan(records, settings)
+    manifests = {stage.records: read_manifest(stage.records) for stage in stages}
+    names = checked_objectives(manifests[stages[0].records], settings.objectives)
     strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
     tokenizer = Tokenizer.from_pretrained(records)
     with strategy.scope():
-        pretrainer = _build(settings, data["objectives"], tokenizer)
-        _check_fits(pretrainer.encoder.config, manifest, tokenizer)
+        pretrainer = _build(settings, names, tokenizer)
+        for manifest in manifests.values():
+            _check_fits(pretrainer.encoder.config, manifest, tokenizer)
+        schedule = make_schedule(settings)
         pretrainer.compile(
-            _optimizer(settings),
+            make_optimizer(settings, schedule),
             accumulation_steps=settings.accumulation_steps,
             steps_per_execution=settings.steps_per_execution,
             jit_compile=settings.jit_compile,
             dropout_seed=settings.seed,
+            remat=settings.remat,
+            watch_steps=True,
         )
-    run = RunDirectory(output_directory, settings, resume)  # only now: a refused run leaves nothing
-    checkpoint = RunCheckpoint(pretrainer, run.checkpoints, seed=settings.seed)
-    finished = checkpoint.restore()  # report intervals
-    held_out = _held_out(records, manifest, strategy, data, tokenizer)
-    # Counted here: Keras takes the batches of all replicas of a distributed data set for steps.
-    held_out_steps = num_held_out_batches(manifest, settings.batch_size)
-    train = _distribute(
+    data = StageData(
         strategy,
-        settings.batch_size,
-        lambda **shard: pretraining_dataset(
-            records,
-            start_step=finished * settings.report_every,
-            tokenizer=tokenizer,
-            **data,
-            **shard,
-        ),
+        seed=settings.seed,
+        objectives=names,
+        masking=_masking(settings),
+        tokenizer=tokenizer,
     )
-    epochs = settings.total_steps // settings.report_every
-    with clear_read_errors(records):
-        if finished < epochs:
-            log = MetricsLog(
-                run.metrics,
-                settings.report_every,
-                initial_step=finished * settings.report_every,
-                tokens_per_step=_tokens_per_row(manifest) * settings.batch_size,
-            )
-            often = settings.evaluate_every or settings.total_steps
-            pretrainer.fit(
-                train,
-                epochs=epochs,
-                initial_epoch=finished,
-                steps_per_epoch=settings.report_every,
-                validation_data=held_out if often < settings.total_steps else None,
-                validation_steps=held_out_steps or None,
-                validation_freq=often // settings.report_every,
-                callbacks=[log, checkpoint, *callbacks] if is_chief() else [checkpoint, *callbacks],
-                shuffle=False,  # the data set is
-                verbose=verbose,
-            )
-        if held_out is not None:
-            scores = pretrainer.evaluate(
-                held_out, steps=held_out_steps, return_dict=True, verbose=0
-            )
-            if is_chief():
-                run.write_scores({name: float(value) for name, value in scores.items()})
+    for stage in stages:
+        data.check(stage)
+    # Only now: a refused run leaves nothing.
+    run = RunDirectory(output_directory, settings, resume, may_change=("on_spike", "spike_factor"))
+    training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
+    training.go([*callbacks], verbose)
+    held_out, num_batches = data.held_out(stages[-1])
+    if held_out is not None:
+        with clear_read_errors(stages[-1].records):
+            scores = pretrainer.evaluate(held_out, steps=num_batches, return_dict=True, verbose=0)
+        if is_chief():
+            run.write_scores({name: float(value) for name, value in scores.items()})
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer
+
+
+class _Training:
+    """The steps of a run, stage after stage, each from the newest checkpoint on.
+
+    A stage begins, and a run goes on after a kill or a spike, in one way: the state is restored,
+    and the data begin where that says.
+    """
+
+    def __init__(self, pretrainer, settings, stages, manifests, data, schedule, run):
+        self._pretrainer = pretrainer
+        self._settings = settings
+        self._stages = stages
+        self._manifests = manifests
+        self._data = data
+        self._budget = schedule if isinstance(schedule, TimeBudget) else None
+        self._run = run
+        self._guard = SpikeGuard(settings.spike_factor, settings.report_every)
+        variables = [*self._guard.variables, *([self._budget.used] if self._budget else [])]
+        self._checkpoint = RunCheckpoint(
+            pretrainer, run.checkpoints, seed=settings.seed, more=variables
+        )
+        self._log = None
+
+    def go(self, callbacks, verbose):
+        """Trains to the end; the model then has the weights that are evaluated and saved."""
+        finished = self._checkpoint.restore()  # report intervals
+        if not finished and self._settings.on_spike == "skip":
+            self._checkpoint.save(0)  # to go back to
+        callbacks = self._callbacks(finished) + callbacks
+        last = None
+        while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
+            stage = next(stage for stage in self._stages if finished < stage.end)
+            if stage != last:
+                # Of other shapes; a graph for both would have batches of unknown size.
+                self._pretrainer.train_function = self._pretrainer.test_function = None
+            with clear_read_errors(stage.records):
+                skipped_rows = self._fit(stage, finished, callbacks, verbose)
+            finished, last = self._checkpoint.restore(), stage
+            self._guard.skipped_rows.assign(skipped_rows)
+        use_averages(self._pretrainer)
+
+    def _callbacks(self, finished):
+        settings = self._settings
+        callbacks = [self._guard, self._checkpoint]
+        if is_chief() and finished < self._stages[-1].end:
+            replicas = self._pretrainer.distribute_strategy.num_replicas_in_sync
+            self._log = MetricsLog(
+                self._run,
+                settings.report_every,
+                self._stages[-1].end,
+                initial_step=finished * settings.report_every,
+                peak_flops=replicas * matmul_peak(self._pretrainer.encoder.compute_dtype),
+                budget=self._budget,
+            )
+            callbacks.insert(1, self._log)
+        if self._budget:
+            callbacks.insert(0, SpendsBudget(self._budget))
+        if settings.ema is not None:
+            callbacks.append(EvaluatesAverages())
+        return callbacks
+
+    def _fit(self, stage, finished, callbacks, verbose):
+        """Trains to the end of a stage or to a spike; returns the rows that are passed over."""
+        settings = self._settings
+        manifest = self._manifests[stage.records]
+        if self._log:
+            self._log.tokens_per_step = _tokens_per_row(manifest) * stage.batch_size
+            self._log.flops_per_token = self._pretrainer.flops(
+                manifest["settings"]["length"], settings.mask_rate
+            )
+        often = settings.evaluate_every or settings.total_steps
+        held_out, num_batches = None, None
+        if often < settings.total_steps:
+            held_out, num_batches = self._data.held_out(stage)
+        skipped_rows = int(self._guard.skipped_rows.numpy())
+        try:
+            self._pretrainer.fit(
+                self._data.train(stage, stage.row(finished) + skipped_rows),
+                epochs=stage.end,
+                initial_epoch=finished,
+                steps_per_epoch=settings.report_every,
+                validation_data=held_out,
+                validation_steps=num_batches,
+                validation_freq=often // settings.report_every,
+                callbacks=callbacks,
+                shuffle=False,  # the data set is
+                verbose=verbose,
+            )
+        except Spike as spike:
+            if settings.on_spike == "stop":
+                raise InputError(
+                    f"{spike}. Let the run go on with on_spike=skip, which passes these rows over, "
+                    "or start another with a lower learning_rate."
+                ) from spike
+            _LOG.warning("%s; going back, and on without these %d rows", spike, stage.rows)
+            return self._guard.skip(spike, stage.rows)
+        return skipped_rows
 
 
 def _masking(settings):
@@ -177,51 +257,6 @@ def _check_fits(config, manifest, tokenizer):
             f"the records have rows of {manifest['settings']['length']} tokens and the model "
             f"takes up to {config.max_length}; prepare them with that length."
         )
-
-
-def _optimizer(settings):
-    warmup_steps = settings.warmup_steps
-    if warmup_steps is None:
-        warmup_steps = settings.total_steps // 10
-    return AdamW(
-        LinearWarmupDecay(settings.learning_rate, warmup_steps, settings.total_steps),
-        weight_decay=settings.weight_decay,
-        beta_2=settings.beta_2,
-        epsilon=settings.epsilon,
-        bias_correction=settings.bias_correction,
-        global_clipnorm=settings.global_clipnorm,
-    )
-
-
-def _held_out(records, manifest, strategy, data, tokenizer):
-    if not manifest["splits"]["held_out"]["rows"]:
-        return None
-    return _distribute(
-        strategy,
-        data["batch_size"],
-        lambda **shard: pretraining_dataset(
-            records, split="held_out", tokenizer=tokenizer, **data, **shard
-        ),
-    )
-
-
-def _distribute(strategy, batch_size, make_dataset):
-    """The data set of each input worker, in batches of one replica."""
-    replicas = strategy.num_replicas_in_sync
-    if replicas == 1:
-        return make_dataset()
-    if batch_size % replicas:
-        raise InputError(
-            f"batch_size must be a multiple of the {replicas} replicas. Received: {batch_size}"
-        )
-
-    def per_worker(context):
-        dataset = make_dataset(
-            shard_index=context.input_pipeline_id, num_shards=context.num_input_pipelines
-        )
-        return dataset.rebatch(batch_size // replicas)
-
-    return strategy.distribute_datasets_from_function(per_worker)
 
 
 def _tokens_per_row(manifest):

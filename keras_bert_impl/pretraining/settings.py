@@ -4,6 +4,12 @@ import dataclasses
 
 from keras_bert_impl.errors import InputError
 
+_CHOICES = {
+    "optimizer": ("adamw", "lamb"),
+    "schedule": ("linear", "cosine", "one_cycle", "budget"),
+    "on_spike": ("stop", "skip"),
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
@@ -13,15 +19,27 @@ class PretrainSettings:
         model: str. A published name (`keras-bert models`), for its shape with new weights and the
             vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
             on from its weights.
-        total_steps: int. Optimizer steps.
+        total_steps: int. Optimizer steps; with a `budget_hours` the most.
         batch_size: int. Rows of the global batch.
+        first_batch_size: int or None for `batch_size`. Rows of the global batch at the start; it
+            doubles until it is `batch_size`.
+        ramp_steps: int. Steps in which it gets there, a multiple of `report_every`.
+        long_records: str or None. A folder of records of longer rows, for the end of the run.
+        long_part: float. Part of the steps that is for these.
+        optimizer: str. `"adamw"` or `"lamb"`.
         learning_rate: float. The peak.
-        warmup_steps: int or None for a tenth of `total_steps`.
+        schedule: str. How the rate falls, `"linear"` or `"cosine"`; or `"one_cycle"`; or
+            `"budget"`, which rises and falls with the time.
+        warmup_steps: int or None for a tenth of `total_steps`, with `one_cycle` for three tenths.
+            A budget rises for a tenth of the time.
+        budget_hours: float or None. Time of the run, with `schedule=budget` alone.
         weight_decay: float.
         beta_2: float.
         epsilon: float.
         bias_correction: bool. The first BERT had none.
         global_clipnorm: float.
+        ema: float or None. Momentum of moving averages of the weights, such as 0.999: the model is
+            evaluated and saved with these.
         dropout: float or None for the model's own.
         objectives: list of names, of `masked_lm`, `next_sentence`, `sentence_order`,
             `span_boundary`, `replaced_token` and `left_to_right`; None for those that the records
@@ -35,11 +53,18 @@ class PretrainSettings:
             `replaced_token`; None for a quarter of the model's width, or for the one that a model
             directory has.
         accumulation_steps: int. Micro-batches of a replica in a step.
+        remat: bool. Compute the activations of each layer again in the backward pass, in place of
+            keeping them.
         steps_per_execution: int. Steps in one call of the graph.
         report_every: int. Steps between reports and checkpoints; divides `total_steps`.
         evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
             rows; a multiple of `report_every`.
-        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
+        on_spike: str. After a loss that is not finite, or over `spike_factor` times the mean of the
+            report interval before and at least 1 above it: `"stop"`, or `"skip"`, which goes back
+            to the last checkpoint and passes the rows of that interval over.
+        spike_factor: float.
+        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, with which
+            the loss is scaled.
         jit_compile: bool. Compile the forward and backward pass with XLA.
         seed: int.
 
@@ -49,13 +74,21 @@ class PretrainSettings:
     model: str = "bert-base-uncased"
     total_steps: int = 100_000
     batch_size: int = 256
+    first_batch_size: int | None = None
+    ramp_steps: int = 0
+    long_records: str | None = None
+    long_part: float = 0.1
+    optimizer: str = "adamw"
     learning_rate: float = 1e-4
+    schedule: str = "linear"
     warmup_steps: int | None = None
+    budget_hours: float | None = None
     weight_decay: float = 0.01
     beta_2: float = 0.999
     epsilon: float = 1e-6
     bias_correction: bool = False
     global_clipnorm: float = 1.0
+    ema: float | None = None
     dropout: float | None = None
     objectives: tuple[str, ...] | None = None
     mask_unit: str = "token"
@@ -64,9 +97,12 @@ class PretrainSettings:
     max_predictions: int | None = None
     generator: str | None = None
     accumulation_steps: int = 1
+    remat: bool = False
     steps_per_execution: int = 1
     report_every: int = 100
     evaluate_every: int | None = None
+    on_spike: str = "stop"
+    spike_factor: float = 3.0
     dtype: str = "float32"
     jit_compile: bool = False
     seed: int = 0
@@ -80,6 +116,17 @@ class PretrainSettings:
                 "total_steps must be a multiple of report_every. "
                 f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
             )
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}. Received: {getattr(self, name)}"
+                )
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise InputError(f"ema must be between 0 and 1. Received: {self.ema}")
+        if self.spike_factor <= 1:
+            raise InputError(f"spike_factor must be above 1. Received: {self.spike_factor}")
+        self._check_schedule()
+        self._check_stages()
         if len(self.mask_split) != 3 or abs(sum(self.mask_split) - 1) > 1e-6:
             raise InputError(
                 "mask_split must be three numbers that add up to 1. "
@@ -90,6 +137,37 @@ class PretrainSettings:
                 "evaluate_every must be a multiple of report_every. Received: "
                 f"evaluate_every={self.evaluate_every}, report_every={self.report_every}"
             )
+
+    def _check_schedule(self):
+        has_budget = self.schedule == "budget"
+        if has_budget != (self.budget_hours is not None) or (self.budget_hours or 1) <= 0:
+            raise InputError(
+                "schedule=budget takes budget_hours above 0, and no other schedule takes any. "
+                f"Received: schedule={self.schedule}, budget_hours={self.budget_hours}"
+            )
+        if has_budget and self.warmup_steps is not None:
+            raise InputError(
+                "schedule=budget rises for a tenth of the time, and takes no warmup_steps. "
+                f"Received: {self.warmup_steps}"
+            )
+
+    def _check_stages(self):
+        first, last = self.first_batch_size, self.batch_size
+        if first is None:
+            first = last
+        if first < 1 or first > last or last % first or (last // first).bit_count() != 1:
+            raise InputError(
+                "batch_size must be first_batch_size doubled some times. Received: "
+                f"first_batch_size={first}, batch_size={last}"
+            )
+        if self.ramp_steps % self.report_every or (self.ramp_steps > 0) != (first < last):
+            raise InputError(
+                "ramp_steps must be a multiple of report_every, above 0 with a first_batch_size "
+                f"below batch_size. Received: ramp_steps={self.ramp_steps}, "
+                f"report_every={self.report_every}, first_batch_size={first}, batch_size={last}"
+            )
+        if not 0 < self.long_part < 1:
+            raise InputError(f"long_part must be between 0 and 1. Received: {self.long_part}")
 
 
 @dataclasses.dataclass(frozen=True)

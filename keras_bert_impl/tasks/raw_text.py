@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import batching
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")

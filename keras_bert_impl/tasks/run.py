@@ -16,7 +16,8 @@ from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.training.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory, read_metrics
+from keras_bert_impl.training.reports import MetricsLog, read_metrics
+from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
@@ -42,11 +43,11 @@ def finetune(
 
     The directory holds `model/`, which `from_pretrained` and `transformers` load (of small weights
     alone, see `TuningSettings`, `from_pretrained`, and `peft` if it is LoRA), `recipe.yaml`,
-    `data.json`, `metrics.jsonl`, `checkpoints/`, and of `dev`, by the model as it was saved,
-    `scores.json` and predictions: `predictions.tsv`, or for questions the three files of SQuAD. A
-    run that was interrupted goes on from its newest checkpoint, the end of an epoch, with the
-    batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in none
-    of these files.
+    `data.json`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, and of `dev`, by the model as it
+    was saved, `scores.json` and predictions: `predictions.tsv`, or for questions the three files of
+    SQuAD. A run that was interrupted goes on from its newest checkpoint, the end of an epoch, with
+    the batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in
+    none of these files.
 
     Args:
         model: str or `Path` of a model directory.
@@ -206,7 +207,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         if finished == phase.end or (best_here and best.is_over):
             continue
         if is_chief() and not log:
-            log = [MetricsLog(run.metrics, steps, initial_step=finished * steps)]
+            log = [MetricsLog(run, steps, phases[-1].end, finished * steps)]
         # The score first: the log writes it, and the checkpoint of the best epoch is kept.
         of_score = [best] if best_here else []
         model.fit(
@@ -237,6 +238,7 @@ def _compile(model, settings, steps, phase):
         accumulation_steps=settings.accumulation_steps,
         seed=settings.seed,
         objective=phase.objective,
+        watch_steps=True,
     )
 
 

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.strategy import is_chief
+from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,6 +28,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         model: a built and compiled `keras.Model`.
         directory: str or `Path`, for example `<run>/checkpoints`.
         seed: int, default 0. The run's seed: stored, and compared on a resume.
+        more: list of `keras.Variable`s that belong to the state of the run, too.
         max_to_keep: int, default 3, at least 2 so that a damaged file costs an epoch, not the run.
         best: `BestEpoch` whose best epoch is kept besides, or None.
 
@@ -39,7 +40,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
     """
 
-    def __init__(self, model, directory, seed=0, max_to_keep=3, best=None):
+    def __init__(self, model, directory, seed=0, more=(), max_to_keep=3, best=None):
         super().__init__()
         if not model.built or model.optimizer is None:
             raise InputError("RunCheckpoint needs a model that is built and compiled.")
@@ -48,7 +49,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._directory = Path(directory)
         self._max_to_keep = max_to_keep
         self._best = best
-        self._variables = _variables(model)
+        self._strategy = model.distribute_strategy
+        self._variables = [*_variables(model), *more]
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
         self._checkpoint = tf.train.Checkpoint(
@@ -108,8 +110,12 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         """Saves; called by Keras."""
-        self._epochs.assign(epoch + 1)
-        self._manager.save(checkpoint_number=epoch + 1)
+        self.save(epoch + 1)
+
+    def save(self, epochs):
+        """Saves the state after so many epochs; when it returns all workers can read it."""
+        self._epochs.assign(epochs)
+        self._manager.save(checkpoint_number=epochs)
         directory = Path(self._manager.directory)
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
         for path in _newest_first(directory)[self._max_to_keep :]:
@@ -117,6 +123,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                 # The index first: without it there is no checkpoint, where one is cut short here.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
+        mean_of_workers(self._strategy, 0.0)  # waits for the chief
 
     def on_train_end(self, logs=None):
         """Removes the scratch directory of a worker that is not the chief; called by Keras."""

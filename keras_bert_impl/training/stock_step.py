@@ -9,14 +9,27 @@ def num_replicas():
 
 
 class StockStep:
-    """Takes the arguments that `compile` takes on TensorFlow; no accumulation, no objective.
+    """Takes the arguments that `compile` takes on TensorFlow; refuses accumulation, remat, objectives.
 
-    `dropout_seed` has no effect: Keras's step passes no step number to the layers.
+    `dropout_seed` has no effect: Keras's step passes no step number to the layers. Nor has
+    `watch_steps`.
     """
 
-    def compile(self, *args, accumulation_steps=1, dropout_seed=0, objective=None, **kwargs):
-        if objective is not None:
-            raise InputError("an objective of its own needs the TensorFlow backend.")
+    step_watch = None
+
+    def compile(
+        self,
+        *args,
+        accumulation_steps=1,
+        dropout_seed=0,
+        objective=None,
+        remat=False,
+        watch_steps=False,
+        **kwargs,
+    ):
+        for name, value in (("an objective of its own", objective), ("remat", remat)):
+            if value:
+                raise InputError(f"{name} needs the TensorFlow backend.")
         if accumulation_steps != 1:
             raise InputError(
                 "accumulation_steps needs the TensorFlow backend; on this one give the optimizer "

@@ -62,6 +62,21 @@ def num_workers():
     return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
 
 
+def mean_of_workers(strategy, value):
+    """The mean of a number that each worker has; none goes on before all have come here.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        value: float.
+
+    Returns:
+        float32 scalar, the same on all workers.
+    """
+    import tensorflow as tf
+
+    return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
+
+
 class _NoStrategy:
     num_replicas_in_sync = 1
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.step_watch import StepWatch
 
 
 def num_replicas():
@@ -20,9 +22,19 @@ def num_replicas():
 class TensorFlowStep:
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
 
+    step_watch = None
     _objective = None
 
-    def compile(self, *args, accumulation_steps=1, dropout_seed=0, objective=None, **kwargs):
+    def compile(
+        self,
+        *args,
+        accumulation_steps=1,
+        dropout_seed=0,
+        objective=None,
+        remat=False,
+        watch_steps=False,
+        **kwargs,
+    ):
         if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
             raise InputError(
                 f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
@@ -30,10 +42,14 @@ class TensorFlowStep:
         self._objective = objective
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
+            if _computes_in_float16(self) and not _scales_loss(self.optimizer):
+                self.optimizer = keras.optimizers.LossScaleOptimizer(self.optimizer)
+            self.step_watch = StepWatch() if watch_steps else None
         _take_over_reduction(self.optimizer, self.distribute_strategy)
         _check_loss_is_a_mean(self.loss)
         self._accumulation_steps = accumulation_steps
         self._dropout_seed = dropout_seed
+        self._remat = remat
 
     @property
     def variables(self):
@@ -56,11 +72,24 @@ class TensorFlowStep:
                 # Outside the step, so that a checkpoint can be restored before the first one.
                 with self.distribute_strategy.scope():
                     self.optimizer.build(self.trainable_variables)
-            self.train_function = self._function_of_steps(self.train_step)
+            self.train_function = self._function_of_steps(
+                self.train_step, self._train_results, self.step_watch
+            )
 
     def make_test_function(self, force=False):
         if self.test_function is None or force:
-            self.test_function = self._function_of_steps(self.test_step)
+            self.test_function = self._function_of_steps(
+                self.test_step, self.get_metrics_result
+            )
+
+    def reset_metrics(self):
+        super().reset_metrics()
+        if self.step_watch is not None:
+            self.step_watch.reset()
+
+    def _train_results(self):
+        seen = self.step_watch.results() if self.step_watch is not None else {}
+        return self.get_metrics_result() | seen
 
     def train_step(self, data):
         """One optimizer step of one replica.
@@ -80,6 +109,8 @@ class TensorFlowStep:
             if self._accumulation_steps > 1:
                 _assert_divisible(batch, self._accumulation_steps)
         loss, gradients = _sum_over_replicas(compute(batch, totals, self._step_seed()))
+        if self.step_watch is not None:
+            self.step_watch.update(loss, gradients, self._loss_scale())
         self.optimizer.apply(gradients, self.trainable_variables)
         self._track_loss(loss, batch)
         return {"loss": loss}
@@ -109,6 +140,9 @@ class TensorFlowStep:
 
     def _forward(self, x, training):
         return self(x, training=training) if self._call_has_training_arg else self(x)
+
+    def _loss_scale(self):
+        return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
         # Weighted as Keras does it: the mean over an epoch counts every example once.
@@ -158,7 +192,7 @@ class TensorFlowStep:
 
     def _loss_and_gradients(self, rows, totals, seed):
         x, y, sample_weight = rows
-        with dropout_seed_scope(seed):
+        with dropout_seed_scope(seed), recomputation(self._remat):
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
                 share = self._trained_for.loss_share(x, y, y_pred, sample_weight, totals)
@@ -168,9 +202,10 @@ class TensorFlowStep:
         self.compute_metrics(x, y, y_pred, sample_weight)
         return loss, [None if g is None else _dense_float32(g) for g in gradients]
 
-    def _function_of_steps(self, step):
-        """A function of an iterator that runs `steps_per_execution` steps and returns the logs."""
+    def _function_of_steps(self, step, results, watch=None):
+        """A function of an iterator that runs `steps_per_execution` steps and returns `results`."""
         strategy = self.distribute_strategy
+        wait_for = watch.timed if watch is not None else _untimed
 
         def step_after_data(data):
             # Where the data ends, the graph fails at its iterator; what does not need the data,
@@ -183,12 +218,12 @@ class TensorFlowStep:
 
         def run_batch(data):
             run(data)
-            return tf.constant(1), self.get_metrics_result()
+            return tf.constant(1), results()
 
         def run_steps(iterator):
             def one(count, _):
                 # A partial last execution ends here, with no batch lost.
-                batch = iterator.get_next_as_optional()
+                batch = wait_for(lambda: _next_if_any(iterator))
                 found = batch.has_value()
                 tf.cond(found, lambda: run(batch.get_value()), lambda: None)
                 return count + tf.cast(found, tf.int32), found
@@ -199,11 +234,11 @@ class TensorFlowStep:
                 (tf.constant(0), tf.constant(True)),
                 parallel_iterations=1,
             )
-            return count, self.get_metrics_result()
+            return count, results()
 
         if self.steps_per_execution == 1:
             def run_steps(iterator):  # noqa: F811 - keeps the static shapes a TPU needs
-                return run_batch(iterator.get_next())
+                return run_batch(wait_for(lambda: _next(iterator)))
 
         if not self.run_eagerly:
             run_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
@@ -249,6 +284,15 @@ def _take_over_reduction(optimizer, strategy):
     inner._all_reduce_sum_gradients = list
 
 
+def _computes_in_float16(model):
+    # Keras asks the model alone, and a functional model has no policy but the global one.
+    return any(layer.compute_dtype == "float16" for layer in model._flatten_layers())
+
+
+def _scales_loss(optimizer):
+    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+
+
 def _check_loss_is_a_mean(losses):
     for loss in keras.tree.flatten(losses):
         reduction = getattr(loss, "reduction", "sum_over_batch_size")
@@ -287,6 +331,20 @@ def _dense_float32(gradient):
 def _tensors(data):
     leaves = tf.nest.flatten(data, expand_composites=True)
     return [leaf for leaf in leaves if tf.is_tensor(leaf)]
+
+
+def _next(iterator):
+    data = iterator.get_next()
+    return data, _tensors(data)
+
+
+def _next_if_any(iterator):
+    batch = iterator.get_next_as_optional()
+    return batch, [batch.has_value()]
+
+
+def _untimed(get_next):
+    return get_next()[0]
 
 
 def _num_rows(batch):

@@ -23,7 +23,7 @@ class ReplicatedTrainer(_Step):
     `add_loss`. A model whose loss is a mean over something else (masked tokens, say) overrides
     `loss_totals` to count it and `loss_share` to divide by the global count.
 
-    `compile` takes three more arguments than Keras's:
+    `compile` takes more arguments than Keras's:
         accumulation_steps: int, default 1. The batch of each replica is cut into so many
             micro-batches, and the optimizer takes one step for all of them.
         dropout_seed: int, default 0. Dropout of a step is a function of (this seed,
@@ -32,6 +32,14 @@ class ReplicatedTrainer(_Step):
             keeps: an object with `loss_totals` and `loss_share` as below, which may call the
             model again or another one, and `variables`, a list of what of it learns. Default
             None: the model's loss.
+        remat: bool, default False. The activations inside each layer of an encoder are computed
+            again in the backward pass, with the same dropout, in place of being kept.
+        watch_steps: bool, default False. Logs of training hold `gradient_norm`, the mean over the
+            epoch of the global norm before clipping, and `highest_loss`, that of the worst step;
+            it is infinite where a loss or a gradient was not finite. `step_watch` has the rest.
+
+    A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
+    optimizer, if it has none.
 
     On the JAX backend Keras's own step is used, with the loss of the two hooks.
 

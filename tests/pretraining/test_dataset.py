@@ -132,25 +132,26 @@ def test_shuffle_is_global(records_directory, two_epochs, num_rows):
 
 
 @pytest.mark.parametrize("step", [5, 23])
-def test_start_step_resumes_exactly(records_directory, two_epochs, step):
-    for resumed, batch in zip(take(records_directory, 3, start_step=step), two_epochs[step:]):
+def test_start_row_resumes_exactly(records_directory, two_epochs, step):
+    resumed_batches = take(records_directory, 3, start_row=step * BATCH)
+    for resumed, batch in zip(resumed_batches, two_epochs[step:]):
         assert_same(resumed, batch)
 
 
-def test_start_step_at_the_edges_of_shards_and_epochs(records_directory, num_rows, tokenizer):
+def test_start_row_at_the_edges_of_shards_and_epochs(records_directory, num_rows, tokenizer):
     def rows(**keywords):
         return pretraining_dataset(records_directory, 1, tokenizer=tokenizer, **keywords)
 
     whole = [
         tuple(features["token_ids"].numpy()[0]) for features, _, _ in rows().take(num_rows + 2)
     ]
-    for step in [63, 64, num_rows - 1, num_rows]:
-        features, _, _ = next(iter(rows(start_step=step)))
-        assert tuple(features["token_ids"].numpy()[0]) == whole[step]
+    for row in [63, 64, num_rows - 1, num_rows]:
+        features, _, _ = next(iter(rows(start_row=row)))
+        assert tuple(features["token_ids"].numpy()[0]) == whole[row]
 
 
 def test_far_steps_start_at_once(records_directory):
-    (batch,) = take(records_directory, 1, start_step=10**12)
+    (batch,) = take(records_directory, 1, start_row=10**12)
     assert batch["token_ids"].shape == (BATCH, 32)
 
 
@@ -286,8 +287,8 @@ def test_no_records(tmp_path, corpus, tokenizer):
         {"split": "test"},
         {"num_shards": 5},
         {"shard_index": 1},
-        {"start_step": -1},
-        {"start_step": 1, "split": "held_out"},
+        {"start_row": -1},
+        {"start_row": 1, "split": "held_out"},
         {"objectives": ["masked_words"]},
         {"objectives": []},
     ],

@@ -48,7 +48,7 @@ def test_finetune_writes_a_run(folder):
     names = {path.name for path in (folder / "run").iterdir()}
     assert names == {
         "model", "checkpoints", "recipe.yaml", "data.json", "metrics.jsonl", "scores.json",
-        "predictions.tsv",
+        "predictions.tsv", "tensorboard",
     }  # fmt: skip
     assert load_tuned(folder / "run").labels == ["negative", "positive"]
 

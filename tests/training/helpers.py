@@ -14,7 +14,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 from tests.helpers import mirrored
 

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 import torch
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.optimizer import AdamW, LinearWarmupDecay
+from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.schedules import LinearWarmupDecay
 from tests.training import fit_on_backend
 from tests.training.helpers import result_of, start
 
@@ -131,19 +131,6 @@ def test_is_restored_from_its_configuration():
         run(optimizer, start_values, gradients), run(restored, start_values, gradients), strict=True
     ):
         np.testing.assert_array_equal(mine, other)
-
-
-def test_schedule_rises_and_falls():
-    schedule = LinearWarmupDecay(2.0, warmup_steps=4, total_steps=12)
-    rates = [float(schedule(step)) for step in range(14)]
-    assert rates[:4] == [0.5, 1.0, 1.5, 2.0]
-    assert rates[4:] == [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
-    assert float(LinearWarmupDecay(2.0, 0, 4)(0)) == 2.0
-
-
-def test_schedule_refuses_a_warmup_without_end():
-    with pytest.raises(InputError, match="warmup_steps must be less than total_steps"):
-        LinearWarmupDecay(1e-3, 10, 10)
 
 
 def test_jax_trains_to_the_same_weights(monkeypatch):

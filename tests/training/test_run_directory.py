@@ -1,12 +1,11 @@
 """Run directories."""
 
 import dataclasses
-import json
 
 import pytest
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.run_directory import MetricsLog, RunDirectory, to_yaml
+from keras_bert_impl.training.run_directory import RunDirectory, to_yaml
 
 
 @dataclasses.dataclass
@@ -21,6 +20,9 @@ def test_settings_are_kept_and_compared(tmp_path):
     RunDirectory(tmp_path / "run", Settings())
     with pytest.raises(InputError, match=r"other settings \(rate was 0.5\)"):
         RunDirectory(tmp_path / "run", Settings(rate=0.25))
+    RunDirectory(tmp_path / "run", Settings(rate=0.25), may_change=["rate"])
+    assert (tmp_path / "run" / "recipe.yaml").read_text().startswith("rate: 0.25")
+    RunDirectory(tmp_path / "run", Settings(), may_change=["rate"])
     with pytest.raises(InputError, match="holds a run"):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
 
@@ -36,11 +38,3 @@ def test_yaml_reads_back(tmp_path):
     import yaml
 
     assert yaml.safe_load(to_yaml(Settings(rate=1e-4))) == {"rate": 1e-4, "names": ["a", "b"]}
-
-
-def test_log_drops_what_comes_after_the_step_resumed_from(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    whole = [json.dumps({"step": step, "loss": 1.0}) for step in (10, 20, 30)]
-    path.write_text("\n".join(whole) + '\n{"step": 40, "lo')  # killed while it wrote
-    MetricsLog(path, steps_per_epoch=10, initial_step=20)
-    assert path.read_text().splitlines() == whole[:2]

@@ -100,6 +100,19 @@ class Objective:
         own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
+    def flops(self, config, length, predictions):
+        """Floating-point operations of its own part of the forward pass, for each real token.
+
+        Args:
+            config: `EncoderConfig`.
+            length: int. Tokens of a row.
+            predictions: float. Masked tokens for each token.
+
+        Returns:
+            float, as `training.flops` counts; 0 where that is next to nothing.
+        """
+        return 0.0
+
     def tensors(self, config):
         """Where the variables of its head stand in a model directory.
 

@@ -6,6 +6,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import head_tensors, huggingface_config
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.training.flops import vocabulary_flops
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -39,6 +40,9 @@ class LeftToRight(Objective):
             raise InputError("left_to_right takes an encoder whose configuration has causal=True.")
         huggingface_config(encoder.config, self.head)  # raises for kinds whose files cannot say it
         return {self.name: masked_lm_head(encoder)(encoded["sequence_output"])}
+
+    def flops(self, config, length, predictions):
+        return vocabulary_flops(config)
 
     def tensors(self, config):
         return head_tensors(config, "masked_lm")

@@ -5,6 +5,7 @@ import keras
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.training.flops import vocabulary_flops
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -32,3 +33,6 @@ class MaskedLM(Objective):
         gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
         states = gather(encoded["sequence_output"], inputs["masked_positions"])
         return {self.name: masked_lm_head(encoder)(states)}
+
+    def flops(self, config, length, predictions):
+        return predictions * vocabulary_flops(config)

@@ -22,6 +22,7 @@ from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
+from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
 
 _FOLDER = "generator"
 
@@ -111,6 +112,11 @@ class ReplacedTokens(Objective):
         if output != self.name:
             return super().hits(output, labels, logits)
         return ops.cast(ops.equal(logits > 0, ops.cast(labels, "bool")), "float32")
+
+    def flops(self, config, length, predictions):
+        generator = self._config(config)
+        filled = encoder_flops(generator, length) + predictions * vocabulary_flops(generator)
+        return filled + 2 * config.hidden_dim * (config.hidden_dim + 1)
 
     # === Model directories ===
 

@@ -7,6 +7,7 @@ from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm,
 from keras_bert_impl.layers import GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.training.flops import vocabulary_flops
 
 # As in the published code; a token further on in its span has the last of the places.
 _NUM_PLACES, _PLACE_DIM = 20, 200
@@ -54,6 +55,10 @@ class SpanBoundary(Objective):
             name=self.name,
         )
         return {self.name: head(before, after, inputs["masked_positions"] - starts)}
+
+    def flops(self, config, length, predictions):
+        joined = 2 * config.hidden_dim + _PLACE_DIM
+        return predictions * (2 * joined * config.hidden_dim + vocabulary_flops(config))
 
     def tensors(self, config):
         names = [

@@ -1,0 +1,26 @@
+"""Moving averages of the weights in place of the weights, where a model is evaluated."""
+
+import keras
+
+
+class EvaluatesAverages(keras.callbacks.Callback):
+    """While `fit` evaluates, a model has the averages that its optimizer keeps (`use_ema`).
+
+    Then it has its weights again, bit for bit; those that `keras.callbacks.SwapEMAWeights` gives
+    back are rounded.
+    """
+
+    def on_test_begin(self, logs=None):
+        """Called by Keras."""
+        self._weights = [variable.numpy() for variable in self.model.trainable_variables]
+        use_averages(self.model)
+
+    def on_test_end(self, logs=None):
+        """Called by Keras."""
+        for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
+            variable.assign(value)
+
+
+def use_averages(model):
+    """Gives a model the averages of its weights, as `fit` does at its end, if there are any."""
+    model.optimizer.finalize_variable_values(model.trainable_variables)

@@ -1,0 +1,162 @@
+"""What a run reports: on screen, in `metrics.jsonl` and for TensorBoard."""
+
+import json
+import logging
+import time
+
+import keras
+
+from keras_bert_impl.files import replace_file
+
+_LOG = logging.getLogger(__name__)
+
+
+class MetricsLog(keras.callbacks.Callback):
+    """Reports every Keras epoch, which in a run is an interval between reports.
+
+    A report is a line of `metrics.jsonl`, points for TensorBoard under `tensorboard/`, and, as it
+    goes into Keras's logs, what `fit` shows and returns. It holds `step` (optimizer steps done),
+    `seconds` (of this process) and every metric by name (`val_` before those of held-out data),
+    and of the interval without evaluation:
+
+    - `learning_rate`, at its end;
+    - `tokens_per_second`: real tokens, not padding, by the mean row of the records;
+    - `model_flops_utilization`: the share of `peak_flops` that the model's own arithmetic comes to,
+      forward and twice that backward, for real tokens; what is computed again is not counted;
+    - `input_wait`: the share of the time in which the step waited for data;
+    - `seconds_left`: by the mean of this process, or less where a budget is used up first.
+
+    Args:
+        run: `RunDirectory`.
+        steps_per_epoch: int.
+        total_epochs: int.
+        initial_step: int. Steps done before; lines after it are dropped, those before it stay.
+        peak_flops: float or None. Of all devices; as of `matmul_peak`.
+        budget: `TimeBudget` or None.
+
+    Attributes:
+        tokens_per_step: float or None. Real tokens in a global batch.
+        flops_per_token: float or None. Of the forward pass.
+
+    Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilisation.
+    """
+
+    def __init__(
+        self, run, steps_per_epoch, total_epochs, initial_step=0, peak_flops=None, budget=None
+    ):
+        super().__init__()
+        self.tokens_per_step = self.flops_per_token = None
+        self._path = run.metrics
+        self._steps_per_epoch = steps_per_epoch
+        self._total_epochs = total_epochs
+        self._peak_flops = peak_flops
+        self._budget = budget
+        self._start = self._epoch_start = time.monotonic()
+        self._done = 0  # epochs of this process
+        self._keep_lines(initial_step)
+        self._events = EventFile(run.tensorboard, initial_step)
+
+    def _keep_lines(self, initial_step):
+        kept = read_metrics(self._path, initial_step)
+        with replace_file(self._path) as temporary:
+            text = "".join(f"{json.dumps(line)}\n" for line in kept)
+            temporary.write_text(text, encoding="utf-8")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch_start = time.monotonic()
+
+    def on_test_begin(self, logs=None):
+        # Held-out evaluation is not training time.
+        self._test_start = time.monotonic()
+
+    def on_test_end(self, logs=None):
+        self._epoch_start += time.monotonic() - self._test_start
+
+    def on_epoch_end(self, epoch, logs=None):
+        now = time.monotonic()
+        self._done += 1
+        logs = {} if logs is None else logs
+        for name, value in logs.items():
+            logs[name] = float(value)
+        logs["learning_rate"] = float(
+            keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
+        )
+        logs |= self._speed(now - self._epoch_start)
+        logs["seconds_left"] = round(self._seconds_left(epoch + 1, now - self._start), 1)
+        step = (epoch + 1) * self._steps_per_epoch
+        line = {"step": step, "seconds": round(now - self._start, 3), **logs}
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self._events.write(step, logs)
+
+    def _speed(self, seconds):
+        speed = {}
+        if self.tokens_per_step is not None:
+            tokens = self.tokens_per_step * self._steps_per_epoch / seconds
+            speed["tokens_per_second"] = round(tokens, 1)
+            if self._peak_flops is not None:
+                share = 3 * self.flops_per_token * tokens / self._peak_flops
+                speed["model_flops_utilization"] = round(share, 4)
+        if self.model.step_watch is not None:
+            speed["input_wait"] = round(min(self.model.step_watch.input_wait() / seconds, 1.0), 4)
+        return speed
+
+    def _seconds_left(self, epochs, seconds):
+        left = (self._total_epochs - epochs) * seconds / self._done
+        if self._budget is not None:
+            left = min(left, max(self._budget.seconds - float(self._budget.used.numpy()), 0.0))
+        return left
+
+
+def read_metrics(path, last_step):
+    """The lines of `metrics.jsonl` up to a step.
+
+    Args:
+        path: `Path`; there may be no such file.
+        last_step: int.
+
+    Returns:
+        list of dict.
+    """
+    kept = []
+    if path.exists():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+                if line["step"] <= last_step:
+                    kept.append(line)
+            except (json.JSONDecodeError, KeyError, TypeError):
+                _LOG.warning("%s: dropped a line that is cut short", path)
+    return kept
+
+
+class EventFile:
+    """A new file of points that TensorBoard draws; needs no TensorBoard to be written.
+
+    Args:
+        directory: `Path`; made if needed.
+        initial_step: int. What other files of the directory hold from there on is not drawn.
+    """
+
+    def __init__(self, directory, initial_step=0):
+        import tensorflow as tf
+
+        self._proto = tf.compat.v1
+        directory.mkdir(exist_ok=True)
+        number = len(list(directory.iterdir()))
+        path = directory / f"events.out.tfevents.{int(time.time()):010d}.{number}"
+        self._writer = tf.io.TFRecordWriter(str(path))
+        self._add(file_version="brain.Event:2")
+        start = self._proto.SessionLog(status=self._proto.SessionLog.START)
+        self._add(step=initial_step + 1, session_log=start)
+
+    def write(self, step, values):
+        """Adds the values, dict of name to float, at a step."""
+        value = self._proto.Summary.Value
+        points = [value(tag=name, simple_value=number) for name, number in values.items()]
+        self._add(step=step, summary=self._proto.Summary(value=points))
+        self._writer.flush()
+
+    def _add(self, **event):
+        event = self._proto.Event(wall_time=time.time(), **event)
+        self._writer.write(event.SerializeToString())

@@ -1,0 +1,113 @@
+"""Learning rates over the steps of a run."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_bert_impl.errors import InputError
+
+
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """What the schedules over a known number of steps share. A subclass has `factor`.
+
+    Args:
+        peak_learning_rate: float.
+        warmup_steps: int, optimizer steps in which the rate rises.
+        total_steps: int, optimizer steps, more than `warmup_steps`.
+    """
+
+    def __init__(self, peak_learning_rate, warmup_steps, total_steps):
+        if not 0 <= warmup_steps < total_steps:
+            raise InputError(
+                f"warmup_steps must be less than total_steps; got {warmup_steps} and {total_steps}."
+            )
+        self.peak_learning_rate = peak_learning_rate
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+
+    def __call__(self, step):
+        return self.peak_learning_rate * self.factor(ops.cast(step, "float32"))
+
+    def factor(self, step):
+        """Part of the peak at a step: float32 scalars both."""
+        raise NotImplementedError
+
+    def get_config(self):
+        return {
+            "peak_learning_rate": self.peak_learning_rate,
+            "warmup_steps": self.warmup_steps,
+            "total_steps": self.total_steps,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class LinearWarmupDecay(WarmupSchedule):
+    """Rises linearly to the peak in `warmup_steps`, then falls linearly to 0 at `total_steps`.
+
+    Args:
+        peak_learning_rate: float.
+        warmup_steps: int, optimizer steps; step s of these has (s + 1) / warmup_steps of the peak.
+        total_steps: int, optimizer steps, more than `warmup_steps`.
+
+    Example:
+        LinearWarmupDecay(1e-4, warmup_steps=100, total_steps=1000)(0)  # 1e-6
+    """
+
+    def factor(self, step):
+        fall = (self.total_steps - step) / (self.total_steps - self.warmup_steps)
+        return ops.where(step < self.warmup_steps, _rise(self, step), ops.maximum(fall, 0.0))
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class CosineWarmupDecay(WarmupSchedule):
+    """Rises as `LinearWarmupDecay`, then falls to 0 along half a cosine.
+
+    Args: as of `LinearWarmupDecay`.
+
+    Source: Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
+
+    Example:
+        CosineWarmupDecay(1e-4, warmup_steps=100, total_steps=1000)(550)  # 5e-5
+    """
+
+    def factor(self, step):
+        done = (step - self.warmup_steps) / (self.total_steps - self.warmup_steps)
+        fall = _half_cosine(ops.minimum(done, 1.0))
+        return ops.where(step < self.warmup_steps, _rise(self, step), fall)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class OneCycle(WarmupSchedule):
+    """Rises from 1/25 of the peak along half a cosine, and falls to 1/250,000 along another.
+
+    The rates of PyTorch's `OneCycleLR` with `pct_start = warmup_steps / total_steps`. Momentum
+    stays as it is.
+
+    Args:
+        peak_learning_rate: float.
+        warmup_steps: int; the last of them has the peak.
+        total_steps: int; the last of them has the lowest rate.
+
+    Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines in place of lines.
+
+    Example:
+        OneCycle(1e-3, warmup_steps=300, total_steps=1000)(299)  # 1e-3
+    """
+
+    def factor(self, step):
+        first, last = 1 / 25, 1 / 250_000
+        peak_step = self.warmup_steps - 1
+        rise = ops.minimum(step / max(peak_step, 1), 1.0)
+        fall = ops.minimum((step - peak_step) / (self.total_steps - 1 - peak_step), 1.0)
+        rising = 1 + (first - 1) * _half_cosine(rise)
+        return ops.where(step < peak_step, rising, last + (1 - last) * _half_cosine(fall))
+
+
+def _rise(schedule, step):
+    return (step + 1) / max(schedule.warmup_steps, 1)
+
+
+def _half_cosine(share):
+    """1 at share 0, 0 at share 1."""
+    return (1 + ops.cos(math.pi * share)) / 2

@@ -1,0 +1,208 @@
+"""Runs of several stages, with spikes, averages and budgets: their data, how they resume."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import stages
+from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.pretraining.run import pretrain
+from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.pretraining.stages import Stage, plan
+from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
+
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shape") / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+@pytest.fixture
+def settings(shape):
+    return settings_of(shape)
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+# === The plan ===
+
+
+def planned(**changes):
+    settings = PretrainSettings(total_steps=100, report_every=5, batch_size=BATCH, **changes)
+    return plan("short", settings)
+
+
+def test_one_stage():
+    (stage,) = planned()
+    assert stage == Stage("short", BATCH, 0, 20, steps=5, first_row=0)
+    assert stage.row(3) == 3 * 5 * BATCH
+
+
+def test_batches_double_and_rows_follow_on():
+    found = planned(first_batch_size=2, ramp_steps=40)
+    assert [(s.batch_size, s.first, s.end) for s in found] == [(2, 0, 4), (4, 4, 8), (8, 8, 20)]
+    assert [stage.first_row for stage in found] == [0, 20 * 2, 20 * 2 + 20 * 4]
+    assert found[2].row(9) == found[2].first_row + 5 * 8
+
+
+def test_long_rows_come_last_and_from_their_first():
+    found = planned(long_records="long", long_part=0.1)
+    assert [(s.records, s.first, s.end) for s in found] == [("short", 0, 18), ("long", 18, 20)]
+    assert [stage.row(stage.first) for stage in found] == [0, 0]
+    both = planned(long_records="long", long_part=0.5, first_batch_size=4, ramp_steps=75)
+    assert [(s.records, s.batch_size, s.first_row) for s in both] == [
+        ("short", 4, 0),
+        ("long", 4, 0),
+        ("long", 8, 25 * 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"first_batch_size": 3, "ramp_steps": 5}, "first_batch_size doubled"),
+        ({"first_batch_size": 2}, "ramp_steps must be"),
+        ({"first_batch_size": 2, "ramp_steps": 7}, "ramp_steps must be a multiple of report_every"),
+        ({"long_part": 1.0}, "long_part must be between 0 and 1"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb"),
+        ({"schedule": "budget"}, "schedule=budget takes budget_hours above 0"),
+        ({"budget_hours": 1.0}, "no other schedule takes any"),
+        ({"schedule": "budget", "budget_hours": 1.0, "warmup_steps": 5}, "takes no warmup_steps"),
+        ({"ema": 1.0}, "ema must be between"),
+        ({"spike_factor": 1.0}, "spike_factor must be above 1"),
+    ],
+)
+def test_settings_that_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        planned(**changes)
+
+
+# === Runs ===
+
+
+@pytest.fixture(scope="module")
+def other_records(tmp_path_factory, corpus, tokenizer):
+    directory = tmp_path_factory.mktemp("other") / "records"
+    prepare(corpus, directory, tokenizer, length=16, held_out=0.1, num_workers=1, seed=4)
+    return directory
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(
+    records_directory, other_records, tmp_path, settings
+):
+    settings |= {
+        "optimizer": "lamb",
+        "schedule": "one_cycle",
+        "first_batch_size": 4,
+        "ramp_steps": 2,
+        "long_records": str(other_records),
+        "long_part": 0.34,
+        "ema": 0.5,
+        "remat": True,
+        "evaluate_every": 2,
+    }
+    whole = pretrain(records_directory, tmp_path / "one", **settings)
+    with pytest.raises(KeyboardInterrupt):  # in the second of three stages
+        pretrain(records_directory, tmp_path / "two", callbacks=[Stop(4)], **settings)
+    resumed = pretrain(records_directory, tmp_path / "two", **settings)
+    np.testing.assert_array_equal(weights(whole), weights(resumed))
+    lines = lines_of(tmp_path / "two")
+    assert [line["step"] for line in lines] == [2, 4, 6]
+    expected = lines_of(tmp_path / "one")
+    for name in ("masked_lm_loss", "gradient_norm", "learning_rate", "val_loss"):
+        assert [line[name] for line in lines] == [line[name] for line in expected], name
+    # What is saved and scored are the averages, which the last checkpoint has beside the weights.
+    scores = json.loads((tmp_path / "one" / "scores.json").read_text())
+    assert scores["loss"] == pytest.approx(lines[-1]["val_loss"], rel=1e-6)
+    again = pretrain(records_directory, tmp_path / "one", **settings)  # nothing left to do
+    np.testing.assert_array_equal(weights(whole), weights(again))
+    saved = Pretrainer.from_pretrained(tmp_path / "one" / "model", ["masked_lm", "next_sentence"])
+    np.testing.assert_array_equal(weights(whole), weights(saved))
+
+
+def test_a_run_ends_with_its_budget(records_directory, tmp_path, settings):
+    settings |= {"schedule": "budget", "budget_hours": 1e-9, "dtype": "mixed_bfloat16"}
+    first = pretrain(records_directory, tmp_path, **settings)
+    (line,) = lines_of(tmp_path)
+    assert line["seconds_left"] == 0 and line["learning_rate"] == 0
+    again = pretrain(records_directory, tmp_path, **settings)
+    assert len(lines_of(tmp_path)) == 1
+    np.testing.assert_array_equal(weights(first), weights(again))
+
+
+def batches(index, change):
+    """`pretraining_dataset` with another batch in place of that of a number."""
+    original = stages.pretraining_dataset
+
+    def changed(records, batch_size, start_row=0, **arguments):
+        dataset = original(records, batch_size=batch_size, start_row=start_row, **arguments)
+        if "split" in arguments:
+            return dataset
+        start = start_row // batch_size
+        return change(dataset, index - start) if start <= index else dataset
+
+    return changed
+
+
+def poison(dataset, index):
+    """The weights of one batch are no numbers."""
+
+    def spoil(number, batch):
+        features, labels, weights = batch
+        factor = tf.where(number == index, np.nan, 1.0)
+        return features, labels, {name: value * factor for name, value in weights.items()}
+
+    return dataset.enumerate().map(spoil)
+
+
+def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
+    records_directory, tmp_path, settings, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        # The batches that remain: all but the third and fourth, the interval of the bad one.
+        without = batches(2, lambda data, at: data.take(at).concatenate(data.skip(at + 2)))
+        patched.setattr(stages, "pretraining_dataset", without)
+        expected = pretrain(records_directory, tmp_path / "without", **settings)
+    monkeypatch.setattr(stages, "pretraining_dataset", batches(3, poison))
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="between steps 2 and 4 the loss rose to inf, after a"):
+        pretrain(records_directory, run, **settings)
+    assert [line["step"] for line in lines_of(run)] == [2]
+    settings |= {"on_spike": "skip"}
+    with pytest.raises(KeyboardInterrupt):  # after the spike, in the interval that replaces it
+        pretrain(records_directory, run, callbacks=[Stop(4)], **settings)
+    assert [line["step"] for line in lines_of(run)] == [2]
+    found = pretrain(records_directory, run, **settings)
+    np.testing.assert_array_equal(weights(found), weights(expected))
+    assert [line["step"] for line in lines_of(run)] == [2, 4, 6]
+
+
+@pytest.mark.slow
+def test_a_spike_in_the_first_interval_is_skipped_too(
+    records_directory, tmp_path, settings, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        without = batches(0, lambda data, at: data.skip(2))
+        patched.setattr(stages, "pretraining_dataset", without)
+        expected = pretrain(records_directory, tmp_path / "without", **settings)
+    monkeypatch.setattr(stages, "pretraining_dataset", batches(1, poison))
+    found = pretrain(records_directory, tmp_path / "run", on_spike="skip", **settings)
+    np.testing.assert_array_equal(weights(found), weights(expected))
+
+
+@pytest.mark.slow
+def test_a_run_that_spikes_on_all_rows_ends(records_directory, tmp_path, settings):
+    settings |= {"on_spike": "skip", "learning_rate": 1e30, "warmup_steps": 0}
+    with pytest.raises(InputError, match="10 times in a row"):
+        pretrain(records_directory, tmp_path, **settings)
