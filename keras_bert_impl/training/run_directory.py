@@ -10,7 +10,7 @@ import keras
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_file, write_json
 from keras_bert_impl.training.strategy import is_chief
 
 _LOG = logging.getLogger(__name__)
@@ -73,8 +73,7 @@ class RunDirectory:
         Args:
             scores: dict of str to number.
         """
-        with replace_file(self.scores) as temporary:
-            temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        write_json(self.scores, scores)
 
 
 class MetricsLog(keras.callbacks.Callback):
