@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -42,6 +43,12 @@ def replace_file(path):
     with _written_aside(path, path.parent) as temporary:
         yield temporary
         os.replace(temporary, path)
+
+
+def write_json(path, value):
+    """Writes a value as an indented JSON file, whole or not at all; errors as of `replace_file`."""
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

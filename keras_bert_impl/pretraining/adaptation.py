@@ -2,11 +2,10 @@
 
 import dataclasses
 import hashlib
-import json
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import write_json
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
     read_sentence_settings,
@@ -131,6 +130,4 @@ def _check_same_text(directory, text, length, resume):
                     f"{directory} holds an adaptation to {what}, of {before.get('text')} with "
                     f"adapt_length {before.get('length')}; give that, or another directory."
                 )
-    directory.mkdir(parents=True, exist_ok=True)
-    with replace_file(path) as temporary:
-        temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+    write_json(path, now)

@@ -1,10 +1,9 @@
 """Scores of a tuned model on labelled examples."""
 
-import json
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import write_json
 from keras_bert_impl.tasks.kinds import score, score_more
 from keras_bert_impl.tasks.run import load_tuned
 from keras_bert_impl.tasks.task_model import TaskModel
@@ -42,6 +41,5 @@ def evaluate(model, examples, output_directory=None, more=None):
         directory.mkdir(parents=True, exist_ok=True)
     scores = score(model, examples, directory) | score_more(model, more or {}, directory)
     if directory is not None:
-        with replace_file(directory / "scores.json") as temporary:
-            temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        write_json(directory / "scores.json", scores)
     return scores

@@ -8,7 +8,7 @@ import keras
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import write_json
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.raw_text import default_optimizer
@@ -299,5 +299,4 @@ def check_same_data(path, train, dev):
                     f"{path.parent} holds a run on other {name} texts than {now[name]['source']}; "
                     "give those, or another directory for a new run."
                 )
-    with replace_file(path) as temporary:
-        temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+    write_json(path, now)

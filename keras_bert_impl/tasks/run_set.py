@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory, replace_file
+from keras_bert_impl.files import replace_directory, replace_file, write_json
 from keras_bert_impl.tasks.run import check_same_data, finetune, kind_with
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -90,8 +90,7 @@ def finetune_set(
         scores[path] = json.loads(text)
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     _copy_best(directory, directory / summary["best"])
-    with replace_file(directory / "scores.json") as temporary:
-        temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    write_json(directory / "scores.json", summary)
     return summary
 
 

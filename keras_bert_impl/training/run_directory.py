@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_file, write_json
 from keras_bert_impl.training.strategy import is_chief
 
 
@@ -70,8 +70,7 @@ class RunDirectory:
         Args:
             scores: dict of str to number.
         """
-        with replace_file(self.scores) as temporary:
-            temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+        write_json(self.scores, scores)
 
 
 def to_yaml(settings):

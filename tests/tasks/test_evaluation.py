@@ -1,4 +1,7 @@
-"""`evaluate` and `keras-bert evaluate`: a saved run reproduces its own score, for every task."""
+"""`evaluate` and `keras-bert evaluate`: a saved run reproduces its own score, for every task.
+
+Of texts and questions the quick tests are beside those of their runs.
+"""
 
 import json
 import shutil
@@ -14,7 +17,6 @@ from keras_bert_impl.tasks import (
     SimilarityExamples,
     TaggedExamples,
     evaluate,
-    finetune,
     load_tuned,
     read_squad,
 )
@@ -95,13 +97,10 @@ KINDS = {
     "choices": (of_choices, ["--task", "choice"], []),
     "lora": (of_texts, TABLE, ["tuning=lora"]),
 }
-# One of texts and the one that chooses something on its development set stand for the others.
-QUICK = ("texts", "questions")
 
 
-@pytest.mark.parametrize(
-    "kind", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
     write_files, arguments, settings = KINDS[kind]
     train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
@@ -118,8 +117,10 @@ def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
     assert json.loads(capsys.readouterr().out) == expected
     assert json.loads((scored / "scores.json").read_text()) == expected
     written = {path.name for path in scored.iterdir()}
-    of_questions = {"nbest_predictions.json", "null_odds.json", "predictions.json"}
-    assert written - {"scores.json"} == (of_questions if kind == "questions" else {"predictions.tsv"})
+    expected = {"predictions.tsv"}
+    if kind == "questions":
+        expected = {"nbest_predictions.json", "null_odds.json", "predictions.json"}
+    assert written == expected | {"scores.json"}
     for name in written:
         assert (scored / name).read_bytes() == (run / name).read_bytes()
 
@@ -127,7 +128,8 @@ def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
 @pytest.fixture(scope="module")
 def answerer(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("questions")
-    model = QuestionAnswerer.from_pretrained(base, max_length=16, doc_stride=2, null_threshold=0.0)
+    arguments = {"max_length": 16, "doc_stride": 2, "max_question_length": 4}
+    model = QuestionAnswerer.from_pretrained(base, null_threshold=0.0, **arguments)
     return model, read_squad(of_questions(folder, 0))
 
 
@@ -171,21 +173,23 @@ def test_examples_that_are_not_the_model_s(data, message):
 
 
 @pytest.fixture(scope="module")
-def scored(base, tmp_path_factory):
-    """A run, and its texts in a file."""
+def scored(tmp_path_factory):
+    """What a run needs to be scored, and texts in a file."""
     folder = tmp_path_factory.mktemp("run")
     of_texts(folder, 1)
-    data = Examples(*examples(16, 1))
-    finetune(base, data, data, folder / "run", verbose=0, **SETTINGS)
+    classifier().save_pretrained(folder / "run" / "model")
+    (folder / "run" / "recipe.yaml").write_text("dtype: float32\n")
     return folder
 
 
 def test_further_sets_are_scored_under_their_names(scored, tmp_path):
     data = Examples(*examples(16, 1))
-    expected = json.loads((scored / "run" / "scores.json").read_text())
-    scores = evaluate(scored / "run", data, tmp_path / "scored", more={"again": data})
-    assert scores == expected | {f"again/{name}": value for name, value in expected.items()}
-    assert (tmp_path / "scored" / "again" / "predictions.tsv").exists()
+    scores = evaluate(scored / "run", data, tmp_path, more={"again": data})
+    assert list(scores) == ["accuracy", "macro_f1", "again/accuracy", "again/macro_f1"]
+    assert scores["again/accuracy"] == scores["accuracy"]
+    assert json.loads((tmp_path / "scores.json").read_text()) == scores
+    files = [tmp_path / folder / "predictions.tsv" for folder in ("", "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(

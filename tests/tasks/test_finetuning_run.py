@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import Examples, finetune, load_tuned
+from keras_bert_impl.tasks import Examples, evaluate, finetune, load_tuned
 from tests.tasks.helpers import ROOT, examples
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -40,6 +40,7 @@ def test_scores_and_predictions_are_those_of_the_saved_model(run):
     scores = model.predict(DEV.texts, verbose=0)
     accuracy = np.mean([a == b for a, b in zip(model.classify(DEV.texts), DEV.labels)])
     assert json.loads((run / "scores.json").read_text())["accuracy"] == accuracy
+    assert evaluate(run, DEV) == json.loads((run / "scores.json").read_text())
     rows = [line.split("\t") for line in (run / "predictions.tsv").read_text().splitlines()]
     assert rows[0] == ["index", "label", "negative", "positive"]
     assert [row[1] for row in rows[1:]] == model.classify(DEV.texts)

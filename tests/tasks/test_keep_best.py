@@ -1,7 +1,6 @@
-"""The best epoch is kept, training ends without a better one, and neither depends on luck."""
+"""A run that keeps its best epoch, and ends without a better one."""
 
 import json
-import math
 
 import keras
 import numpy as np
@@ -9,35 +8,11 @@ import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, kinds, load_tuned
-from keras_bert_impl.training.best_epoch import BestEpoch
 from tests.tasks.helpers import examples
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed)) for seed in (0, 1))
 STEPS = 2  # an epoch
 SCORES = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
-
-
-@pytest.mark.parametrize(
-    "scores, best",
-    [([0.1], 1), ([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -1.0], 2), ([math.nan], 1)],
-)
-def test_the_best_epoch(scores, best):
-    assert BestEpoch(None, None, scores).best == best
-
-
-@pytest.mark.parametrize(
-    "scores, patience, is_over",
-    [
-        ([], 1, False),
-        ([0.1, 0.2], 1, False),
-        ([0.2, 0.2], 1, True),
-        ([0.2, 0.1, 0.1], 3, False),
-        ([0.2, 0.1, 0.1, 0.1], 3, True),
-        ([0.2, 0.1, 0.1, 0.1], None, False),
-    ],
-)
-def test_patience(scores, patience, is_over):
-    assert BestEpoch(None, patience, scores).is_over == is_over
 
 
 def test_patience_keeps_the_best():
@@ -84,6 +59,7 @@ def tune(base, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow  # tests/training/test_best_epoch.py has the same without a run
 def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     whole = Interrupt()
     tuned = tune("whole", whole)

@@ -8,7 +8,7 @@ import yaml
 
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.tasks import load_tuned, read_columns
+from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
 from tests.tasks.helpers import GOOD, examples
 from tests.tasks.squad_files import document, question, write
 
@@ -104,6 +104,7 @@ def test_an_answerer_is_scored_as_it_was_saved(asked):
     assert all((texts[name] == "") == (odds[name] > model.null_threshold) for name in texts)
     scores = json.loads((run / "scores.json").read_text())
     assert scores["f1"] == scores["best_f1"] >= 25.0  # which is to say that nothing is known
+    assert evaluate(model, read_squad(asked / "questions.json")) == scores
     assert len(json.loads((run / "nbest_predictions.json").read_text())) == 8
 
 

@@ -29,8 +29,10 @@ def runs(monkeypatch):
     """What is run in place of real runs: settings in order; their scores by (rate, seed)."""
     done = []
 
-    def fake(train, dev, output_directory, model, more_dev, callbacks, strategy, verbose, resume, **of_run):
-        settings = FinetuneSettings(model=model, **of_run)
+    def fake(train, dev, output_directory, model, resume, **given):
+        of_runs = {"more_dev", "callbacks", "strategy", "verbose"}
+        settings = {name: value for name, value in given.items() if name not in of_runs}
+        settings = FinetuneSettings(model=model, **settings)
         run = RunDirectory(output_directory, settings, resume)
         check_same_data(run.path / "data.json", train, dev)
         done.append((settings.learning_rate, settings.seed))
@@ -227,7 +229,8 @@ def test_a_killed_set_ends_as_the_undisturbed_one(base, tmp_path):
     resumed = start(killed)
     assert resumed.returncode == 0, resumed.stderr[-3000:]
     assert (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes() == before
-    summaries = [json.loads((tmp_path / n / "scores.json").read_text()) for n in ("whole", "killed")]
+    paths = [tmp_path / name / "scores.json" for name in ("whole", "killed")]
+    summaries = [json.loads(path.read_text()) for path in paths]
     assert summaries[0] == summaries[1]
     for folder in ("runs/seed=2/model", "model"):
         models = [
