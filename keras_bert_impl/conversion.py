@@ -152,26 +152,23 @@ def read_tensors(model, config, layers=None):
         InputError: a tensor is missing or damaged; names it.
     """
     whole, heads = all_tensors(config)
-    encoder, names = whole, {name.variable: name.tensor for name in whole}
+    arrays = {name.variable: model.read(name.tensor) for name in whole}
+    for name in whole:
+        if arrays[name.variable] is None and not name.optional:
+            raise InputError(f"{model.path}: tensor {name.tensor} is missing.")
+    encoder = whole
     if layers is not None:
         encoder, _ = all_tensors(dataclasses.replace(config, num_layers=len(layers)))
     heads = [name for name in heads if model.shape(name.tensor) is not None]
     prefix = f"{model.prefix}." if heads else ""
-    tensors = {}
-    for name in encoder:
-        array = model.read(names[_in_whole(name.variable, layers)])
-        if array is not None:
-            tensors[prefix + name.tensor] = array
-        elif not name.optional:
-            raise InputError(f"{model.path}: tensor {name.tensor} is missing.")
+    tensors = {
+        prefix + name.tensor: arrays[_in_whole(name.variable, layers)]
+        for name in encoder
+        if arrays[_in_whole(name.variable, layers)] is not None
+    }
     tensors |= {name.tensor: model.read(name.tensor) for name in heads}
-    known = {*tied_tensors(config), *(name.tensor for name in whole)}
-    left = [
-        name
-        for name in model.unread()
-        if not {name, name.removeprefix(f"{model.prefix}.")} & known
-        and not name.endswith("position_ids")
-    ]
+    copies = set(tied_tensors(config))
+    left = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
     if left:
         _log.warning("%s: not converted: %s", model.path, ", ".join(left))
     return tensors

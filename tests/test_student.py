@@ -39,8 +39,8 @@ def test_student_is_these_layers_with_embeddings_pooler_head_and_tokenizer(teach
     # The same numbers; a graph takes some sums in another order.
     assert difference(student(features), whole.head_layer(pooled)) < 1e-5
     assert student.labels == ["no", "yes", "maybe"]
-    files = [Tokenizer.from_pretrained(path).fingerprint for path in (teacher, tmp_path / "student")]
-    assert files[0] == files[1]
+    one, other = (Tokenizer.from_pretrained(path) for path in (teacher, tmp_path / "student"))
+    assert one.fingerprint == other.fingerprint
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "student")
     assert theirs.config.num_hidden_layers == 3
 
@@ -83,8 +83,7 @@ def test_layers_that_there_are_not_are_refused(teacher, tmp_path, layers):
 
 
 def test_shared_layers_are_refused(tmp_path):
-    encoder(num_layers=4, num_layer_groups=1, architecture="albert", embedding_dim=8).save_pretrained(
-        tmp_path / "teacher"
-    )
+    shared = {"architecture": "albert", "num_layer_groups": 1, "embedding_dim": 8}
+    encoder(num_layers=4, **shared).save_pretrained(tmp_path / "teacher")
     with pytest.raises(InputError, match="share weights"):
         student_of(tmp_path / "teacher", tmp_path / "student", 2)
