@@ -43,11 +43,7 @@ def write_graph(model, dtype="float32", fused=True):
     Raises:
         InputError: a model of another kind, or with an adapter.
     """
-    # By name: tasks know serving, and not the other way around.
-    write = next((_NETWORKS[c.__name__] for c in type(model).__mro__ if c.__name__ in _NETWORKS), None)
-    if write is None:
-        raise InputError(f"a {type(model).__name__} has no ONNX form here.")
-    config = encoder_of(model).config
+    kind, config = kind_of(model), encoder_of(model).config
     if config.adapter is not None:
         raise InputError(
             f"a model with an adapter, {config.adapter.kind}, has no ONNX form here; LoRA's can be "
@@ -55,8 +51,21 @@ def write_graph(model, dtype="float32", fused=True):
         )
     weights = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
     graph = Graph(weights, dtype, fused)
-    write(graph, config, model)
+    _NETWORKS[kind](graph, config, model)
     return graph.model()
+
+
+def kind_of(model):
+    """str. The class in the table of `write_graph` that a model is of; as a name, because tasks
+    import `serving`, and not the other way around.
+
+    Raises:
+        InputError: none.
+    """
+    for kind in type(model).__mro__:
+        if kind.__name__ in _NETWORKS:
+            return kind.__name__
+    raise InputError(f"a {type(model).__name__} has no ONNX form here.")
 
 
 def encoder_of(model):
@@ -140,7 +149,8 @@ def _text_classifier(graph, config, model):
         vectors = _pool_windows(graph, config, rows, features["attention_mask"], model.long_texts)
     else:
         vectors = _pooled(graph, config, _inputs(graph, config), needs_pooler(config))
-    graph.output("logits", _classified(graph, vectors, model.head_layer), ["batch", model.num_classes])
+    logits = _classified(graph, vectors, model.head_layer)
+    graph.output("logits", logits, ["batch", model.num_classes])
 
 
 def _pool_windows(graph, config, rows, mask, pooling):

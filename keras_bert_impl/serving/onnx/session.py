@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import onnxruntime
 
-from keras_bert_impl.serving.onnx.networks import input_names
+from keras_bert_impl.serving.onnx.networks import input_names, kind_of
 
 
 class Session:
@@ -51,7 +51,7 @@ def keras_outputs(model, features):
         features: dict of int32 arrays: of a `TextEmbedder` `[batch, length]`, of others as their
             networks take them.
     """
-    kind = type(model).__name__
+    kind = kind_of(model)
     features = {name: np.asarray(feature) for name, feature in features.items()}
     if kind == "MaskedLM":
         batch, length = features["token_ids"].shape
@@ -91,7 +91,7 @@ def answered_by(session, model):
 def _network_outputs(session, model, batch):
     """What the network of a task model would return of a batch of features."""
     features, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-    if type(model).__name__ != "TextEmbedder":
+    if kind_of(model) != "TextEmbedder":
         outputs = list(session(features).values())
         return np.stack(outputs, axis=1) if len(outputs) > 1 else outputs[0]
     batch, group, length = features["token_ids"].shape

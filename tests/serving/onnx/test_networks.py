@@ -45,7 +45,8 @@ def check_agreement(made):
     assert {key: value for key, value in found.items() if not value <= TOLERANCE} == {}
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+# Each of the others has a relative here.
+@pytest.mark.parametrize("kind", ["roberta", "albert", "distilbert", "flaubert-large", "modernbert"])
 def test_architecture_agrees_with_keras(kind):
     check_agreement(models(kind, FEW_HEADS))
 
