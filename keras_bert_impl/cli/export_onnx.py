@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import importlib.util
 import sys
 import tempfile
@@ -19,15 +20,15 @@ def add_arguments(parser):
     group.add_argument("--calibrate", metavar="FILE", help="with int8: texts, one a line, that the "
                        "scales of activations are taken from; default: from what is computed")
     group.add_argument("--max-drop", type=float, metavar="POINTS", help="refuse to write what "
-                       "scores so many points less than the model on labelled examples, which "
-                       "--dev or --task and --data name as for finetune")
-    _add_examples(group)
+                       "scores so many points less than the model on the examples below")
+    _add_examples(parser.add_argument_group("labelled examples to score the ONNX model on"))
 
 
 def refuse(arguments):
     """Raises an `InputError` for arguments that another format does not know."""
     for name in ("precision", "standard", "calibrate", "max_drop"):
-        if getattr(arguments, name):
+        value = getattr(arguments, name)
+        if value is not None and value is not False:
             raise InputError(f"--{name.replace('_', '-')} goes with --format onnx.")
 
 
@@ -41,12 +42,8 @@ def run(arguments, model):
     calibration = measure = None
     if arguments.calibrate:
         calibration = [text for _, text in read_lines(Path(arguments.calibrate)) if text.strip()]
-    if arguments.max_drop is not None:
-        examples = _read_examples(arguments)
-
-        def measure(model):
-            return _points(model, examples)
-
+    if arguments.dev or arguments.task:
+        measure = functools.partial(_points, examples=_read_examples(arguments))
     report = export_onnx(
         model,
         arguments.out,

@@ -110,7 +110,7 @@ def _check(precision, calibration, measure, max_drop):
     if calibration is not None and (precision != "int8" or not calibration):
         raise InputError("calibration takes precision int8, and at least one text.")
     if max_drop is not None and measure is None:
-        raise InputError("max_drop takes labelled data to measure the scores on.")
+        raise InputError("max_drop takes labelled examples to score the model on.")
 
 
 def _write(model, path, precision, fused, calibration):
@@ -133,8 +133,8 @@ def _write(model, path, precision, fused, calibration):
 def _features(model, texts):
     """Features of texts as the network of a model takes them; of an encoder alone, random ids."""
     if not hasattr(model, "tokenizer"):
-        draw = np.random.default_rng(0)
-        ids = draw.integers(0, model.config.vocabulary_size, (len(texts), 16)).astype("int32")
+        draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
+        ids = draw.integers(0, model.config.vocabulary_size, shape).astype("int32")
         return {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids * 0 + 1}
     length = getattr(model, "max_length", encoder_of(model).config.max_length)
     features = {n: np.asarray(f)[:, :length] for n, f in model.tokenizer(texts).items()}

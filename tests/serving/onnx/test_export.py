@@ -143,7 +143,7 @@ def test_weights_of_large_models_go_to_a_second_file(tmp_path, monkeypatch, prec
         ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
         ({"calibration": ["a"]}, "calibration takes precision int8"),
         ({"precision": "int8", "calibration": []}, "at least one text"),
-        ({"max_drop": 0.5}, "max_drop takes labelled data"),
+        ({"max_drop": 0.5}, "max_drop takes labelled examples"),
     ],
 )
 def test_arguments_that_do_not_go_together(made, tmp_path, arguments, message):
