@@ -28,7 +28,7 @@ COMMANDS = {
     "search": "find the texts that are nearest to a query in meaning",
     "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
     "merge": "write a model tuned by LoRA as an ordinary one",
-    "export": "write a SavedModel that takes raw strings",
+    "export": "write a SavedModel that takes raw strings, or an ONNX model",
     "fill-mask": "guess the words behind [MASK]",
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130

@@ -1,0 +1,10 @@
+"""Models as ONNX files, for ONNX Runtime and others."""
+
+from keras_bert_impl.lazy import lazy_names
+
+_HOMES = {
+    "Report": "export",
+    "export_onnx": "export",
+    "write_graph": "networks",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,293 @@
+"""The layers of an encoder and its heads as ONNX nodes; a function here mirrors a Keras layer.
+
+Each takes the `Graph`, tensors by name, and the path of its weights. Shapes are those of the layer.
+"""
+
+import numpy as np
+
+# As of `layers.attention`: 0 after the softmax in float32, and finite in float16.
+_HIDDEN = -3e4
+_FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.FastGelu"}
+
+
+def dense(graph, inputs, name, activation=None):
+    """`keras.layers.Dense`, with an activation of `layers.activations`."""
+    outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
+    if graph.has(f"{name}/bias"):
+        bias = graph.weight(f"{name}/bias")
+        if graph.fused and activation in _FUSED_GELUS:
+            return graph.add(_FUSED_GELUS[activation], outputs, bias)
+        outputs = graph.add("Add", outputs, bias)
+    return _ACTIVATIONS[activation](graph, outputs)
+
+
+def _gelu(graph, inputs):
+    erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
+    return graph.add("Mul", graph.add("Mul", inputs, graph.add("Add", erf, 1.0)), 0.5)
+
+
+def _gelu_tanh(graph, inputs):
+    cube = graph.add("Mul", graph.add("Mul", inputs, inputs), inputs)
+    inner = graph.add("Add", inputs, graph.add("Mul", cube, 0.044715))
+    tanh = graph.add("Tanh", graph.add("Mul", inner, (2 / np.pi) ** 0.5))
+    return graph.add("Mul", graph.add("Mul", inputs, graph.add("Add", tanh, 1.0)), 0.5)
+
+
+_ACTIVATIONS = {
+    None: lambda graph, inputs: inputs,
+    "linear": lambda graph, inputs: inputs,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": lambda graph, inputs: graph.add("Relu", inputs),
+    "tanh": lambda graph, inputs: graph.add("Tanh", inputs),
+}
+
+
+def layer_norm(graph, inputs, name, epsilon):
+    """`keras.layers.LayerNormalization`, in float32 inside under every dtype."""
+    beta = [graph.weight(f"{name}/beta")] if graph.has(f"{name}/beta") else []
+    gamma = graph.weight(f"{name}/gamma")
+    return graph.add("LayerNormalization", inputs, gamma, *beta, axis=-1, epsilon=epsilon)
+
+
+def _add_and_norm(graph, inputs, update, name, epsilon):
+    """The normalized sum of two tensors."""
+    if not graph.fused:
+        return layer_norm(graph, graph.add("Add", update, inputs), name, epsilon)
+    beta = graph.weight(f"{name}/beta") if graph.has(f"{name}/beta") else ""
+    return graph.add(
+        "com.microsoft.SkipLayerNormalization",
+        *(update, inputs, graph.weight(f"{name}/gamma"), beta),
+        epsilon=epsilon,
+    )
+
+
+# === Embeddings ===
+
+
+def embeddings(graph, config, features):
+    """`layers.Embeddings`, [batch, length, hidden]."""
+    if graph.fused and config.rotary_base is None and config.use_bias:
+        outputs = _fused_embeddings(graph, config, features)
+    else:
+        outputs = _embeddings(graph, config, features)
+    if config.embedding_dim is not None:
+        outputs = dense(graph, outputs, "embeddings/projection")
+    return outputs
+
+
+def _embeddings(graph, config, features):
+    ids = features["input_ids"]
+    total = graph.add("Gather", graph.weight("embeddings/token_embeddings"), ids)
+    if config.num_segments:
+        segments = features.get("token_type_ids", 0)  # the first row where it is no input
+        table = graph.weight("embeddings/segment_embeddings")
+        total = graph.add("Add", total, graph.add("Gather", table, segments))
+    if config.rotary_base is None:
+        table = graph.weight("embeddings/position_embeddings")
+        if config.position_offset:
+            rows = graph.add("Gather", table, _positions(graph, config, ids))
+        else:
+            length = graph.add("Shape", ids, start=1, end=2)
+            rows = graph.add("Slice", table, [0], length, [0])
+        total = graph.add("Add", total, rows)
+    # ONNX Runtime fuses additions only where it knows that the shapes agree.
+    graph.declare(total, ["batch", "length", config.embedding_dim or config.hidden_dim])
+    return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
+
+
+def _fused_embeddings(graph, config, features):
+    ids, segments, table, positions = features["input_ids"], "", "", []
+    if config.num_segments:
+        table = graph.weight("embeddings/segment_embeddings")
+        segments = features.get("token_type_ids") or graph.add("Sub", ids, ids)
+        segments = graph.cast(segments, "int32")
+    if config.position_offset:
+        positions = ["", graph.cast(_positions(graph, config, ids), "int32")]
+    return graph.add(
+        "com.microsoft.EmbedLayerNormalization",
+        graph.cast(ids, "int32"),
+        segments,
+        graph.weight("embeddings/token_embeddings"),
+        graph.weight("embeddings/position_embeddings"),
+        table,
+        graph.weight("embeddings/layer_norm/gamma"),
+        graph.weight("embeddings/layer_norm/beta"),
+        *positions,
+        epsilon=config.layer_norm_epsilon,
+        num_outputs=2,
+    )
+
+
+def _positions(graph, config, ids):
+    """int64 [batch, length]: the rows of positions that count the tokens without the padding."""
+    is_real = graph.cast(graph.add("Not", graph.add("Equal", ids, config.pad_token_id)), "int64")
+    count = graph.add("Mul", graph.add("CumSum", is_real, 1), is_real)
+    return graph.add("Add", count, config.position_offset - 1)
+
+
+# === Attention ===
+
+
+class Attention:
+    """`layers.AttentionBias` and `layers.SelfAttention` of all blocks, which share the mask.
+
+    Local attention is computed with the whole length, and what is out of reach is hidden.
+
+    Args:
+        graph: `Graph`.
+        config: `EncoderConfig`.
+        features: dict of the inputs.
+    """
+
+    def __init__(self, graph, config, features):
+        self.graph = graph
+        self.config = config
+        self._mask = features["attention_mask"]
+        self._length = graph.add("Shape", features["input_ids"], start=1, end=2)
+        self._made = {}
+
+    def __call__(self, inputs, index, name):
+        """The attention of the block with that number, [batch, length, hidden]."""
+        if self.graph.fused and self.config.rotary_base is None:
+            outputs = self._fused(inputs, name)
+        else:
+            outputs = self._attention(inputs, index, name)
+        return dense(self.graph, outputs, f"{name}/output")
+
+    def _fused(self, inputs, name):
+        graph, parts = self.graph, [f"{name}/{part}" for part in ("query", "key", "value")]
+        bias = ""
+        if self.config.use_bias:
+            bias = graph.weight(*(f"{part}/bias" for part in parts))
+        return graph.add(
+            "com.microsoft.Attention",
+            inputs,
+            graph.weight(*(f"{part}/kernel" for part in parts)),
+            bias,
+            self._once("mask", lambda: graph.cast(self._mask, "int32")),
+            num_heads=self.config.num_heads,
+            unidirectional=int(self.config.causal),
+            mask_filter_value=_HIDDEN,
+        )
+
+    def _attention(self, inputs, index, name):
+        graph, config = self.graph, self.config
+        width = config.hidden_dim // config.num_heads
+
+        def heads(part, order=(0, 2, 1, 3)):
+            rows = dense(graph, inputs, f"{name}/{part}")
+            rows = graph.add("Reshape", rows, [0, 0, config.num_heads, width])
+            return graph.add("Transpose", rows, perm=list(order))
+
+        query, value = heads("query"), heads("value")  # [batch, heads, length, width]
+        base = config.rotary_base_of(index)
+        if base is None:
+            key = heads("key", (0, 2, 3, 1))  # [batch, heads, width, length]
+        else:
+            query = self._turned(query, base)
+            key = graph.add("Transpose", self._turned(heads("key"), base), perm=[0, 1, 3, 2])
+        # Before the sum, which might overflow in float16.
+        query = graph.add("Mul", query, width**-0.5)
+        scores = graph.add("Add", graph.add("MatMul", query, key), self._bias(index))
+        weights = graph.as_computed(graph.add("Softmax", graph.as_float32(scores), axis=-1))
+        outputs = graph.add("Transpose", graph.add("MatMul", weights, value), perm=[0, 2, 1, 3])
+        return graph.add("Reshape", outputs, [0, 0, config.hidden_dim])
+
+    def _bias(self, index):
+        """0 where a query sees a key, [batch, 1, 1 or length, length]."""
+        return self._once(f"bias {self.config.is_local(index)}", lambda: self._make_bias(index))
+
+    def _make_bias(self, index):
+        graph, config = self.graph, self.config
+        visible = graph.add("Unsqueeze", graph.cast(self._mask, "bool"), [1, 2])
+        if config.is_local(index) or config.causal:
+            place = graph.add("Range", 0, graph.add("Squeeze", self._length), 1)
+            distance = graph.add("Sub", graph.add("Unsqueeze", place, [1]), place)  # [query, key]
+            if config.is_local(index):
+                near = graph.add("LessOrEqual", graph.add("Abs", distance), config.window)
+                visible = graph.add("And", visible, near)
+            if config.causal:
+                visible = graph.add("And", visible, graph.add("GreaterOrEqual", distance, 0))
+        return graph.add("Where", visible, 0.0, _HIDDEN)
+
+    def _turned(self, inputs, base):
+        """`layers.RotaryPositions`, in float32."""
+        graph, width = self.graph, self.config.hidden_dim // self.config.num_heads
+        cosine, sine = self._once(f"angles {base}", lambda: self._make_angles(base, width))
+        inputs = graph.as_float32(inputs)
+        first = graph.add("Slice", inputs, [0], [width // 2], [3])
+        second = graph.add("Slice", inputs, [width // 2], [width], [3])
+        turned = (
+            graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine)),
+            graph.add("Add", graph.add("Mul", second, cosine), graph.add("Mul", first, sine)),
+        )
+        return graph.as_computed(graph.add("Concat", *turned, axis=3))
+
+    def _make_angles(self, base, width):
+        """Cosine and sine, [length, width / 2]."""
+        graph = self.graph
+        speeds = base ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
+        place = graph.add("Range", 0, graph.add("Squeeze", self._length), 1)
+        place = graph.cast(graph.add("Unsqueeze", place, [1]), "float32")
+        angles = graph.add("Mul", place, speeds.astype("float32"))
+        return graph.add("Cos", angles), graph.add("Sin", angles)
+
+    def _once(self, key, make):
+        """What blocks share."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+# === Blocks ===
+
+
+def block(graph, config, inputs, index, attention):
+    """`layers.TransformerBlock` with the number `index`, [batch, length, hidden]."""
+    group = index * (config.num_layer_groups or config.num_layers) // config.num_layers
+    name, epsilon = f"layer_{group}", config.layer_norm_epsilon
+    if not config.pre_norm:
+        update = attention(inputs, index, f"{name}/attention")
+        attended = _add_and_norm(graph, inputs, update, f"{name}/attention_layer_norm", epsilon)
+        update = _feed_forward(graph, config, attended, name)
+        return _add_and_norm(graph, attended, update, f"{name}/output_layer_norm", epsilon)
+    normed = inputs
+    if index > 0 or not config.final_norm:
+        normed = layer_norm(graph, inputs, f"{name}/attention_layer_norm", epsilon)
+    attended = graph.add("Add", attention(normed, index, f"{name}/attention"), inputs)
+    normed = layer_norm(graph, attended, f"{name}/output_layer_norm", epsilon)
+    return graph.add("Add", _feed_forward(graph, config, normed, name), attended)
+
+
+def _feed_forward(graph, config, inputs, name):
+    outputs = dense(graph, inputs, f"{name}/intermediate", config.activation)
+    if config.gated:
+        outputs = graph.add("Mul", outputs, dense(graph, inputs, f"{name}/gate"))
+    return dense(graph, outputs, f"{name}/output")
+
+
+# === Pooling ===
+
+
+def first_token(graph, states):
+    """The first token's states, [batch, hidden]."""
+    return graph.add("Gather", states, 0, axis=1)
+
+
+def mean_pooling(graph, states, mask):
+    """`layers.MeanPooling`, [batch, hidden]."""
+    real = graph.cast(graph.add("Unsqueeze", mask, [2]), "float32")  # [batch, length, 1]
+    total = graph.add("Mul", graph.as_float32(states), real)
+    total = graph.add("ReduceSum", total, [1], keepdims=0)
+    number = graph.add("Max", graph.add("ReduceSum", real, [1], keepdims=0), np.float32(1))
+    return graph.as_computed(graph.add("Div", total, number))
+
+
+def max_pooling(graph, states, mask):
+    """`layers.MaxPooling`, [batch, hidden]."""
+    real = graph.cast(graph.add("Unsqueeze", mask, [2]), "bool")
+    largest = graph.add("Where", real, states, float("-inf"))
+    largest = graph.add("ReduceMax", largest, axes=[1], keepdims=0)
+    any_real = graph.cast(graph.add("ReduceMax", mask, axes=[1]), "bool")  # [batch, 1]
+    return graph.add("Where", any_real, largest, 0.0)

@@ -1,0 +1,253 @@
+"""Encoders and task models as ONNX graphs, written from their configurations and weights."""
+
+import keras
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.heads import needs_pooler
+from keras_bert_impl.serving.onnx import layers
+from keras_bert_impl.serving.onnx.graph import Graph
+
+_NO_ROW = np.float32(-1e9)  # the logit of a choice that is padding, as of `layers.ChoiceLogits`
+
+
+def write_graph(model, dtype="float32", fused=True):
+    """An ONNX graph of the network of a model.
+
+    Its inputs are those of `optimum`'s exports, int64 `[batch, length]` of any size:
+    `input_ids`, `attention_mask` (1 for a real token, else 0) and, where the encoder has several
+    segments, `token_type_ids`. Of `MultipleChoice` they are `[batch, choices, length]`, of a
+    `TextClassifier` that pools windows `[batch, windows, length]`. What comes out is float32:
+
+    | model | outputs |
+    |---|---|
+    | `Encoder` | `last_hidden_state` `[batch, length, hidden]`, and with a pooler `pooler_output` |
+    | `TextClassifier`, `NextSentencePredictor` | `logits` `[batch, classes]` |
+    | `TokenClassifier` | `logits` `[batch, length, labels]`; with a CRF these are its emissions |
+    | `QuestionAnswerer` | `start_logits`, `end_logits` `[batch, length]` |
+    | `MultipleChoice` | `logits` `[batch, choices]` |
+    | `MaskedLM` | `logits` `[batch, length, vocabulary]` |
+    | `TextEmbedder` | `sentence_embedding` `[batch, dim]` |
+
+    Hidden states and logits at padding are of no meaning.
+
+    Args:
+        model: `Encoder` or one of those above.
+        dtype: `"float32"`, or `"float16"` for weights and all but sums, which are in float32.
+        fused: bool. Whether with operators of ONNX Runtime; else with those of the standard, for
+            other runtimes.
+
+    Returns:
+        `onnx.ModelProto`.
+
+    Raises:
+        InputError: a model of another kind, or with an adapter.
+    """
+    kind, config = kind_of(model), encoder_of(model).config
+    if config.adapter is not None:
+        raise InputError(
+            f"a model with an adapter, {config.adapter.kind}, has no ONNX form here; LoRA's can be "
+            "made an ordinary model by `keras-bert merge`."
+        )
+    weights = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
+    graph = Graph(weights, dtype, fused)
+    _NETWORKS[kind](graph, config, model)
+    return graph.model()
+
+
+def kind_of(model):
+    """str. The class in the table of `write_graph` that a model is of; as a name, because tasks
+    import `serving`, and not the other way around.
+
+    Raises:
+        InputError: none.
+    """
+    for kind in type(model).__mro__:
+        if kind.__name__ in _NETWORKS:
+            return kind.__name__
+    raise InputError(f"a {type(model).__name__} has no ONNX form here.")
+
+
+def encoder_of(model):
+    """The `Encoder` of a model, or the model, if it is one."""
+    return getattr(model, "encoder", model)
+
+
+def input_names(config):
+    """dict of the names of the inputs to those of an encoder's features."""
+    names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
+
+
+# === The encoder ===
+
+
+def _inputs(graph, config, group=()):
+    shape = ["batch", *group, "length"]
+    return {name: graph.input(name, shape) for name in input_names(config)}
+
+
+def _rows(graph, features):
+    """The rows of groups, [batch * group, length], of [batch, group, length]."""
+    length = graph.add("Shape", features["input_ids"], start=2, end=3)
+    shape = graph.add("Concat", [-1], length, axis=0)
+    return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
+
+
+def _states(graph, config, features):
+    """list of the embeddings and every layer's output, [batch, length, hidden]."""
+    states = [layers.embeddings(graph, config, features)]
+    attention = layers.Attention(graph, config, features)
+    for index in range(config.num_layers):
+        states.append(layers.block(graph, config, states[-1], index, attention))
+    if config.final_norm:
+        epsilon = config.layer_norm_epsilon
+        states[-1] = layers.layer_norm(graph, states[-1], "final_layer_norm", epsilon)
+    return states
+
+
+def _pooled(graph, config, features, use_pooler):
+    """One vector for each row, [batch, hidden]."""
+    states = _states(graph, config, features)[-1]
+    return _pool(graph, config, states, features, use_pooler)
+
+
+def _pool(graph, config, states, features, use_pooler):
+    if config.pooling == "mean":
+        pooled = layers.mean_pooling(graph, states, features["attention_mask"])
+    else:
+        pooled = layers.first_token(graph, states)
+    return layers.dense(graph, pooled, "pooler/dense", "tanh") if use_pooler else pooled
+
+
+def _classified(graph, inputs, head):
+    """`layers.ClassificationHead`, in float32."""
+    if head.activation is not None:
+        inputs = layers.dense(graph, inputs, f"{head.name}/transform", head.activation)
+    if head.layer_norm_epsilon is not None:
+        epsilon = head.layer_norm_epsilon
+        inputs = layers.layer_norm(graph, inputs, f"{head.name}/layer_norm", epsilon)
+    return graph.as_float32(layers.dense(graph, inputs, f"{head.name}/dense"))
+
+
+# === Models ===
+
+
+def _encoder(graph, config, model):
+    features = _inputs(graph, config)
+    states = _states(graph, config, features)[-1]
+    graph.output("last_hidden_state", states, ["batch", "length", config.hidden_dim])
+    if config.use_pooler:
+        pooled = _pool(graph, config, states, features, use_pooler=True)
+        graph.output("pooler_output", pooled, ["batch", config.hidden_dim])
+
+
+def _text_classifier(graph, config, model):
+    if model.long_texts in ("mean", "max", "attention"):
+        features = _inputs(graph, config, ["windows"])
+        rows = _pooled(graph, config, _rows(graph, features), needs_pooler(config))
+        vectors = _pool_windows(graph, config, rows, features["attention_mask"], model.long_texts)
+    else:
+        vectors = _pooled(graph, config, _inputs(graph, config), needs_pooler(config))
+    logits = _classified(graph, vectors, model.head_layer)
+    graph.output("logits", logits, ["batch", model.num_classes])
+
+
+def _pool_windows(graph, config, rows, mask, pooling):
+    """`layers.PoolWindows`, in float32; rows are [batch * windows, hidden]."""
+    shape = graph.add("Concat", graph.add("Shape", mask, end=2), [config.hidden_dim], axis=0)
+    vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [batch, windows, hidden]
+    real = graph.add("ReduceMax", mask, axes=[2])  # [batch, windows, 1]
+    is_real = graph.cast(real, "bool")
+    if pooling == "max":
+        vectors = graph.add("Where", is_real, vectors, _NO_ROW)
+        return graph.as_computed(graph.add("ReduceMax", vectors, axes=[1], keepdims=0))
+    if pooling == "mean":
+        real = graph.cast(real, "float32")
+        number = graph.add("Max", graph.add("ReduceSum", real, [1]), np.float32(1))
+        weights = graph.add("Div", real, number)
+    else:
+        hidden = layers.dense(graph, graph.as_computed(vectors), "pool_windows/dense", "tanh")
+        scores = graph.as_float32(layers.dense(graph, hidden, "pool_windows/score"))
+        weights = graph.add("Softmax", graph.add("Where", is_real, scores, _NO_ROW), axis=1)
+    pooled = graph.add("ReduceSum", graph.add("Mul", weights, vectors), [1], keepdims=0)
+    return graph.as_computed(pooled)
+
+
+def _next_sentence(graph, config, model):
+    vectors = _pooled(graph, config, _inputs(graph, config), use_pooler=True)
+    graph.output("logits", _classified(graph, vectors, model.get_layer(model.head)), ["batch", 2])
+
+
+def _token_classifier(graph, config, model):
+    states = _states(graph, config, _inputs(graph, config))[-1]
+    logits = _classified(graph, states, model.head_layer)
+    graph.output("logits", logits, ["batch", "length", model.num_classes])
+
+
+def _question_answerer(graph, config, model):
+    states = _states(graph, config, _inputs(graph, config))[-1]
+    logits = _classified(graph, states, model.get_layer(model.head))  # [batch, length, 2]
+    for number, name in enumerate(("start_logits", "end_logits")):
+        graph.output(name, graph.add("Gather", logits, number, axis=2), ["batch", "length"])
+
+
+def _multiple_choice(graph, config, model):
+    features = _inputs(graph, config, ["choices"])
+    vectors = _pooled(graph, config, _rows(graph, features), config.use_pooler)
+    logits = _classified(graph, vectors, model.head_layer)  # [batch * choices, 1]
+    mask = features["attention_mask"]
+    logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
+    is_choice = graph.cast(graph.add("ReduceMax", mask, axes=[2], keepdims=0), "bool")
+    logits = graph.add("Where", is_choice, logits, _NO_ROW)
+    graph.output("logits", logits, ["batch", "choices"])
+
+
+def _masked_lm(graph, config, model):
+    outputs = _states(graph, config, _inputs(graph, config))[-1]
+    head = model.get_layer("masked_lm")
+    if head.dense is not None:
+        activation = head.dense.activation.__name__
+        outputs = layers.dense(graph, outputs, "masked_lm/dense", activation)
+        epsilon = config.layer_norm_epsilon
+        outputs = layers.layer_norm(graph, outputs, "masked_lm/layer_norm", epsilon)
+    table = graph.weight("embeddings/token_embeddings")
+    logits = graph.add("MatMul", outputs, graph.add("Transpose", table, perm=[1, 0]))
+    logits = graph.add("Add", logits, graph.weight("masked_lm/output_bias"))
+    graph.output("logits", logits, ["batch", "length", config.vocabulary_size])
+
+
+def _text_embedder(graph, config, model):
+    features = _inputs(graph, config)
+    states = _mixed(graph, _states(graph, config, features)[-model.num_layers :], model)
+    pool = {"mean": layers.mean_pooling, "max": layers.max_pooling}
+    if model.pooling == "cls":
+        vectors = layers.first_token(graph, states)
+    else:
+        vectors = pool[model.pooling](graph, states, features["attention_mask"])
+    vectors = graph.as_float32(vectors)
+    if model.normalize:
+        length = graph.add("ReduceL2", vectors, axes=[-1])
+        vectors = graph.add("Div", vectors, graph.add("Max", length, np.float32(1e-12)))
+    graph.output("sentence_embedding", vectors, ["batch", model.dim])
+
+
+def _mixed(graph, states, model):
+    """`layers.LayerMix` of the states of several layers, or all of them beside each other."""
+    if model.layer_mix is None:
+        return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
+    weights = np.array(model.layer_weights)
+    parts = [graph.add("Mul", state, float(w)) for state, w in zip(states, weights / weights.sum())]
+    return graph.add("Sum", *parts)
+
+
+_NETWORKS = {
+    "Encoder": _encoder,
+    "TextClassifier": _text_classifier,
+    "NextSentencePredictor": _next_sentence,
+    "TokenClassifier": _token_classifier,
+    "QuestionAnswerer": _question_answerer,
+    "MultipleChoice": _multiple_choice,
+    "MaskedLM": _masked_lm,
+    "TextEmbedder": _text_embedder,
+}

@@ -1,0 +1,108 @@
+"""Tiny models of every architecture and every task."""
+
+import functools
+
+from keras_bert_impl.tasks import (
+    MaskedLM,
+    MultipleChoice,
+    NextSentencePredictor,
+    QuestionAnswerer,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
+from tests.helpers import random_features, randomize
+from tests.tasks import helpers
+
+_ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
+_NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
+ARCHITECTURES = {
+    "bert": {},
+    "bert-causal": {"causal": True},
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA | {"activation": "relu"},
+    "albert": {"embedding_dim": 8, "num_layer_groups": 2, "num_layers": 4}
+    | {"activation": "gelu_tanh"},
+    "distilbert": _NO_SEGMENTS,
+    "electra": {"embedding_dim": 8, "use_pooler": False},
+    "flaubert": _NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
+    "flaubert-large": _NO_SEGMENTS | {"pad_token_id": 2, "pre_norm": True},
+    "modernbert": _NO_SEGMENTS
+    | {
+        "num_layers": 3,
+        "layer_norm_epsilon": 1e-5,
+        "pre_norm": True,
+        "final_norm": True,
+        "pooling": "mean",
+        "use_bias": False,
+        "gated": True,
+        "rotary_base": 160_000.0,
+        "global_every": 2,
+        "window": 2,
+        "local_rotary_base": 10_000.0,
+    },
+}
+
+_VARIANTS = {"bert-causal": "bert", "flaubert-large": "flaubert"}
+
+
+@functools.cache
+def encoder(kind):
+    """A tiny encoder of two layers or more, with noise in every weight."""
+    settings = {"num_layers": 2, **ARCHITECTURES[kind]}
+    made = helpers.encoder(architecture=_VARIANTS.get(kind, kind), **settings)
+    randomize(made)
+    return made
+
+
+def models(kind, names=None):
+    """dict of name to a model on the encoder of that kind, for every task that it can have.
+
+    Args:
+        kind: str, a key of `ARCHITECTURES`.
+        names: which of them; None for all.
+    """
+    base, tokenizer = encoder(kind), helpers.tokenizer()
+
+    def classifier(**settings):
+        return TextClassifier(base, tokenizer, **{"labels": ["a", "b", "c"]} | settings)
+
+    def embedder(**settings):
+        return TextEmbedder(base, tokenizer, **settings)
+
+    makers = {
+        "encoder": lambda: base,
+        "classifier": classifier,
+        "regression": lambda: classifier(labels=None, num_classes=1),
+        "several labels": lambda: classifier(problem_type="multi_label_classification"),
+        "windows": lambda: classifier(long_texts="mean"),
+        "largest window": lambda: classifier(long_texts="max"),
+        "weighted windows": lambda: classifier(long_texts="attention"),
+        "tags": lambda: TokenClassifier(base, tokenizer, labels=["a", "b", "c"]),
+        "tags with a CRF": lambda: TokenClassifier(base, tokenizer, labels=["a", "b"], crf=True),
+        "answers": lambda: QuestionAnswerer(base, tokenizer, max_question_length=8, max_length=32),
+        "choice": lambda: MultipleChoice(base, tokenizer),
+        "masked": lambda: MaskedLM(base, tokenizer),
+        "vectors": lambda: embedder(normalize=True),
+        "largest": lambda: embedder(pooling="max", num_layers=2),
+        "mixed": lambda: embedder(pooling="cls", num_layers=2, layer_weights=[1.0, 3.0]),
+    }
+    if base.config.architecture in ("bert", "albert"):
+        makers["next"] = lambda: NextSentencePredictor(base, tokenizer)
+    made = {name: makers[name]() for name in names or makers}
+    weights = base.get_weights()
+    for model in made.values():
+        randomize(model)
+    base.set_weights(weights)  # all share it: without the noise of each
+    return made
+
+
+def features(model):
+    """Random features with padding, as `session.keras_outputs` takes them."""
+    config = getattr(model, "encoder", model).config
+    is_grouped = len(model.input["token_ids"].shape) == 3
+    if not is_grouped or isinstance(model, TextEmbedder):
+        return random_features(config, [9, 4, 1])
+    rows = random_features(config, [5, 9, 3, 7, 0, 0])  # of the second group two are padding
+    return {name: row.reshape(2, 3, 9) for name, row in rows.items()}

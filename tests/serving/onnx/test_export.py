@@ -1,0 +1,191 @@
+"""What is written beside a graph, what is proved before, and what is refused."""
+
+import collections
+import csv
+
+import numpy as np
+import onnx
+import pytest
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.onnx import export, export_onnx
+from keras_bert_impl.serving.onnx.session import Session, answered_by
+from keras_bert_impl.tokenizers import Tokenizer
+from tests.serving.onnx.onnx_models import models
+from tests.tasks import helpers
+
+TEXTS = ["a good film", "what a dull plot", "bad", "the plot is awful"]
+CHOICES = [("a film", ["is bad", "is very good", "good"]), ("the", ["plot", "joy"])]
+
+
+@pytest.fixture(scope="module")
+def made():
+    return models("bert", ("classifier", "tags", "answers", "choice", "vectors", "encoder"))
+
+
+def operators(directory):
+    graph = onnx.load(directory / "model.onnx").graph
+    return collections.Counter(node.op_type for node in graph.node)
+
+
+def test_directory_serves_without_the_model(made, tmp_path):
+    model = made["classifier"]
+    report = export_onnx(model, tmp_path / "served")
+    assert report.difference <= 1e-5 and report.before is None
+    assert sorted(file.name for file in (tmp_path / "served").iterdir()) == [
+        "config.json",
+        "model.onnx",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    features = Tokenizer.from_pretrained(tmp_path / "served")(TEXTS)
+    logits = Session(tmp_path / "served/model.onnx", model.config)(features)["logits"]
+    scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_half_precision_has_half_the_weights(made, tmp_path):
+    sizes = {}
+    for precision in ("fp32", "fp16"):
+        report = export_onnx(made["encoder"], tmp_path / precision, precision)
+        weights = onnx.load(tmp_path / precision / "model.onnx").graph.initializer
+        sizes[precision] = sum(len(tensor.raw_data) for tensor in weights)
+    assert 1e-6 < report.difference < 5e-3  # 11 bits
+    assert sizes["fp16"] < 0.51 * sizes["fp32"]
+
+
+def test_dynamic_quantization_takes_the_fused_blocks(made, tmp_path):
+    report = export_onnx(made["classifier"], tmp_path / "int8", "int8")
+    found = operators(tmp_path / "int8")
+    assert found["QAttention"] == 2 and found["QEmbedLayerNormalization"] == 1
+    assert found["MatMul"] == found["Attention"] == 0
+    assert 1e-4 < report.difference < 0.2
+
+
+def test_static_quantization_takes_scales_from_texts(made, tmp_path):
+    report = export_onnx(made["classifier"], tmp_path / "int8", "int8", calibration=TEXTS)
+    found = operators(tmp_path / "int8")
+    # All that is multiplied by a weight: six of each layer, the pooler and the head.
+    assert found["QuantizeLinear"] and found["DynamicQuantizeLinear"] == 0
+    weights = onnx.load(tmp_path / "int8/model.onnx").graph.initializer
+    assert sum(t.data_type == onnx.TensorProto.INT8 and len(t.dims) == 2 for t in weights) == 14
+    assert 1e-4 < report.difference < 0.2
+
+
+@pytest.mark.parametrize(
+    "name, x",
+    [
+        ("classifier", TEXTS),
+        pytest.param("tags", TEXTS, marks=pytest.mark.slow),
+        ("answers", [("what film", "a good film is a joy " * 8), ("bad", "a dull plot")]),
+        pytest.param("choice", CHOICES, marks=pytest.mark.slow),
+        ("vectors", [("a film", "the plot"), ("bad", "good")]),
+    ],
+)
+def test_predict_by_onnx_runtime_is_that_of_the_network(made, name, x):
+    model = made[name]
+    session = Session(export.write_graph(model).SerializeToString(), model.config)
+    expected = model.predict(x, verbose=0)
+    weights = model.get_weights()
+    model.set_weights([0 * weight for weight in weights])  # what it would answer by itself is void
+    try:
+        with answered_by(session, model):
+            received = model.predict(x, verbose=0)
+    finally:
+        model.set_weights(weights)
+
+    def numbers(answers):
+        if name == "answers":
+            answers = [[(a.start, a.end, a.score) for a in best[:1]] for best in answers]
+        return np.concatenate([np.ravel(answer) for answer in answers])
+
+    np.testing.assert_allclose(numbers(received), numbers(expected), atol=1e-5)
+
+
+def test_outputs_too_far_are_refused(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(export._TOLERANCES, "fp32", 0.0)
+    with pytest.raises(InputError, match="differ from the model's by .* nothing was written"):
+        export_onnx(made["classifier"], tmp_path / "served")
+    assert not (tmp_path / "served").exists()
+
+
+def test_scores_that_drop_are_refused(made, tmp_path):
+    def scores(*values):
+        values = iter(values)
+        return lambda model: next(values)
+
+    directory = tmp_path / "served"
+    message = "from 80.00 to 79.40, by more than 0.5 points"
+    with pytest.raises(InputError, match=message):
+        export_onnx(made["tags"], directory, measure=scores(80.0, 79.4), max_drop=0.5)
+    with pytest.raises(InputError, match="drops"):
+        export_onnx(made["tags"], directory, measure=scores(80.0, float("nan")), max_drop=0.5)
+    assert not directory.exists()
+    report = export_onnx(made["tags"], directory, measure=scores(80.0, 79.6), max_drop=0.5)
+    assert (report.before, report.after) == (80.0, 79.6)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_weights_of_large_models_go_to_a_second_file(tmp_path, monkeypatch, precision):
+    monkeypatch.setattr(export, "_LARGE", 1000)
+    model = helpers.encoder(hidden_dim=64, intermediate_dim=64)
+    report = export_onnx(model, tmp_path / "served", precision)
+    files = {file.name: file.stat().st_size for file in (tmp_path / "served").glob("model*")}
+    assert len(files) == 2 and sum(files.values()) == report.bytes
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
+        ({"calibration": ["a"]}, "calibration takes precision int8"),
+        ({"precision": "int8", "calibration": []}, "at least one text"),
+        ({"max_drop": 0.5}, "max_drop takes labelled examples"),
+    ],
+)
+def test_arguments_that_do_not_go_together(made, tmp_path, arguments, message):
+    with pytest.raises(InputError, match=message):
+        export_onnx(made["classifier"], tmp_path / "served", **arguments)
+
+
+# === The command ===
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A saved classifier, and labelled texts."""
+    folder = tmp_path_factory.mktemp("folder")
+    helpers.classifier().save_pretrained(folder / "model")
+    texts, labels = helpers.examples(20)
+    with open(folder / "dev.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], *zip(texts, labels)])
+    return folder
+
+
+def command(folder, *more):
+    paths = ["--model", str(folder / "model"), "--out", str(folder / "out"), "--format", "onnx"]
+    gate = ["--dev", str(folder / "dev.csv"), "--text", "text", "--label", "label"]
+    return ["export", *paths, *gate, *more]
+
+
+def test_command_says_the_scores(folder, capsys):
+    assert main(command(folder, "--precision", "int8", "--max-drop", "100")) == 0
+    said = capsys.readouterr().err
+    assert "score " in said and " before and " in said
+    assert (folder / "out" / "model.onnx").exists()
+
+
+def test_command_refuses_in_one_line(folder, capsys):
+    assert main(command(folder, "--max-drop", "-1", "--out", str(folder / "none"))) == 2
+    said = capsys.readouterr().err.strip().split("\n")
+    assert len(said) == 1 and "drops from" in said[0]
+    assert not (folder / "none").exists()
+
+
+def test_other_formats_know_no_precision(folder, capsys):
+    arguments = ["export", "--model", str(folder / "model"), "--out", str(folder / "none")]
+    assert main([*arguments, "--precision", "int8"]) == 2
+    assert "--precision goes with --format onnx" in capsys.readouterr().err

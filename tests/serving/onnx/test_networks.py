@@ -1,0 +1,116 @@
+"""Every architecture with every head: ONNX Runtime and Keras agree."""
+
+import collections
+
+import numpy as np
+import onnx
+import pytest
+
+from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.onnx.networks import encoder_of, write_graph
+from keras_bert_impl.serving.onnx.session import Session, keras_outputs
+from tests.serving.onnx.onnx_models import ARCHITECTURES, encoder, features, models
+from tests.tasks import helpers
+
+# Both compute in float32 and differ in the order of their sums, over values of the order of 1.
+TOLERANCE = 1e-5
+FEW_HEADS = ("encoder", "classifier", "masked")
+
+
+def largest_difference(received, expected, mask):
+    """The largest difference of outputs, not counting what stands at padding."""
+    assert list(received) == list(expected)
+    found = []
+    for name, array in expected.items():
+        other = received[name]
+        assert other.shape == array.shape and other.dtype == np.float32
+        if array.shape[:2] == mask.shape:
+            array, other = array[mask == 1], other[mask == 1]
+        found.append(np.abs(array - other).max())
+    return np.max(found)
+
+
+def check_agreement(made):
+    found = {}
+    for name, model in made.items():
+        given = features(model)
+        expected = keras_outputs(model, given)
+        for fused in (True, False):
+            proto = write_graph(model, fused=fused)
+            onnx.checker.check_model(proto, full_check=True)
+            session = Session(proto.SerializeToString(), encoder_of(model).config)
+            difference = largest_difference(session(given), expected, given["padding_mask"])
+            found[name, fused] = difference
+    assert {key: value for key, value in found.items() if not value <= TOLERANCE} == {}
+
+
+# Each of the others has a relative here.
+@pytest.mark.parametrize("kind", ["roberta", "albert", "distilbert", "flaubert-large", "modernbert"])
+def test_architecture_agrees_with_keras(kind):
+    check_agreement(models(kind, FEW_HEADS))
+
+
+def test_heads_of_bert_agree_with_keras():
+    check_agreement(models("bert"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(ARCHITECTURES)[1:])
+def test_heads_of_others_agree_with_keras(kind):
+    check_agreement(models(kind))
+
+
+def test_padding_changes_nothing():
+    model = encoder("bert")
+    given = features(model)  # rows of 9, 4 and 1 tokens
+    session = Session(write_graph(model, "float16").SerializeToString(), model.config)
+    alone = {name: array[1:2, :4] for name, array in given.items()}
+    padded, unpadded = (session(rows)["last_hidden_state"] for rows in (given, alone))
+    # A hidden token's weight is exactly 0; 11 bits, over values of the order of 1.
+    np.testing.assert_allclose(padded[1, :4], unpadded[0], atol=5e-3)
+
+
+def test_blocks_are_those_of_onnx_runtime():
+    proto = write_graph(encoder("bert"))
+    counts = collections.Counter(node.op_type for node in proto.graph.node)
+    assert {op: n for op, n in counts.items() if op not in ("Cast", "Gather", "Tanh")} == {
+        "EmbedLayerNormalization": 1,
+        "Shape": 1,
+        "Attention": 2,
+        "MatMul": 7,  # three for each layer, and the pooler
+        "BiasGelu": 2,
+        "SkipLayerNormalization": 4,
+        # The bias of the pooler, and those that ONNX Runtime puts into the normalization at load.
+        "Add": 5,
+    }
+
+
+def test_standard_graph_has_no_other_operators():
+    proto = write_graph(encoder("bert"), fused=False)
+    assert {node.domain for node in proto.graph.node} == {""}
+    assert [opset.domain for opset in proto.opset_import] == [""]
+
+
+def test_weights_that_layers_share_are_written_once():
+    def bytes_of(proto):
+        return sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+
+    model = encoder("albert")
+    written = bytes_of(write_graph(model))
+    # Beside the weights there are constants alone.
+    assert 4 * model.count_params() <= written < 4 * model.count_params() + 100
+
+
+def test_inputs_are_those_that_the_encoder_needs():
+    def names(kind):
+        return [one.name for one in write_graph(encoder(kind)).graph.input]
+
+    assert names("bert") == ["input_ids", "attention_mask", "token_type_ids"]
+    assert names("roberta") == names("distilbert") == ["input_ids", "attention_mask"]
+
+
+def test_adapters_are_refused():
+    model = helpers.encoder(adapter=Adapter("lora", 2))
+    with pytest.raises(InputError, match="keras-bert merge"):
+        write_graph(model)

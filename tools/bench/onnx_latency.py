@@ -1,0 +1,192 @@
+"""Latency of an encoder in ONNX Runtime: our graphs, and a traced and fused one of transformers.
+
+    PYTHONPATH=. python tools/bench/onnx_latency.py --model DIR --shapes 1x32 1x128 32x128
+
+The peer is `transformers`' model as `optimum` exports it, by `torch.onnx.export`, and fused by
+`onnxruntime.transformers.optimizer`; beside it stands the model in PyTorch itself. All take the
+same token ids, without padding. Each system is in a process of its own, one at work at a time, in a
+new order every round. Times are of one batch.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+import numpy as np
+
+_BASELINE = "ours"
+_SECONDS = 0.1  # of processor time for a report, about
+
+
+def main(arguments=None):
+    """Runs the benchmark and prints a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", required=True, help="a directory, or a published name for "
+                        "random weights")
+    parser.add_argument("--shapes", nargs="+", default=["1x32", "1x128", "1x384"])
+    parser.add_argument("--systems", nargs="+", help="of ours, ours-standard, ours-int8, peer, "
+                        "pytorch; default: all")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        harness.serve(_work(*options.serve, options.threads))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        systems = write_models(options.model, Path(folder))
+        systems = {name: systems[name] for name in options.systems or systems}
+        print("| batch x length | system | ms | CPU ms | ratio by CPU time |")
+        print("|---|---|---|---|---|")
+        for shape in options.shapes:
+            commands = {
+                name: [sys.executable, __file__, "--model", "", "--threads", str(options.threads)]
+                + ["--serve", kind, str(path), shape]
+                for name, (kind, path) in systems.items()
+            }
+            reports = harness.measure(commands, options.rounds, options.threads)
+            print("\n".join(_lines(shape, reports)), flush=True)
+
+
+def _lines(shape, reports):
+    def times(name, what):
+        return [1e3 * report[what] / report["batches"] for report in reports[name]]
+
+    for name in reports:
+        base = times(_BASELINE, "cpu_seconds")
+        ratios = [a / b for a, b in zip(times(name, "cpu_seconds"), base, strict=True)]
+        cells = [harness.spread(times(name, what), 1) for what in ("seconds", "cpu_seconds")]
+        yield f"| {shape} | {name} | {' | '.join(cells)} | {harness.spread(ratios, 2)} |"
+
+
+def write_models(name, folder):
+    """Writes the forms of one encoder.
+
+    Returns:
+        dict of the systems' names to (`"onnx"` or `"pytorch"`, path).
+    """
+    from keras_bert_impl import Encoder, EncoderConfig
+    from keras_bert_impl.serving.onnx import export_onnx
+
+    if Path(name).is_dir():
+        encoder = Encoder.from_pretrained(name, use_pooler=False)
+    else:
+        encoder = Encoder(EncoderConfig.named(name, use_pooler=False))
+    ours = {
+        "ours": {},
+        "ours-standard": {"fused": False},
+        "ours-int8": {"precision": "int8"},
+    }
+    systems = {}
+    for system, settings in ours.items():
+        print(system, export_onnx(encoder, folder / system, **settings), file=sys.stderr)
+        systems[system] = "onnx", folder / system / "model.onnx"
+    encoder.save_pretrained(folder / "pytorch")
+    systems["peer"] = "onnx", _traced_and_fused(folder / "pytorch")
+    systems["pytorch"] = "pytorch", folder / "pytorch"
+    return systems
+
+
+def _traced_and_fused(directory):
+    """Path of the model of `transformers` as an ONNX file, traced and fused."""
+    import torch
+    from onnxruntime.transformers import optimizer
+
+    model = _pytorch_model(directory)
+    names = list(_inputs(1, 8))
+    example = tuple(map(torch.from_numpy, _inputs(2, 8).values()))
+    traced, fused = directory / "traced.onnx", directory / "fused.onnx"
+
+    class LastState(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs):
+            return self.model(*inputs, return_dict=False)[0]
+
+    torch.onnx.export(
+        LastState().requires_grad_(False),
+        example,
+        str(traced),
+        input_names=names,
+        output_names=["last_hidden_state"],
+        dynamic_axes={name: {0: "batch", 1: "length"} for name in [*names, "last_hidden_state"]},
+        opset_version=17,
+        dynamo=False,
+    )
+    config = model.config
+    made = optimizer.optimize_model(
+        str(traced), "bert", config.num_attention_heads, config.hidden_size, opt_level=0
+    )
+    print("peer, fused:", made.get_fused_operator_statistics(), file=sys.stderr)
+    made.save_model_to_file(str(fused))
+    return fused
+
+
+def _pytorch_model(directory, attention="eager"):
+    import transformers
+
+    settings = {"attn_implementation": attention, "add_pooling_layer": False}
+    return transformers.AutoModel.from_pretrained(directory, **settings).eval()
+
+
+def _inputs(batch, length):
+    """dict of int64 arrays `[batch, length]`."""
+    ids = np.random.default_rng(0).integers(1000, 20000, (batch, length))
+    mask = np.ones_like(ids)
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+
+
+# === The workers ===
+
+
+def _work(kind, path, shape, threads):
+    """The function to measure: so many batches as take some time."""
+    inputs = _inputs(*map(int, shape.split("x")))
+    run = {"onnx": _onnx, "pytorch": _pytorch}[kind](path, inputs, threads)
+    run()
+    started = time.process_time()
+    run()
+    batches = max(1, round(_SECONDS / (time.process_time() - started)))
+
+    def work():
+        for _ in range(batches):
+            run()
+        return {"batches": batches}
+
+    return work
+
+
+def _onnx(path, inputs, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    # As for OpenMP in `harness`.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, inputs)
+
+
+def _pytorch(path, inputs, threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    model = _pytorch_model(path, "sdpa")
+    tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+
+    def run():
+        with torch.inference_mode():
+            model(**tensors)
+
+    return run
+
+
+if __name__ == "__main__":
+    main()
