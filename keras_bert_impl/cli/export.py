@@ -1,27 +1,80 @@
-"""`keras-bert export`: a tuned model as a SavedModel that takes raw strings."""
+"""`keras-bert export`: a model as a SavedModel that takes raw strings."""
 
 import sys
+from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 
-EXAMPLE = "  keras-bert export --model run --out exported/1"
+EXAMPLE = (
+    "  keras-bert export --model run --out models/reviews --check\n"
+    "  keras-bert export --model run --check models/reviews/1\n"
+    "  keras-bert export --model bert-base-uncased --as encoder --out models/bert"
+)
 
 
 def add_arguments(parser):
     """The arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the SavedModel to write")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="the folder of the model's versions, which is named as the model; the SavedModel is "
+        "written to the next number in it",
+    )
+    parser.add_argument(
+        "--as",
+        dest="use",
+        choices=["encoder", "embedder", "masked-lm"],
+        help="what to take the model for; default: the task that it was tuned for",
+    )
+    parser.add_argument(
+        "--ids-only",
+        action="store_true",
+        help="take token ids alone, for a server without TF-Text",
+    )
+    parser.add_argument(
+        "--check",
+        nargs="?",
+        const=True,
+        metavar="DIR",
+        help="ask what was exported, or the SavedModel in DIR, in a process that has only "
+        "TensorFlow and TF-Text, and compare with the model; status 1 where they differ by more "
+        "than 1e-5",
+    )
     parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
 
 
 def run(arguments):
-    """Exports, and says where."""
-    from keras_bert_impl.tasks.run import load_tuned
-    from keras_bert_impl.tasks.text_classifier import TextClassifier
+    """Exports, and says where; checks, and says how large the difference is."""
+    _check_arguments(arguments)
+    from keras_bert_impl.serving import export_version
+    from keras_bert_impl.tasks.served import load_signatures
 
-    model = load_tuned(arguments.model, arguments.dtype, arguments.base)
-    if not isinstance(model, TextClassifier):
-        raise InputError(f"a {type(model).__name__} cannot be exported, only a TextClassifier.")
-    model.export(arguments.out)
-    print(f"wrote the SavedModel to {arguments.out}", file=sys.stderr)
+    signatures = load_signatures(
+        arguments.model, arguments.use, arguments.dtype, arguments.base
+    )
+    path = arguments.check
+    if arguments.out:
+        run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
+        path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
+        print(f"wrote the SavedModel to {path}", file=sys.stderr)
+    if arguments.check:
+        _check(signatures, path)
+
+
+def _check_arguments(arguments):
+    if bool(arguments.out) == isinstance(arguments.check, str):
+        raise InputError("give --out to export, or --check DIR to check what was exported.")
+    if arguments.ids_only and arguments.check:
+        raise InputError("--check asks with strings, which --ids-only leaves out.")
+
+
+def _check(signatures, path):
+    from keras_bert_impl.serving import TOLERANCE, largest_difference
+
+    difference = largest_difference(signatures, path)
+    print(f"largest difference from the model: {difference:.1e}")
+    if not difference <= TOLERANCE:
+        print(f"keras-bert: {path} does not answer as the model does.", file=sys.stderr)
+        sys.exit(1)
