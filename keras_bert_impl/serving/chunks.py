@@ -27,35 +27,22 @@ def in_chunks(function, rows, tokens=None):
     if tokens is None:
         tokens = tf.reduce_prod(tf.shape(rows["token_ids"])[1:])
     size = tf.maximum(_TOKENS // tf.maximum(tokens, 1), 1)
+    num_chunks = tf.maximum((count + size - 1) // size, 1)
     kinds = function.structured_outputs
-
-    def none():
-        return {name: tf.zeros([0, *_known(kind)], kind.dtype) for name, kind in kinds.items()}
-
-    def some():
-        return tf.cond(
-            count <= size, lambda: function(rows), lambda: _loop(function, rows, count, size)
-        )
-
-    made = tf.cond(count > 0, some, none)
-    return {name: tf.ensure_shape(made[name], [None, *kinds[name].shape[1:]]) for name in kinds}
-
-
-def _known(kind):
-    return [size or 0 for size in kind.shape[1:]]
-
-
-def _loop(function, rows, count, size):
-    num_chunks = (count + size - 1) // size
     arrays = {
         name: tf.TensorArray(
             kind.dtype, num_chunks, element_shape=[None, *kind.shape[1:]], infer_shape=False
         )
-        for name, kind in function.structured_outputs.items()
+        for name, kind in kinds.items()
     }
+    is_none = tf.cast(tf.equal(count, 0), tf.int32)
 
     def one_more(number, arrays):
-        part = {name: row[number * size : (number + 1) * size] for name, row in rows.items()}
+        part = {}
+        for name, row in rows.items():
+            # Of none, one of zeros; its length, too, may have been none.
+            padding = [[0, is_none if length is None else 0] for length in row.shape]
+            part[name] = tf.pad(row[number * size : (number + 1) * size], padding)
         made = function(part)
         return number + 1, {name: array.write(number, made[name]) for name, array in arrays.items()}
 
@@ -63,4 +50,10 @@ def _loop(function, rows, count, size):
     _, arrays = tf.while_loop(
         lambda number, _: number < num_chunks, one_more, (0, arrays), parallel_iterations=1
     )
-    return {name: array.concat() for name, array in arrays.items()}
+    made = {name: array.concat() for name, array in arrays.items()}
+    return {
+        name: tf.ensure_shape(
+            made[name][: (1 - is_none) * tf.shape(made[name])[0]], [None, *kind.shape[1:]]
+        )
+        for name, kind in kinds.items()
+    }

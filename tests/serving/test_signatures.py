@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.serving.check import difference_of_rows
+from keras_bert_impl.serving.signatures import FEATURES, HUB_NAMES
+from keras_bert_impl.tasks import TextEmbedder
 from tests.serving.families import FAMILIES, signatures_of
 
 # float32 sums of some hundred terms in another order, and a softmax behind them.
@@ -44,3 +46,29 @@ def test_the_graph_answers_as_the_model(family):
         assert difference_of_rows(expected, rows) <= TOLERANCE
     none = {name: tf.zeros([0, *np.shape(rows[0])], tf.string) for name, rows in inputs.items()}
     assert all(output.shape[0] == 0 for output in function(**none).values())
+
+
+@pytest.mark.slow
+def test_further_signatures_of_a_tagger():
+    """Words, vectors, and windows as ids, by either names."""
+    signatures, texts = signatures_of("entities"), FAMILIES["entities"][1]["text"]
+    model = signatures.model
+    rows = rows_of(signatures.function("words"), {"text": texts}, size=8)
+    expected = [
+        {"num_words": len(labels), "labels": labels, "scores": scores}
+        for labels, scores in zip(model.tag(texts), model.predict(texts, verbose=0))
+    ]
+    assert difference_of_rows(expected, rows) <= TOLERANCE
+
+    vectors = signatures.function("embed")(text=tf.constant(texts))["vectors"]
+    embedder = TextEmbedder(model.encoder, model.tokenizer, max_length=model.max_length)
+    np.testing.assert_allclose(vectors, embedder.embed(texts), atol=TOLERANCE)
+
+    windows = signatures.function("tokenize")(text=tf.constant(texts))
+    flat = {name: tf.reshape(windows[name], [-1, 16]) for name in FEATURES}
+    scores = signatures.function("ids")(**flat)["scores"]
+    of_features = model.predict({name: rows.numpy() for name, rows in flat.items()}, verbose=0)
+    np.testing.assert_allclose(scores, of_features, atol=TOLERANCE)
+    by_hub = {HUB_NAMES[name]: rows for name, rows in flat.items()}
+    np.testing.assert_array_equal(signatures.function("hub_ids")(**by_hub)["scores"], scores)
+    assert tf.reduce_sum(windows["num_windows"]) > len(texts)

@@ -38,6 +38,16 @@ def _number(message, place):
             return value, place
 
 
+def read_records(path):
+    """Iterates over the records of a TFRecord file, bytes; without one there is none."""
+    data, place = path.read_bytes() if path.is_file() else b"", 0
+    while place < len(data):
+        size = int.from_bytes(data[place : place + 8], "little")
+        place += 12  # behind the length and its check sum
+        yield data[place : place + size]
+        place += size + 4
+
+
 def write_field(number, content):
     """bytes of a field whose content, bytes, has a length."""
     return write_number(number << 3 | 2) + write_number(len(content)) + content
