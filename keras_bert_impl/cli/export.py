@@ -1,12 +1,15 @@
-"""`keras-bert export`: a tuned model as an artefact that runs without this package."""
+"""`keras-bert export`: a model as an artefact that runs without this package."""
 
 import sys
+from pathlib import Path
 
 from keras_bert_impl.cli import export_onnx
 from keras_bert_impl.errors import InputError
 
 EXAMPLE = (
-    "  keras-bert export --model run --out exported/1\n"
+    "  keras-bert export --model run --out models/reviews --check\n"
+    "  keras-bert export --model run --check models/reviews/1\n"
+    "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
     "  keras-bert export --model run --out exported --format onnx --precision int8 --max-drop 0.5 "
     "--dev dev.csv --text review --label stars"
 )
@@ -15,28 +18,88 @@ EXAMPLE = (
 def add_arguments(parser):
     """The arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the directory to write")
-    parser.add_argument("--format", choices=("saved_model", "onnx"), default="saved_model",
-                        help="a SavedModel that takes raw strings, or an ONNX model that takes "
-                        "token ids; default: saved_model")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="the directory to write; of SavedModels the folder of the model's versions, which is "
+        "named as the model: it is written to the next number in it",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("saved_model", "onnx"),
+        default="saved_model",
+        help="a SavedModel that takes raw strings, or an ONNX model that takes token ids; default: "
+        "saved_model",
+    )
+    parser.add_argument(
+        "--as",
+        dest="use",
+        choices=["encoder", "embedder", "masked-lm"],
+        help="what to take the model for; default: the task that it was tuned for",
+    )
+    parser.add_argument(
+        "--ids-only",
+        action="store_true",
+        help="of a SavedModel: take token ids alone, for a server without TF-Text",
+    )
+    parser.add_argument(
+        "--check",
+        nargs="?",
+        const=True,
+        metavar="DIR",
+        help="ask the SavedModel that was exported, or that in DIR, in a process that has only "
+        "TensorFlow and TF-Text, and compare with the model; status 1 where they differ by more "
+        "than 1e-5",
+    )
     parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     export_onnx.add_arguments(parser)
 
 
 def run(arguments):
-    """Exports, and says where."""
-    from keras_bert_impl.tasks.run import load_tuned
-    from keras_bert_impl.tasks.text_classifier import TextClassifier
+    """Exports, and says where; checks, and says how large the difference is."""
+    _check_arguments(arguments)
+    from keras_bert_impl.tasks.served import load_model, load_signatures
 
     if arguments.format == "onnx":
         # What is compared with the ONNX file computes in float32.
-        model = load_tuned(arguments.model, "float32", arguments.base)
+        model = load_model(arguments.model, arguments.use, "float32", arguments.base)
         export_onnx.run(arguments, model)
         return
+    from keras_bert_impl.serving import export_version
+
+    signatures = load_signatures(
+        arguments.model, arguments.use, arguments.dtype, arguments.base
+    )
+    path = arguments.check
+    if arguments.out:
+        run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
+        path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
+        print(f"wrote the SavedModel to {path}", file=sys.stderr)
+    if arguments.check:
+        _check(signatures, path)
+
+
+def _check_arguments(arguments):
+    if arguments.format == "onnx":
+        for name in ("ids_only", "check", "dtype"):
+            if getattr(arguments, name):
+                raise InputError(f"--{name.replace('_', '-')} goes with SavedModels, not ONNX.")
+        if not arguments.out:
+            raise InputError("--out is missing, the directory to write.")
+        return
     export_onnx.refuse(arguments)
-    model = load_tuned(arguments.model, arguments.dtype, arguments.base)
-    if not isinstance(model, TextClassifier):
-        raise InputError(f"a {type(model).__name__} cannot be exported, only a TextClassifier.")
-    model.export(arguments.out)
-    print(f"wrote the SavedModel to {arguments.out}", file=sys.stderr)
+    if bool(arguments.out) == isinstance(arguments.check, str):
+        raise InputError("give --out to export, or --check DIR to check what was exported.")
+    if arguments.ids_only and arguments.check:
+        raise InputError("--check asks with strings, which --ids-only leaves out.")
+
+
+def _check(signatures, path):
+    from keras_bert_impl.serving import TOLERANCE, largest_difference
+
+    difference = largest_difference(signatures, path)
+    print(f"largest difference from the model: {difference:.1e}")
+    if not difference <= TOLERANCE:
+        print(f"keras-bert: {path} does not answer as the model does.", file=sys.stderr)
+        sys.exit(1)

@@ -1,3 +1,12 @@
 """Models as artefacts that run without this package."""
 
-from keras_bert_impl.serving.saved_model import export_classifier
+from keras_bert_impl.lazy import lazy_names
+
+_HOMES = {
+    "EncoderSignatures": "vectors",
+    "TOLERANCE": "check",
+    "export_saved_model": "saved_model",
+    "export_version": "versions",
+    "largest_difference": "check",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

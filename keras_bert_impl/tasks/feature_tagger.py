@@ -11,6 +11,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
+from keras_bert_impl.serving.taggers import FeatureTaggerSignatures
 from keras_bert_impl.tasks.labels import label_names, labels_of, tensors_to_read
 from keras_bert_impl.tasks.raw_text import FEATURES
 from keras_bert_impl.tasks.word_features import WordFeatures, word_states
@@ -60,6 +61,7 @@ class FeatureTagger(WordTagger):
     """
 
     settings = ("doc_stride", "features", "lstm_dim", "crf")
+    signature_class = FeatureTaggerSignatures
     default_learning_rate = 1e-3
 
     def __init__(
@@ -133,7 +135,7 @@ class FeatureTagger(WordTagger):
             self.check_lengths(texts, labels)
         states, splits = word_states(
             texts,
-            self._states,
+            self.states_of,
             self.input["states"].shape[2:],
             self.tokenizer,
             self.max_length,
@@ -153,7 +155,7 @@ class FeatureTagger(WordTagger):
         return rows, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 
     @functools.cached_property
-    def _states(self):
+    def states_of(self):
         """Function of a batch of features: float32 [rows, length, layers, hidden]."""
         encoder = self.encoder.with_outputs("hidden_states")
         layers = layer_numbers(self.features, self.config.num_layers)

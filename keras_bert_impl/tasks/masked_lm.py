@@ -19,6 +19,8 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
+from keras_bert_impl.serving import export_saved_model
+from keras_bert_impl.serving.fillings import FillingSignatures
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -68,6 +70,7 @@ class MaskedLM(keras.Model):
         super().__init__(inputs=inputs, outputs=logits, name=name)
         self.encoder = encoder
         self.tokenizer = tokenizer
+        self.max_length = encoder.config.max_length
 
     def get_config(self):
         return {
@@ -128,7 +131,7 @@ class MaskedLM(keras.Model):
         if isinstance(texts, str) or not texts:
             raise InputError(f"fill takes a list of texts. Received: {texts!r:.60}")
         ids = self._candidate_ids(candidates)
-        limit = self.encoder.config.max_length
+        limit = self.max_length
         features = {name: np.asarray(value) for name, value in self._features(texts, limit).items()}
         rows, columns = np.nonzero(features["token_ids"] == self.tokenizer.mask_id)
         per_text = [columns[rows == row] for row in range(len(texts))]
@@ -147,6 +150,24 @@ class MaskedLM(keras.Model):
             [self._best(scores[row, slot], ids, top_k) for slot in range(len(positions))]
             for row, positions in enumerate(per_text)
         ]
+
+    def signatures(self, top_k=5):
+        """The `serving.signatures.Signatures` of what an exported model answers.
+
+        Args:
+            top_k: int. Pieces for a mask.
+        """
+        return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
+
+    def export(self, directory, ids_only=False, top_k=5):
+        """Writes a SavedModel that takes raw strings; see `serving.export_saved_model`.
+
+        Args:
+            directory: str or `Path`.
+            ids_only: bool. Whether it takes token ids alone, and needs no `tensorflow_text`.
+            top_k: int. Pieces for a mask.
+        """
+        export_saved_model(self.signatures(top_k), directory, ids_only)
 
     def _features(self, texts, limit):
         features = self.tokenizer(texts)

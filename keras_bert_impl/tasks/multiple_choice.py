@@ -9,6 +9,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import choice_head, choice_needs_pooler
+from keras_bert_impl.serving.choices import ChoiceSignatures
 from keras_bert_impl.tasks.grouped import grouped_inputs, tokenize_groups
 from keras_bert_impl.tasks.labels import tensors_to_read
 from keras_bert_impl.tasks.task_model import TaskModel
@@ -46,6 +47,7 @@ class MultipleChoice(TaskModel):
     """
 
     head = "multiple_choice"
+    signature_class = ChoiceSignatures
     has_several_rows = True
 
     def __init__(

@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.models.heads import pooled_head
+from keras_bert_impl.serving.classes import NextSentenceSignatures
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
@@ -42,6 +43,7 @@ class NextSentencePredictor(TaskModel):
     """
 
     settings = ("head_dropout",)
+    signature_class = NextSentenceSignatures
 
     def __init__(
         self,

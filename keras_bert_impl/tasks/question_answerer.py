@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -56,6 +57,7 @@ class QuestionAnswerer(TaskModel):
     """
 
     head = "question_answerer"
+    signature_class = AnswerSignatures
     has_several_rows = True
     settings = (
         "doc_stride",

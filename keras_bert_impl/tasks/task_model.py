@@ -27,6 +27,7 @@ from keras_bert_impl.models.weights import (
     values_deferred,
 )
 from keras_bert_impl.reading import read_json
+from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -50,6 +51,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     """
 
     head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
+    signature_class = None  # a subclass of `serving.signatures.Signatures`
     settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
@@ -97,6 +99,21 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     def _own_settings(self):
         return {name: getattr(self, name) for name in ("max_length", *self.settings)}
+
+    # === Serving ===
+
+    def signatures(self):
+        """The `serving.signatures.Signatures` of what an exported model answers."""
+        return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
+
+    def export(self, directory, ids_only=False):
+        """Writes a SavedModel that takes raw strings; see `serving.export_saved_model`.
+
+        Args:
+            directory: str or `Path`.
+            ids_only: bool. Whether it takes token ids alone, and needs no `tensorflow_text`.
+        """
+        export_saved_model(self.signatures(), directory, ids_only)
 
     # === Files ===
 

@@ -10,7 +10,7 @@ from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tenso
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
-from keras_bert_impl.serving import export_classifier
+from keras_bert_impl.serving.classes import ClassSignatures
 from keras_bert_impl.tasks import batching, text_windows
 from keras_bert_impl.tasks.grouped import grouped_inputs
 from keras_bert_impl.tasks.labels import (
@@ -93,6 +93,7 @@ class TextClassifier(TaskModel):
     """
 
     head = "classifier"
+    signature_class = ClassSignatures
     settings = ("long_texts", "head_tokens", "doc_stride", "max_windows")
 
     def __init__(
@@ -179,14 +180,6 @@ class TextClassifier(TaskModel):
         if self.problem_type == SINGLE:
             return [self.labels[number] for number in scores.argmax(axis=-1)]
         return [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
-
-    def export(self, directory):
-        """Writes a SavedModel that takes raw strings; see `serving.export_classifier`.
-
-        Args:
-            directory: str or `Path`.
-        """
-        export_classifier(self, directory)
 
     # === Training ===
 

@@ -9,6 +9,7 @@ from keras_bert_impl.interop.sentence_transformers import (
     read_sentence_settings,
     write_sentence_settings,
 )
+from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
@@ -74,6 +75,7 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
         "margin",
     )
     text_rank = 2
+    signature_class = VectorSignatures
 
     def __init__(
         self,

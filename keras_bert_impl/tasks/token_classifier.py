@@ -136,7 +136,7 @@ class TokenClassifier(WordTagger):
         return tokenized, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 
     def joined(self, outputs, texts, tokenized):
-        return word_scores(outputs, texts, tokenized, self.aggregation, self._unknown)
+        return word_scores(outputs, texts, tokenized, self.aggregation, self.unknown_label)
 
     def scores(self, outputs):
         scores = outputs if self.crf else ops.softmax(outputs)

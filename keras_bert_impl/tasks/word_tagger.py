@@ -11,6 +11,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
+from keras_bert_impl.serving.taggers import TaggerSignatures
 from keras_bert_impl.tasks.entities import find_entities
 from keras_bert_impl.tasks.labels import label_config, label_numbers
 from keras_bert_impl.tasks.spans import is_entity_label
@@ -41,6 +42,7 @@ class WordTagger(TaskModel):
     """
 
     has_several_rows = True
+    signature_class = TaggerSignatures
 
     def __init__(
         self,
@@ -78,6 +80,11 @@ class WordTagger(TaskModel):
     def num_classes(self):
         """Number of labels."""
         return len(self.labels)
+
+    @property
+    def has_entities(self):
+        """bool. Whether all labels mark entities, or none."""
+        return all(map(is_entity_label, self.labels))
 
     # === Answers ===
 
@@ -120,9 +127,9 @@ class WordTagger(TaskModel):
         Raises:
             InputError: a label that marks no entity.
         """
-        for label in self.labels:
-            if not is_entity_label(label):
-                raise InputError(f"the label {label!r} marks no entity; tag() gives labels.")
+        if not self.has_entities:
+            others = [label for label in self.labels if not is_entity_label(label)]
+            raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
         return self.annotate(texts, batch_size, verbose)[1]
 
     def annotate(self, texts, batch_size=None, verbose=0):
@@ -138,7 +145,7 @@ class WordTagger(TaskModel):
         answers = super().predict(texts, batch_size, verbose=verbose)
         numbers = self._label_numbers(answers)
         labels = [[self.labels[label] for label in row] for row in numbers]
-        if not all(map(is_entity_label, self.labels)):
+        if not self.has_entities:
             return labels, None
         parts = zip(texts, answers, numbers, self._probabilities(answers))
         return labels, [find_entities(*part, self.labels) for part in parts]
@@ -147,18 +154,18 @@ class WordTagger(TaskModel):
         """list of int arrays [words]."""
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
-        return over_sequences(self._decode, answers, self._unknown)
+        return over_sequences(self._decode, answers, self.unknown_label)
 
     def _probabilities(self, answers):
         """list of float32 arrays [words, num_classes]."""
         if not self.crf:
             return [answer.scores for answer in answers]
-        certain = np.arange(self.num_classes) == self._unknown
+        certain = np.arange(self.num_classes) == self.unknown_label
         return over_sequences(self._marginals, answers, certain)
 
     @property
-    def _unknown(self):
-        """Number of the label of words without pieces."""
+    def unknown_label(self):
+        """int. Number of the label of words without pieces."""
         return self.labels.index("O") if "O" in self.labels else 0
 
     @functools.cached_property

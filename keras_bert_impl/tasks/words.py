@@ -1,20 +1,12 @@
 """Words of texts, and which pieces of a tokenizer are theirs."""
 
 import dataclasses
-import functools
-import re
-import unicodedata
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.errors import InputError
-
-# The blocks of ideographs that BERT sets apart.
-_IDEOGRAPHS = (
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf"
-    "\U0002f800-\U0002fa1f"
-)
 
 
 class Words(NamedTuple):
@@ -47,7 +39,7 @@ def find_words(text):
     Example:
         find_words("isn't").ends  # [3, 4, 5]
     """
-    spans = [match.span() for match in _word_pattern().finditer(text)]
+    spans = [match.span() for match in word_pattern().finditer(text)]
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
@@ -91,15 +83,6 @@ def _words_of(text, position):
     ):
         raise InputError(f"text {position} is neither a string nor a list of words: {text!r:.60}.")
     return join_words(text)
-
-
-@functools.cache
-def _word_pattern():
-    ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
-    others = [chr(code) for code in range(128, 0x110000)]
-    marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]
-    alone = re.escape("".join(marks)) + _IDEOGRAPHS
-    return re.compile(f"[{alone}]|[^\\s{alone}]+")
 
 
 @dataclasses.dataclass(frozen=True)

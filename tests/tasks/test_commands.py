@@ -73,7 +73,7 @@ def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypat
 
 def test_export_writes_a_model_that_agrees(folder, capsys):
     assert main(["export", "--model", str(folder / "run"), "--out", str(folder / "exported")]) == 0
-    served = tf.saved_model.load(str(folder / "exported")).signatures["serving_default"]
+    served = tf.saved_model.load(str(folder / "exported" / "1")).signatures["serving_default"]
     texts = ["a good film", ""]
     expected = load_tuned(folder / "run").predict(texts, verbose=0)
     np.testing.assert_allclose(served(text=tf.constant(texts))["scores"], expected, atol=1e-5)

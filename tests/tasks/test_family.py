@@ -197,7 +197,9 @@ def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
     model.export(tmp_path)
     assert set(tf.saved_model.load(str(tmp_path)).signatures) == {
         "serving_default",
+        "embed",
         "ids",
+        "hub_ids",
         "tokenize",
     }
 

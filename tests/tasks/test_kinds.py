@@ -71,9 +71,15 @@ def test_a_tagger_is_asked(tagged, capsys):
     assert line == " ".join(map("/".join, zip(first["words"], first["labels"])))
 
 
-def test_a_tagger_is_not_exported_yet(tagged, capsys):
-    assert main(["export", "--model", str(tagged / "run"), "--out", str(tagged / "saved")]) == 2
-    assert "a TokenClassifier cannot be exported" in capsys.readouterr().err
+@pytest.mark.slow
+def test_a_tagger_is_exported_and_checked(tagged, capsys):
+    run, folder = str(tagged / "run"), tagged / "saved"
+    assert main(["export", "--model", run, "--out", str(folder), "--check"]) == 0
+    written = capsys.readouterr()
+    assert f"wrote the SavedModel to {folder / '1'}" in written.err
+    # 1e-5 is what the command itself asks for.
+    assert float(written.out.removeprefix("largest difference from the model: ")) <= 1e-5
+    assert "| f1 |" in (folder / "1" / "README.md").read_text()
 
 
 # === Questions ===

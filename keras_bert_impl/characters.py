@@ -1,0 +1,40 @@
+"""Which characters stand between words, in words, or are words of their own."""
+
+import functools
+import re
+import unicodedata
+
+import numpy as np
+
+SPACE, INSIDE, ALONE = range(3)  # kinds of characters
+
+# The blocks of ideographs that BERT sets apart.
+_IDEOGRAPHS = (
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf"
+    "\U0002f800-\U0002fa1f"
+)
+
+
+@functools.cache
+def word_pattern():
+    """Compiled pattern of a word, as `tasks.words.find_words` has it."""
+    return re.compile(f"[{_alone()}]|[^\\s{_alone()}]+")
+
+
+@functools.cache
+def character_kinds():
+    """int32 array [number of code points]: `SPACE`, `INSIDE` or `ALONE`; not to be changed."""
+    every = "".join(map(chr, range(0x110000)))
+    kinds = np.full(len(every), INSIDE, "int32")
+    for kind, pattern in ((SPACE, r"\s"), (ALONE, f"[{_alone()}]")):
+        kinds[[ord(character) for character in re.findall(pattern, every)]] = kind
+    return kinds
+
+
+@functools.cache
+def _alone():
+    """What stands in brackets in a pattern of characters that are words of their own."""
+    ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isalnum()]
+    others = [chr(code) for code in range(128, 0x110000)]
+    marks = ascii_ + [c for c in others if unicodedata.category(c).startswith("P")]
+    return re.escape("".join(marks)) + _IDEOGRAPHS

@@ -1,0 +1,73 @@
+"""What an artefact says of itself: its signatures, scores and settings."""
+
+import json
+from pathlib import Path
+
+import tensorflow as tf
+
+import keras_bert_impl
+from keras_bert_impl.reading import read_json, read_text
+
+
+def model_card(name, signatures, functions, run=None):
+    """The text of a model card, in Markdown.
+
+    Args:
+        name: str, the model's.
+        signatures: `Signatures`.
+        functions: dict of concrete functions by name.
+        run: str or `Path` of the run directory; None where there is none.
+    """
+    model = type(signatures.model).__name__
+    config = signatures.config
+    parts = [
+        f"# {name}",
+        f"A {model} on a {config.architecture} encoder of {config.num_layers} layers, hidden "
+        f"{config.hidden_dim}, {config.num_parameters():,} parameters, asked in rows of up to "
+        f"{signatures.max_length} tokens. Exported by keras_bert_impl "
+        f"{keras_bert_impl.__version__} with TensorFlow {tf.__version__}.",
+        "## Signatures",
+        _table(functions),
+    ]
+    labels = getattr(signatures.model, "labels", None)
+    if labels:
+        parts += ["## Labels", ", ".join(f"`{label}`" for label in labels)]
+    if run is not None:
+        parts += _of_run(Path(run))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(functions):
+    rows = ["| signature | inputs | outputs |", "|---|---|---|"]
+    for name, function in functions.items():
+        inputs = tf.nest.flatten(function.structured_input_signature)
+        inputs = ", ".join(map(_shown, [spec.name for spec in inputs], inputs))
+        outputs = function.structured_outputs
+        outputs = ", ".join(map(_shown, outputs, outputs.values()))
+        rows.append(f"| `{name}` | {inputs} | {outputs} |")
+    return "\n".join(rows)
+
+
+def _shown(name, spec):
+    shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
+    return f"`{name}` {spec.dtype.name} [{shape}]"
+
+
+def _of_run(run):
+    """Scores and settings of a run directory, those of them that are there."""
+    parts = []
+    scores = run / "scores.json"
+    if scores.is_file():
+        rows = [f"| {metric} | {score} |" for metric, score in read_json(scores).items()]
+        parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
+    data = run / "data.json"
+    if data.is_file():
+        rows = [
+            f"- {split}: {part['examples']:,} examples of {json.dumps(part['source'])}"
+            for split, part in read_json(data).items()
+        ]
+        parts += ["## Data", "\n".join(rows)]
+    recipe = run / "recipe.yaml"
+    if recipe.is_file():
+        parts += ["## Settings", f"```yaml\n{read_text(recipe).strip()}\n```"]
+    return parts

@@ -1,0 +1,88 @@
+"""Whether an artefact answers as the model does, in a process without this package."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.warmup import example_strings
+
+BATCH_SIZES = (1, 8, 64)
+TOLERANCE = 1e-5
+_SECONDS = 1800
+
+
+def largest_difference(signatures, directory, inputs=None):
+    """The largest difference between what a SavedModel answers and what the model itself does.
+
+    The SavedModel is asked in batches of 1, 8 and 64, in a process that imports only tensorflow
+    and tensorflow_text.
+
+    Args:
+        signatures: `Signatures` of the model.
+        directory: str or `Path` of the SavedModel.
+        inputs: dict of lists, what `serving_default` takes. Default: a few built-in texts.
+
+    Returns:
+        float; infinite where strings or whole numbers differ.
+
+    Raises:
+        InputError: it is no SavedModel of strings, or cannot be asked.
+    """
+    inputs = inputs or example_strings(signatures)
+    expected = signatures.reference(**inputs)
+    differences = [difference_of_rows(expected, rows) for rows in _asked(directory, inputs)]
+    return float(np.max(differences))
+
+
+def difference_of_rows(expected, received):
+    """The largest difference of the outputs of examples.
+
+    Args:
+        expected: list of dicts of outputs by name, without padding.
+        received: the same, with padding behind, and maybe more outputs.
+
+    Returns:
+        float; infinite where strings, whole numbers or shapes differ.
+    """
+    differences = [
+        _difference(value, row[name])
+        for wanted, row in zip(expected, received, strict=True)
+        for name, value in wanted.items()
+    ]
+    return float(np.max(differences))
+
+
+def _asked(directory, inputs):
+    """For each of `BATCH_SIZES` a list of dicts, the outputs of each example."""
+    if not (Path(directory) / "saved_model.pb").is_file():
+        raise InputError(f"{directory} is no SavedModel: it has no saved_model.pb.")
+    request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
+    source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"{directory} cannot be asked: {last}")
+    return json.loads(done.stdout)
+
+
+def _difference(expected, received):
+    expected, received = np.asarray(expected), np.asarray(received)
+    if not expected.size:
+        return 0.0
+    received = received[tuple(slice(size) for size in expected.shape)]
+    if expected.shape != received.shape:
+        return float("inf")
+    if expected.dtype.kind != "f":
+        return 0.0 if (expected == received).all() else float("inf")
+    differences = np.abs(expected.astype("float64") - received)
+    return float("inf") if np.isnan(differences).any() else float(differences.max())

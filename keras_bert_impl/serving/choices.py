@@ -1,0 +1,54 @@
+"""Signatures of the choice between endings."""
+
+import tensorflow as tf
+
+from keras_bert_impl.layers.groups import is_row
+from keras_bert_impl.serving.signatures import FEATURES, Signatures
+
+
+class ChoiceSignatures(Signatures):
+    """Of a prompt and its endings the likeliest.
+
+    `endings` is string `[batch, choices]`; where an example has fewer than others, the empty
+    string fills up. Outputs: `choice`, int32 `[batch]`, the number of the likeliest ending, -1
+    where there is none; `score`, float32 `[batch]`, its probability; and `scores`, float32
+    `[batch, choices]`, those of all, 0 for the empty string.
+    """
+
+    strings = {"prompt": 1, "endings": 2}
+    features_rank = 3
+
+    def reference(self, prompt, endings):
+        examples = [(one, [e for e in several if e]) for one, several in zip(prompt, endings)]
+        return [
+            {"scores": scores, "choice": scores.argmax()}
+            for scores in self.model.predict(examples, verbose=0)
+        ]
+
+    def tokenize(self, prompt, endings):
+        choices = tf.shape(endings)[1]
+        some = tf.debugging.assert_positive(choices, "endings must have one or more columns.")
+        with tf.control_dependencies([some]):
+            prompts = tf.repeat(prompt, choices)
+        rows = self.cut((prompts, tf.reshape(endings, [-1])))
+        is_ending = tf.not_equal(tf.reshape(endings, [-1]), "")[:, tf.newaxis]
+        shape = tf.concat([tf.shape(endings), tf.shape(rows["token_ids"])[1:]], axis=0)
+        nothing = {"token_ids": self.tokenizer.pad_id}
+        return {
+            name: tf.ensure_shape(
+                tf.reshape(tf.where(is_ending, row, nothing.get(name, 0)), shape), [None] * 3
+            )
+            for name, row in rows.items()
+        }
+
+    def answers(self, features):
+        model = self.model
+        is_choice = is_row(features["padding_mask"])  # [batch, choices]
+        scores = model.scores(model({n: features[n] for n in FEATURES}, training=False))
+        scores = tf.where(is_choice, scores, 0.0)
+        best = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        return {
+            "choice": tf.where(tf.reduce_any(is_choice, axis=-1), best, -1),
+            "score": tf.reduce_max(scores, axis=-1),
+            "scores": scores,
+        }

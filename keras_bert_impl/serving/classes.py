@@ -1,0 +1,58 @@
+"""Signatures of classifiers of texts: labels and their scores."""
+
+import tensorflow as tf
+
+from keras_bert_impl.serving.signatures import Signatures
+
+
+class ClassSignatures(Signatures):
+    """Of a text, or of a pair of texts, the label, or several, or numbers.
+
+    Outputs: `scores`, float32 `[batch, num_classes]`, what `predict` returns; and
+
+    - for a single label `label`, string `[batch]`, `label_id`, int32 `[batch]`, and `score`,
+      float32 `[batch]`, that of the label;
+    - for several labels `labels`, string `[batch, num_classes]`: the name where the score is at
+      least 0.5, else the empty string.
+    """
+
+    def __init__(self, model, *parts):
+        super().__init__(model, *parts)
+        self.features_rank = len(model.input["token_ids"].shape)
+
+    def more(self):
+        if not self.takes_pairs():
+            return {}
+        return {"pairs": (self.answers_of_strings, {"first": 1, "second": 1})}
+
+    def reference(self, text):
+        return [{"scores": row} for row in self.model.predict(text, verbose=0)]
+
+    def answers(self, features):
+        model = self.model
+        scores = model.scores(model(features, training=False))  # [batch, num_classes]
+        names = tf.constant(model.labels)
+        if model.problem_type == "regression":
+            return {"scores": scores}
+        if model.problem_type == "multi_label_classification":
+            return {"labels": tf.where(scores >= 0.5, names, ""), "scores": scores}
+        label_id = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        return {
+            "label": tf.gather(names, label_id),
+            "label_id": label_id,
+            "score": tf.reduce_max(scores, axis=-1),
+            "scores": scores,
+        }
+
+
+class NextSentenceSignatures(Signatures):
+    """Of a pair of texts, `score`, float32 `[batch]`: the probability that the second follows."""
+
+    strings = {"first": 1, "second": 1}
+
+    def reference(self, first, second):
+        pairs = list(zip(first, second))
+        return [{"score": score} for score in self.model.predict(pairs, verbose=0)]
+
+    def answers(self, features):
+        return {"score": self.model.scores(self.model(features, training=False))}

@@ -1,0 +1,72 @@
+"""Signatures of a masked language model: what masks stand for."""
+
+import tensorflow as tf
+
+from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.serving.padding import padded
+from keras_bert_impl.serving.signatures import Signatures
+
+
+class FillingSignatures(Signatures):
+    """Of a text with the tokenizer's mask token in it, the likeliest pieces for every mask.
+
+    Outputs: `num_masks`, int32 `[batch]`, of the tokens within the model's length; and padded to
+    the most of a text, likeliest first, `tokens`, string `[batch, masks, top_k]`, pieces as they
+    stand in the vocabulary, `token_ids`, int32, and `scores`, float32, of the same shape.
+
+    Args:
+        model, encoder, tokenizer, max_length: as of `Signatures`, the first a `MaskedLM`.
+        top_k: int. Pieces for a mask.
+    """
+
+    def __init__(self, model, encoder, tokenizer, max_length, top_k):
+        super().__init__(model, encoder, tokenizer, max_length)
+        self.top_k = min(top_k, self.tokenizer.vocabulary_size)
+        self.head = model.get_layer("masked_lm")
+        self.states = tf.function(self._states, autograph=False)
+        self.best = tf.function(self._best, autograph=False)
+
+    def reference(self, text):
+        return [
+            {
+                "num_masks": len(masks),
+                "tokens": [[filling.token for filling in fillings] for fillings in masks],
+                "scores": [[filling.score for filling in fillings] for fillings in masks],
+            }
+            for masks in self.model.fill(text, self.top_k)
+        ]
+
+    def as_example(self, text):
+        mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
+        return f"{text} {mask}"
+
+    def tokenize(self, text):
+        features = self.tokenizer(text)
+        return {name: feature[:, : self.max_length] for name, feature in features.items()}
+
+    def answers_of_strings(self, text):
+        return self.answers_of_ids(self.tokenize(text))
+
+    def answers_of_ids(self, features):
+        # Two steps, as a row may be all masks, and scores are as many as the vocabulary has pieces.
+        states = in_chunks(self.states, features)
+        width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)
+        best = in_chunks(self.best, states, tokens=width)
+        is_mask = tf.equal(features["token_ids"], self.tokenizer.mask_id)
+        counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+        return {"num_masks": counts, **padded(best, counts)}
+
+    def _states(self, features):
+        states = self.encoder(features, training=False)["sequence_output"]
+        is_mask = tf.equal(features["token_ids"], self.tokenizer.mask_id)
+        return {"states": tf.boolean_mask(states, is_mask)}
+
+    def _best(self, rows):
+        logits = self.head(rows["states"][tf.newaxis])[0]  # [masks, vocabulary]
+        scores = tf.nn.softmax(logits)[:, : self.tokenizer.vocabulary_size]
+        scores, ids = tf.math.top_k(scores, self.top_k)
+        return {
+            "tokens": tf.gather(list(self.tokenizer.vocabulary), ids),
+            "token_ids": ids,
+            "scores": scores,
+        }

@@ -1,0 +1,72 @@
+"""What examples have in different numbers, as tensors whose first dimension is the batch."""
+
+import tensorflow as tf
+
+
+def padded(flat, counts, **fillings):
+    """What examples have, padded to the largest number of it; in any graph.
+
+    Args:
+        flat: dict of tensors `[all, ...]`, those of the first example first.
+        counts: int `[batch]`, how many each example has.
+        **fillings: by name, what to fill up with; default 0 or the empty string.
+
+    Returns:
+        dict of tensors `[batch, most, ...]`.
+    """
+    return {
+        name: tf.RaggedTensor.from_row_lengths(
+            values, tf.cast(counts, tf.int64), validate=False
+        ).to_tensor(fillings.get(name))
+        for name, values in flat.items()
+    }
+
+
+def counts_of(texts, num_texts):
+    """int32 [num_texts]: how many of some things are of each text, by the text of each."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
+
+
+def window_features(windows, pad_id, word_firsts=None):
+    """The windows of texts as a client may see them.
+
+    Args:
+        windows: `Windows`.
+        pad_id: int.
+        word_firsts: int32 [words], the first tokens of words.
+
+    Returns:
+        dict: `num_windows`, int32 `[batch]`, and int32 `[batch, windows, length]` the features;
+        `token_starts` and `token_ends`, where in the text each token stands, in characters, -1 for
+        special tokens and the first text of a pair; and of `word_firsts` `word_mask`, 1 where a
+        word is to be asked.
+    """
+    numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
+    numbers += tf.cast(windows.tokens(), tf.int64)
+    is_token = windows.tokens() >= 0
+    numbers = tf.where(is_token, numbers, tf.size(windows.token_starts.values, tf.int64))
+
+    def at_tokens(values, otherwise):
+        return tf.gather(tf.concat([values, [otherwise]], axis=0), numbers)  # [windows, length]
+
+    flat = {
+        **windows.features,
+        "token_starts": at_tokens(windows.token_starts.values, -1),
+        "token_ends": at_tokens(windows.token_ends.values, -1),
+    }
+    if word_firsts is not None:
+        is_first = first_tokens(word_firsts, tf.size(windows.token_starts.values))
+        mask = windows.has_most_context() & at_tokens(is_first, False)
+        flat["word_mask"] = tf.cast(mask, tf.int32)
+    counts = counts_of(windows.texts, windows.token_starts.nrows())
+    fillings = {"token_ids": pad_id, "token_starts": -1, "token_ends": -1}
+    return {"num_windows": counts, **padded(flat, counts, **fillings)}
+
+
+def first_tokens(word_firsts, num_tokens):
+    """bool [num_tokens], whether a token is in `word_firsts`, int32 [words], -1 for none."""
+    places = tf.where(word_firsts >= 0, word_firsts, num_tokens)
+    marked = tf.zeros([num_tokens + 1], tf.bool)
+    return tf.tensor_scatter_nd_update(
+        marked, places[:, tf.newaxis], tf.ones_like(places, tf.bool)
+    )[:-1]

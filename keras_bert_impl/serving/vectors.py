@@ -1,0 +1,66 @@
+"""Signatures of what has vectors of texts: embedders, and an encoder alone."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.serving.signatures import Signatures
+
+
+class VectorSignatures(Signatures):
+    """Of a text `vectors`, float32 `[batch, dim]`, what `TextEmbedder.embed` returns."""
+
+    def reference(self, text):
+        return [{"vectors": vector} for vector in self.model.embed(text)]
+
+    def tokenize(self, text):
+        return self.cut(text)
+
+    def answers(self, features):
+        groups = {name: feature[:, tf.newaxis] for name, feature in features.items()}
+        return {"vectors": self.model(groups, training=False)[:, 0]}
+
+    def embed(self, text):
+        return self.answers_of_strings(text)
+
+
+class EncoderSignatures(Signatures):
+    """Of a text what an encoder makes of it.
+
+    Outputs: `sequence_output`, float32 `[batch, length, hidden]`, padded to the longest of the
+    batch; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
+    signature `embed` returns the means of the first over the tokens.
+
+    Args:
+        encoder: `Encoder`.
+        tokenizer: `Tokenizer`.
+        max_length: int. Texts are cut to so many tokens. Default: what the encoder allows.
+    """
+
+    def __init__(self, encoder, tokenizer, max_length=None):
+        super().__init__(encoder, encoder, tokenizer, max_length or encoder.config.max_length)
+
+    def more(self):
+        if not self.takes_pairs():
+            return {}
+        return {"pairs": (self.answers_of_strings, {"first": 1, "second": 1})}
+
+    def reference(self, text):
+        features = self.tokenizer(text, length=self.max_length)
+        outputs = self.encoder(features, training=False)
+        counts = np.sum(features["padding_mask"], axis=1)
+        return [
+            {"num_tokens": count, "pooled_output": pooled, "sequence_output": states[:count]}
+            for count, pooled, states in zip(
+                counts, outputs["pooled_output"].numpy(), outputs["sequence_output"].numpy()
+            )
+        ]
+
+    def tokenize(self, *texts):
+        return self.cut(texts[0] if len(texts) == 1 else texts)
+
+    def answers(self, features):
+        outputs = self.encoder(features, training=False)
+        num_tokens = tf.reduce_sum(features["padding_mask"], axis=1)
+        outputs = {name: tf.cast(output, tf.float32) for name, output in outputs.items()}
+        return {"num_tokens": num_tokens, **outputs}

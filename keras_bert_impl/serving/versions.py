@@ -1,0 +1,73 @@
+"""Models as TensorFlow Serving finds them: numbered folders, and how they are to be served."""
+
+import re
+from pathlib import Path
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
+from keras_bert_impl.serving.saved_model import export_saved_model
+
+# Requests that come within two milliseconds are answered together. Batches are of any size: none is
+# padded, and only strings are batched, as ids of different lengths would have to be padded.
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 256 }
+num_batch_threads { value: 4 }
+"""
+_CONFIG = """\
+model_config_list {
+  config {
+    name: "%s"
+    base_path: "/models/%s"
+    model_platform: "tensorflow"
+  }
+}
+"""
+
+
+def export_version(signatures, directory, ids_only=False, run=None):
+    """Writes a model as the next version in a folder that TensorFlow Serving watches.
+
+    The folder's name is the model's. It gets `1/`, `2/`, ...; `models.config`, for a server that
+    sees the folder as `/models/NAME`; and `batching_parameters.txt`.
+
+    Args:
+        signatures: `Signatures` of the model.
+        directory: str or `Path` of the folder.
+        ids_only: bool, as of `export_saved_model`.
+        run: str or `Path` of the run directory, whose scores and settings the model card has.
+
+    Returns:
+        `Path` of the version.
+
+    Raises:
+        InputError: the folder's name is no name of a model.
+
+    Example:
+        export_version(classifier.signatures(), "models/reviews", run="run")
+    """
+    directory = Path(directory).absolute()
+    name = directory.name
+    if not re.fullmatch("[A-Za-z0-9._-]+", name):
+        raise InputError(
+            f"{directory}: the folder's name is the model's, of letters, digits, '.', '_' and '-'."
+        )
+    path = directory / str(_next_version(directory))
+    export_saved_model(signatures, path, ids_only, name=name, run=run)
+    for file, text in (
+        ("models.config", _CONFIG % (name, name)),
+        ("batching_parameters.txt", _BATCHING),
+    ):
+        with replace_file(directory / file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _next_version(directory):
+    if not directory.is_dir():
+        return 1
+    if (directory / "saved_model.pb").exists():
+        raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
+    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
+    return max(found, default=0) + 1

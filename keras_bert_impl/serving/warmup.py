@@ -1,0 +1,114 @@
+"""Requests that a server answers by itself before the first client asks.
+
+TensorFlow Serving reads them from `assets.extra/tf_serving_warmup_requests` of a SavedModel: a
+TFRecord file of `PredictionLog` messages. They are put together here from their published fields,
+so that every export has them; `tensorflow-serving-api`, which has these messages, needs a
+`tensorflow` by that name, and is for clients.
+"""
+
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.serving.signatures import HUB_NAMES
+
+BATCH_SIZES = (1, 8, 32)
+
+TEXTS = (
+    "The house stands on a hill above the river.",
+    "Ada Lovelace met Charles Babbage in London in June 1833, and wrote the first program.",
+    "Why?",
+    "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
+)
+
+
+def write_warmup(path, signatures, functions, name):
+    """Writes requests of a few texts for each signature and each of `BATCH_SIZES`.
+
+    Args:
+        path: str or `Path` of the file.
+        signatures: `Signatures`.
+        functions: dict of concrete functions by name, what its `functions` returned.
+        name: str, the model's name on the server.
+    """
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
+            inputs = example_inputs(signatures, function, size)
+            file.write(prediction_log(name, signature, inputs))
+
+
+def example_strings(signatures, size=len(TEXTS)):
+    """Strings as `serving_default` takes them, made of a few built-in texts.
+
+    Args:
+        signatures: `Signatures`.
+        size: int, the batch.
+
+    Returns:
+        dict of lists of str by name, or of lists of two str where the rank is 2.
+    """
+    return _strings(signatures, signatures.strings, size)
+
+
+def _strings(signatures, ranks, size):
+    texts = [signatures.as_example(text) for text in TEXTS]
+
+    def text(number):
+        return texts[number % len(texts)]
+
+    return {
+        name: [text(i + k) if rank == 1 else [text(i + k), text(i + k + 1)] for i in range(size)]
+        for k, (name, rank) in enumerate(ranks.items())
+    }
+
+
+def example_inputs(signatures, function, size):
+    """Inputs of a signature, made of a few built-in texts.
+
+    Args:
+        signatures: `Signatures`.
+        function: one of its concrete functions.
+        size: int, the batch.
+
+    Returns:
+        dict of numpy arrays by name.
+    """
+    specs = tf.nest.flatten(function.structured_input_signature)
+    if specs[0].dtype == tf.string:
+        strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
+        return {name: np.array(texts, object) for name, texts in strings.items()}
+    (texts,) = _strings(signatures, {"text": 1}, size).values()
+    features = {name: feature.numpy() for name, feature in signatures.cut(texts).items()}
+    features["word_mask"] = features["padding_mask"]
+    features |= {new: features[name] for name, new in HUB_NAMES.items()}
+    # Of groups of rows the first.
+    rows = {2: slice(None), 3: (slice(None), np.newaxis)}
+    return {spec.name: features[spec.name][rows[spec.shape.rank]] for spec in specs}
+
+
+def prediction_log(name, signature, inputs):
+    """bytes of a `PredictionLog` of a request.
+
+    Args:
+        name: str, the model's.
+        signature: str.
+        inputs: dict of numpy arrays by name.
+
+    Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
+    """
+    model_spec = _field(1, name.encode()) + _field(3, signature.encode())
+    request = _field(1, model_spec)
+    for key, values in inputs.items():
+        tensor = tf.make_tensor_proto(values).SerializeToString()
+        request += _field(2, _field(1, key.encode()) + _field(2, tensor))
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+
+
+def _field(number, content):
+    """A field of a protocol buffer whose content has a length."""
+    length, size = b"", len(content)
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content

@@ -1,0 +1,128 @@
+"""Words of texts in graph, and which tokens are theirs: what `tasks.words` finds in Python.
+
+All texts of a batch stand one behind the other: places are numbers of code points of them all.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
+from keras_bert_impl.tokenizers import utf8
+from keras_bert_impl.tokenizers.places import places_of
+from keras_bert_impl.tokenizers.unicode_table import BLOCK, in_blocks
+
+
+class Texts(NamedTuple):
+    """Texts as code points.
+
+    Attributes:
+        code_points: int32 [places], with a line end after each text.
+        kinds: int32 [places].
+        starts: int32 [batch + 1], where each text begins.
+    """
+
+    code_points: tf.Tensor
+    kinds: tf.Tensor
+    starts: tf.Tensor
+
+    def strings(self, starts, ends):
+        """The texts from some places to others, string tensor [any]."""
+        places = tf.ragged.range(starts, ends)
+        return tf.strings.unicode_encode(
+            places.with_values(tf.gather(self.code_points, places.values)), "UTF-8"
+        )
+
+    def in_texts(self, places, texts):
+        """The places, counted from the beginnings of the texts with these numbers; int32."""
+        return places - tf.gather(self.starts, texts)
+
+
+class TextReader:
+    """Reads texts, with a table of the kinds of characters for lookups in graph."""
+
+    def __init__(self):
+        self._index, self._blocks = in_blocks(character_kinds())
+
+    def __call__(self, texts):
+        """`Texts` of a string tensor [batch]; what is no UTF-8 becomes U+FFFD."""
+        code_points, starts = utf8.decode(texts)
+        block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
+        kinds = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
+        return Texts(code_points, kinds, starts)
+
+
+class TextWords(NamedTuple):
+    """Words of texts.
+
+    Attributes:
+        starts, ends: int32 [words], places.
+        texts: int64 [words], the text that each is of.
+        counts: int64 [batch], the words of each text.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    texts: tf.Tensor
+    counts: tf.Tensor
+
+
+def find_words(texts):
+    """`TextWords` of `Texts`: runs without white space, some characters words of their own."""
+    kinds = texts.kinds
+    is_alone = tf.equal(kinds, ALONE)
+    before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
+    behind = tf.concat([kinds[1:], [SPACE]], axis=0)[: tf.size(kinds)]
+    is_word = tf.not_equal(kinds, SPACE)
+    starts = places_of(is_word & (is_alone | tf.not_equal(before, INSIDE)))
+    ends = places_of(is_word & (is_alone | tf.not_equal(behind, INSIDE))) + 1
+    splits = tf.searchsorted(starts, texts.starts, out_type=tf.int64)  # [batch + 1]
+    counts = splits[1:] - splits[:-1]
+    return TextWords(starts, ends, tf.repeat(tf.range(tf.size(counts, tf.int64)), counts), counts)
+
+
+class WordTokens(NamedTuple):
+    """Which tokens are of which word; as `tasks.words.WordPieces`, numbered over all texts.
+
+    Attributes:
+        words: int32 [tokens], the word of each; -1 for none.
+        firsts: int32 [words], the first token of the word, or one that it shares; -1 for none.
+        owns: bool [words], whether some token is of the word.
+    """
+
+    words: tf.Tensor
+    firsts: tf.Tensor
+    owns: tf.Tensor
+
+
+def find_tokens(texts, words, token_starts, token_ends):
+    """Matches tokens with words.
+
+    Args:
+        texts: `Texts`.
+        words: `TextWords`.
+        token_starts, token_ends: int32 ragged [batch, (tokens)], in characters of each text.
+
+    Returns:
+        `WordTokens`. A token is of the word in which its last character stands. A word of whose
+        characters none ends a token shares the one that holds its last character.
+    """
+    shifts = tf.gather(texts.starts, token_starts.value_rowids())
+    starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
+    num_words, num_tokens = tf.size(words.starts), tf.size(starts)
+
+    last = ends - 1
+    of_word = tf.searchsorted(words.starts, last, side="right") - 1
+    word_ends = tf.concat([words.ends, [0]], axis=0)  # there may be no words
+    within = (of_word >= 0) & (ends > starts)
+    within &= last < tf.gather(word_ends, tf.maximum(of_word, 0))
+    of_word = tf.where(within, of_word, -1)
+
+    firsts = tf.math.unsorted_segment_min(
+        tf.range(num_tokens), tf.where(within, of_word, num_words), num_words + 1
+    )[:-1]
+    owns = firsts < num_tokens  # the least of none is the greatest number there is
+    holders = tf.searchsorted(ends, words.ends - 1, side="right")
+    begins = tf.gather(tf.concat([starts, [tf.int32.max]], axis=0), holders)
+    shared = tf.where(begins < words.ends, holders, -1)
+    return WordTokens(of_word, tf.where(owns, firsts, shared), owns)

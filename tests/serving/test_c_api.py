@@ -1,0 +1,87 @@
+"""SavedModels in TensorFlow's C API, as in a server in C++, and in Python without this package."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert_impl.serving import export_saved_model
+from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
+from tests.serving.families import FAMILIES, signatures_of
+from tests.tasks.helpers import ROOT
+
+SLOW_INPUTS = 100_000 // len(FAMILIES)
+SOME_SLOW = [
+    pytest.param(name, marks=[] if name == "single_label" else [pytest.mark.slow])
+    for name in FAMILIES
+]
+
+
+@pytest.fixture(scope="module", params=SOME_SLOW)
+def exported(request, tmp_path_factory):
+    """(name of the family, `Signatures`, `Path` of the SavedModel)."""
+    signatures = signatures_of(request.param)
+    directory = tmp_path_factory.mktemp("exported") / "model"
+    export_saved_model(signatures, directory)
+    return request.param, signatures, directory
+
+
+def output_of(command, given=""):
+    """What a program printed; a crash fails the test."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        input=given,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=3600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def test_the_session_answers_as_the_model(exported):
+    family, signatures, directory = exported
+    inputs = FAMILIES[family][1]
+    lines = output_of(["tools/serving/c_api.py", directory], json.dumps(inputs))
+    rows = [json.loads(line) for line in lines]
+    assert difference_of_rows(signatures.reference(**inputs), rows) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_a_process_without_this_package_answers_as_the_model(exported):
+    family, signatures, directory = exported
+    assert largest_difference(signatures, directory, FAMILIES[family][1]) <= TOLERANCE
+
+
+def fuzz(exported, inputs):
+    _, signatures, directory = exported
+    ranks = {**signatures.strings, "ids": signatures.features_rank}
+    command = ["-m", "tests.serving.fuzz", directory, inputs, 0, json.dumps(ranks)]
+    result = json.loads(output_of(command)[-1])
+    assert result["inputs"] >= inputs
+    assert result["answered"] > 0 and result["refused"] > 0
+    return result
+
+
+def test_some_random_requests_are_answered_or_refused(exported):
+    fuzz(exported, inputs=300)
+
+
+@pytest.mark.slow
+def test_random_requests_are_answered_or_refused(exported):
+    fuzz(exported, SLOW_INPUTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("texts", [["good film " * 100_000], ["good film"] * 10_000])
+def test_large_requests_are_answered(exported, texts):
+    """A text of 1 MB; 10,000 texts."""
+    _, signatures, directory = exported
+    inputs = {
+        name: texts if rank == 1 else [[text] * 2 for text in texts]
+        for name, rank in signatures.strings.items()
+    }
+    lines = output_of(["tools/serving/c_api.py", directory], json.dumps(inputs))
+    assert len(lines) == len(texts)

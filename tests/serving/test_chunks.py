@@ -1,0 +1,28 @@
+"""Rows in parts: the same results, however many parts, and never a batch of none."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.serving import chunks
+
+
+@tf.function(autograph=False)
+def doubled(rows):
+    """A row for each row; and for some rows, one for each true place."""
+    ids = rows["token_ids"]
+    some = tf.debugging.assert_positive(tf.shape(ids)[0], "a batch of none")
+    with tf.control_dependencies([some]):
+        return {"doubled": 2 * ids, "positive": tf.boolean_mask(ids, ids > 0)}
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 64])
+@pytest.mark.parametrize("tokens_of_part", [1, 6, 1000])
+def test_parts_make_the_whole(monkeypatch, count, tokens_of_part):
+    monkeypatch.setattr(chunks, "_TOKENS", tokens_of_part)
+    ids = np.random.default_rng(0).integers(-3, 4, (count, 3)).astype("int32")
+    spec = {"token_ids": tf.TensorSpec([None, None], tf.int32)}
+    in_graph = tf.function(lambda rows: chunks.in_chunks(doubled, rows), input_signature=[spec])
+    made = in_graph({"token_ids": tf.constant(ids)})
+    np.testing.assert_array_equal(made["doubled"], np.reshape(2 * ids, (count, 3)))
+    np.testing.assert_array_equal(made["positive"], ids[ids > 0])

@@ -1,0 +1,88 @@
+"""The clients in `docs/serving.md`, as they stand there, and what it gives servers to read."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from keras_bert_impl.serving import export_version
+from tests.tasks.helpers import ROOT, classifier
+
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+TEXTS = ["a dull film", "a joy"]
+
+
+def blocks(language, word):
+    return [text for kind, text in BLOCKS if kind == language and word in text]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """(the model, the ports) of a server of one model."""
+    model = classifier()
+    folder = tmp_path_factory.mktemp("models") / "reviews"
+    export_version(model.signatures(), folder)
+    command = [sys.executable, "tools/serving/server.py", folder, "--port", "0", "--rest-port", "0"]
+    server = subprocess.Popen(
+        [*map(str, command)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    ports = json.loads(server.stdout.readline())
+    yield model, ports
+    server.kill()
+    server.communicate()
+
+
+def printed_by(program, code, ports):
+    """Lines that a block of the documentation prints, of a server on these ports."""
+    code = code.replace("localhost:8500", f"127.0.0.1:{ports['port']}")
+    code = code.replace("localhost:8501", f"127.0.0.1:{ports['rest_port']}")
+    done = subprocess.run([*program, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip().splitlines()
+
+
+def test_the_grpc_client(served):
+    model, ports = served
+    (code,) = blocks("python", "PredictionServiceStub")
+    lines = [line.split() for line in printed_by([sys.executable], code, ports)]
+    assert [label for label, _ in lines] == model.classify(TEXTS)
+    expected = model.predict(TEXTS, verbose=0).max(axis=1)
+    np.testing.assert_allclose([float(score) for _, score in lines], expected, atol=1e-5)
+
+
+def test_the_rest_client(served):
+    model, ports = served
+    (code,) = blocks("python", "urllib")
+    ((label, score),) = [line.split() for line in printed_by([sys.executable], code, ports)]
+    assert [label] == model.classify([tuple(TEXTS)])
+    expected = model.predict([tuple(TEXTS)], verbose=0).max()
+    assert float(score) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_client_on_the_command_line(served):
+    model, ports = served
+    (code,) = blocks("bash", "curl")
+    answer = json.loads("".join(printed_by(["bash"], code, ports)))
+    scores = [row["scores"] for row in answer["predictions"]]
+    np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
+    code = code.replace('"instances": ["a dull film", "a joy"]', '"instances": [1, 2]')
+    assert "error" in json.loads("".join(printed_by(["bash"], code, ports)))
+
+
+def test_the_files_for_servers_agree():
+    """Compose, Kubernetes and `docker run` start the same server on the same ports."""
+    (command,) = blocks("bash", "docker run")
+    (compose,) = blocks("yaml", "services:")
+    (manifests,) = blocks("yaml", "kind: Deployment")
+    service = yaml.safe_load(compose)["services"]["reviews"]
+    deployment, ports = yaml.safe_load_all(manifests)
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert service["image"] == container["image"] and container["image"] in command
+    assert all(flag in command and flag in service["command"] for flag in container["args"])
+    exposed = [port["containerPort"] for port in container["ports"]]
+    assert exposed == [port["port"] for port in ports["spec"]["ports"]] == [8500, 8501]
+    assert service["ports"] == [f"{port}:{port}" for port in exposed]

@@ -1,0 +1,67 @@
+"""`keras-bert export`: what it writes, checks and refuses; of a model that is not read anew."""
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving import check
+from tests.tasks.helpers import classifier
+
+
+@pytest.fixture
+def signatures(monkeypatch):
+    found = classifier().signatures()
+    monkeypatch.setattr("keras_bert_impl.tasks.served.load_signatures", lambda *how: found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "give --out to export, or --check DIR"),
+        (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
+        (["--out", "a", "--check", "--ids-only"], "--check asks with strings"),
+        (["--check"], "give --out to export, or --check DIR"),
+    ],
+)
+def test_arguments_that_do_not_go_together(arguments, message, capsys):
+    assert main(["export", "--model", "run", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("difference, status", [(9e-6, 0), (2e-5, 1), (float("nan"), 1)])
+def test_the_status_of_a_check(signatures, monkeypatch, capsys, difference, status):
+    monkeypatch.setattr(check, "largest_difference", lambda *what: difference)
+    assert main(["export", "--model", "run", "--check", "models/reviews/1"]) == status
+    written = capsys.readouterr()
+    assert written.out == f"largest difference from the model: {difference:.1e}\n"
+    assert ("does not answer as the model does" in written.err) == bool(status)
+
+
+def test_what_is_no_saved_model_cannot_be_checked(signatures, tmp_path, capsys):
+    assert main(["export", "--model", "run", "--check", str(tmp_path)]) == 2
+    assert "it has no saved_model.pb" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_damaged_saved_model_cannot_be_checked(signatures, tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"not one")
+    with pytest.raises(InputError, match="cannot be asked: "):
+        check.largest_difference(signatures, tmp_path)
+
+
+def test_differences():
+    expected = [{"labels": ["a"], "scores": [[0.5, 0.25]], "count": 1}]
+    row = {"labels": ["a", ""], "scores": [[0.5, 0.5], [0.0, 0.0]], "count": 1, "other": 3}
+    assert check.difference_of_rows(expected, [row]) == 0.25
+    for name, wrong in (("labels", ["b"]), ("count", 2), ("scores", [[float("nan")] * 2])):
+        assert check.difference_of_rows(expected, [row | {name: wrong}]) == float("inf")
+    assert check.difference_of_rows(expected, [row | {"scores": [[0.5]]}]) == float("inf")
+
+
+def test_ids_only(signatures, tmp_path):
+    command = ["export", "--model", "run", "--out", str(tmp_path / "reviews"), "--ids-only"]
+    assert main(command) == 0
+    found = tf.saved_model.load(str(tmp_path / "reviews" / "1")).signatures
+    assert set(found) == {"serving_default", "ids", "hub_ids"}

@@ -1,0 +1,123 @@
+"""What stands beside a SavedModel: versions, warm-up, tokenizer, labels, the model card."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+from tensorflow.core.framework import tensor_pb2
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving import export_version
+from keras_bert_impl.serving.warmup import BATCH_SIZES, prediction_log
+from keras_bert_impl.tokenizers import Tokenizer
+from tests.serving.fuzz import load_tool
+from tests.tasks.helpers import classifier, run_python
+
+FEATURES = {"token_ids", "segment_ids", "padding_mask"}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """(`Path` of a model's folder with one version, of ids; the model)."""
+    folder = tmp_path_factory.mktemp("models")
+    run = folder / "run"
+    run.mkdir()
+    (run / "scores.json").write_text(json.dumps({"accuracy": 0.875}))
+    (run / "recipe.yaml").write_text(yaml.safe_dump({"epochs": 3}))
+    model = classifier()
+    path = export_version(model.signatures(), folder / "reviews", ids_only=True, run=run)
+    assert path == folder / "reviews" / "1"
+    return folder / "reviews", model
+
+
+def requests_of(path):
+    """list of (model, signature, dict of arrays) of a file of warm-up requests."""
+    fields = load_tool("wire").read_fields
+    requests = []
+    for record in tf.data.TFRecordDataset(str(path)):
+        request = fields(fields(fields(record.numpy())[6][0])[1][0])
+        spec = fields(request[1][0])
+        inputs = {}
+        for entry in map(fields, request[2]):
+            tensor = tensor_pb2.TensorProto.FromString(entry[2][0])
+            inputs[entry[1][0].decode()] = tf.make_ndarray(tensor)
+        requests.append((spec[1][0].decode(), spec[3][0].decode(), inputs))
+    return requests
+
+
+def test_warm_up_asks_each_signature_in_each_size(exported):
+    folder, model = exported
+    extra = folder / "1" / "assets.extra"
+    requests = requests_of(extra / "tf_serving_warmup_requests")
+    signatures = tf.saved_model.load(str(folder / "1")).signatures
+    assert {name for name, _, _ in requests} == {"reviews"}
+    asked = {(name, len(next(iter(inputs.values())))) for _, name, inputs in requests}
+    assert asked == {(name, size) for name in signatures for size in BATCH_SIZES}
+    for _, name, inputs in requests:
+        answer = signatures[name](**{key: tf.constant(v) for key, v in inputs.items()})
+        assert answer["scores"].shape[1] == model.num_classes
+    assert set(requests[0][2]) == FEATURES
+
+
+def test_a_long_request_has_a_length_of_several_bytes():
+    text = "long " * 10_000
+    log = prediction_log("model", "serving_default", {"text": [text]})
+    fields = load_tool("wire").read_fields
+    request = fields(fields(fields(log)[6][0])[1][0])
+    tensor = tensor_pb2.TensorProto.FromString(fields(request[2][0])[2][0])
+    assert tf.make_ndarray(tensor).tolist() == [text.encode()]
+
+
+def test_what_stands_beside_the_model(exported):
+    folder, model = exported
+    extra = folder / "1" / "assets.extra"
+    assert json.loads((extra / "labels.json").read_text()) == list(model.labels)
+    tokenizer = Tokenizer.from_pretrained(extra / "tokenizer")
+    assert tokenizer.fingerprint == model.tokenizer.fingerprint
+    card = (folder / "1" / "README.md").read_text()
+    assert card.startswith("# reviews\n") and "| accuracy | 0.875 |" in card
+    assert "epochs: 3" in card and "`token_ids` int32 [?, ?]" in card
+    config = (folder / "models.config").read_text()
+    assert 'name: "reviews"' in config and 'base_path: "/models/reviews"' in config
+    assert "max_batch_size { value: 32 }" in (folder / "batching_parameters.txt").read_text()
+
+
+def test_ids_need_no_operation_of_tf_text(exported):
+    """It is loaded where only TensorFlow's own operations are known."""
+    code = """
+import json, sys
+sys.modules["tensorflow_text"] = None
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures["hub_ids"]
+names = "input_word_ids", "input_mask", "input_type_ids"
+ids = dict(zip(names, ([[2, 5, 6, 3]], [[1] * 4], [[0] * 4])))
+answer = served(**{name: tf.constant(value) for name, value in ids.items()})
+print(json.dumps(answer["scores"].numpy().tolist()))
+"""
+    folder, model = exported
+    features = {"token_ids": [[2, 5, 6, 3]], "padding_mask": [[1] * 4], "segment_ids": [[0] * 4]}
+    features = {name: np.array(value, "int32") for name, value in features.items()}
+    expected = model.predict(features, verbose=0)
+    np.testing.assert_allclose(run_python(code, folder / "1"), expected, atol=1e-5)
+
+
+def test_the_next_version_has_the_next_number(exported, monkeypatch):
+    folder, model = exported
+    (folder / "9").mkdir()
+    (folder / "notes").mkdir()
+    written = []
+    monkeypatch.setattr(
+        "keras_bert_impl.serving.versions.export_saved_model",
+        lambda signatures, path, *rest, **more: written.append((path.name, more["name"])),
+    )
+    export_version(model.signatures(), folder)
+    assert written == [("10", "reviews")]
+
+
+@pytest.mark.parametrize("name, message", [("1", "is a SavedModel"), ("a b", "of letters, digits")])
+def test_folders_that_cannot_be_of_versions(exported, name, message):
+    folder, model = exported
+    with pytest.raises(InputError, match=message):
+        export_version(model.signatures(), folder / name)

@@ -1,0 +1,282 @@
+#!/usr/bin/env python
+"""Asks a SavedModel by TensorFlow's C API, without TensorFlow's Python.
+
+The libraries are those of the wheels `tensorflow` and `tensorflow_text`; the calls, from
+`TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are those that a server in C++ makes.
+
+    python tools/serving/c_api.py models/reviews/1 "a dull film" "a joy"
+    echo '{"question": ["Who came?"], "context": ["Ann came."]}' |
+        python tools/serving/c_api.py models/answers/1
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import sys
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+
+import numpy as np
+from wire import read_fields
+
+STRING = 7
+DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 10: "bool"}  # of DataType
+NUMBERS = {np.dtype(name): number for number, name in DTYPES.items()}
+_STRING_SIZE = 24  # bytes of a TF_TString
+
+
+class Failure(Exception):
+    """What TensorFlow says is wrong."""
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [("operation", c_void_p), ("index", c_int)]
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("length", c_size_t), ("free", c_void_p)]
+
+
+_SIGNATURES = {  # name: (result, arguments)
+    "TF_NewStatus": (c_void_p, []),
+    "TF_DeleteStatus": (None, [c_void_p]),
+    "TF_GetCode": (c_int, [c_void_p]),
+    "TF_Message": (c_char_p, [c_void_p]),
+    "TF_LoadLibrary": (c_void_p, [c_char_p, c_void_p]),
+    "TF_NewGraph": (c_void_p, []),
+    "TF_NewSessionOptions": (c_void_p, []),
+    "TF_LoadSessionFromSavedModel": (
+        c_void_p,
+        [c_void_p, c_void_p, c_char_p, POINTER(c_char_p), c_int, c_void_p, c_void_p, c_void_p],
+    ),
+    "TF_GraphOperationByName": (c_void_p, [c_void_p, c_char_p]),
+    "TF_AllocateTensor": (c_void_p, [c_int, POINTER(c_int64), c_int, c_size_t]),
+    "TF_DeleteTensor": (None, [c_void_p]),
+    "TF_TensorData": (c_void_p, [c_void_p]),
+    "TF_TensorType": (c_int, [c_void_p]),
+    "TF_NumDims": (c_int, [c_void_p]),
+    "TF_Dim": (c_int64, [c_void_p, c_int]),
+    "TF_TensorByteSize": (c_size_t, [c_void_p]),
+    "TF_StringInit": (None, [c_void_p]),
+    "TF_StringCopy": (None, [c_void_p, c_char_p, c_size_t]),
+    "TF_StringGetDataPointer": (c_void_p, [c_void_p]),
+    "TF_StringGetSize": (c_size_t, [c_void_p]),
+    "TF_StringDealloc": (None, [c_void_p]),
+    "TF_SessionRun": (
+        None,
+        [c_void_p, c_void_p, POINTER(_Output), POINTER(c_void_p), c_int]
+        + [POINTER(_Output), POINTER(c_void_p), c_int, c_void_p, c_int, c_void_p, c_void_p],
+    ),
+}
+
+
+def load_libraries(with_text=True):
+    """TensorFlow's C API, with the operations of TF-Text.
+
+    Args:
+        with_text: bool. Whether to load TF-Text's.
+
+    Returns:
+        `ctypes.CDLL`.
+    """
+    tensorflow = _folder_of("tensorflow")
+    # Not for all to see: other modules of Python would bind to symbols of these.
+    ctypes.CDLL(str(tensorflow / "libtensorflow_framework.so.2"))
+    library = ctypes.CDLL(str(tensorflow / "libtensorflow_cc.so.2"))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if with_text:
+        for path in sorted(_folder_of("tensorflow_text").rglob("*.so")):
+            if not {"pywrap", "core"} & {*path.stem.split("_"), *path.parts}:
+                with _status(library) as status:
+                    library.TF_LoadLibrary(str(path).encode(), status)
+    return library
+
+
+def _folder_of(package):
+    """`Path` of a package that is not imported."""
+    return Path(importlib.util.find_spec(package).origin).parent
+
+
+class _status:
+    """A status for calls, which raises a `Failure` in the end if it is not good."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def __enter__(self):
+        self.status = self.library.TF_NewStatus()
+        return self.status
+
+    def __exit__(self, kind, error, trace):
+        code, message = self.library.TF_GetCode(self.status), self.library.TF_Message(self.status)
+        self.library.TF_DeleteStatus(self.status)
+        if code and kind is None:
+            raise Failure(message.decode("utf-8", "replace"))
+
+
+class Model:
+    """A SavedModel in a session.
+
+    Args:
+        directory: str or `Path`.
+        library: what `load_libraries` returned.
+
+    Attributes:
+        signatures: dict of name to (inputs, outputs), dicts of name to (tensor, `DataType`).
+
+    Example:
+        Model("models/reviews/1").ask("serving_default", text=[b"a dull film"])["label"]
+    """
+
+    def __init__(self, directory, library=None):
+        self.library = library or load_libraries()
+        self.graph, meta = self.library.TF_NewGraph(), _Buffer()
+        tags = (c_char_p * 1)(b"serve")
+        options = self.library.TF_NewSessionOptions()
+        with _status(self.library) as status:
+            self.session = self.library.TF_LoadSessionFromSavedModel(
+                options, None, str(directory).encode(), tags, 1, self.graph, byref(meta), status
+            )
+        self.signatures = read_signatures(ctypes.string_at(meta.data, meta.length))
+
+    def ask(self, signature, **inputs):
+        """What a signature answers.
+
+        Args:
+            signature: str.
+            **inputs: arrays; lists of bytes or str for strings.
+
+        Returns:
+            dict of arrays by name, of bytes for strings.
+
+        Raises:
+            Failure: what TensorFlow says is wrong.
+        """
+        takes, gives = self.signatures[signature]
+        if set(takes) != set(inputs):
+            raise Failure(f"{signature} takes {sorted(takes)}. Received: {sorted(inputs)}")
+        names, tensors = list(gives), []
+        try:
+            for values in inputs.values():
+                tensors.append(self._tensor(values))
+            outputs = (c_void_p * len(names))()
+            with _status(self.library) as status:
+                self.library.TF_SessionRun(
+                    self.session,
+                    None,
+                    self._places([takes[name][0] for name in inputs]),
+                    (c_void_p * len(tensors))(*tensors),
+                    len(tensors),
+                    self._places([gives[name][0] for name in names]),
+                    outputs,
+                    len(names),
+                    None,
+                    0,
+                    None,
+                    status,
+                )
+            return {name: self._array(output) for name, output in zip(names, outputs)}
+        finally:
+            for tensor in tensors:
+                self._delete(tensor)
+
+    def _places(self, names):
+        places = (_Output * len(names))()
+        for place, name in zip(places, names):
+            operation, _, index = name.partition(":")
+            found = self.library.TF_GraphOperationByName(self.graph, operation.encode())
+            place.operation, place.index = found, int(index or 0)
+        return places
+
+    def _tensor(self, values):
+        array = np.asarray(values)
+        if array.dtype.kind in "SUO":
+            return self._string_tensor(np.asarray(values, object))
+        array = np.ascontiguousarray(array)
+        shape = (c_int64 * array.ndim)(*array.shape)
+        tensor = self.library.TF_AllocateTensor(
+            NUMBERS[array.dtype], shape, array.ndim, array.nbytes
+        )
+        ctypes.memmove(self.library.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
+        return tensor
+
+    def _string_tensor(self, array):
+        shape = (c_int64 * array.ndim)(*array.shape)
+        size = array.size * _STRING_SIZE
+        tensor = self.library.TF_AllocateTensor(STRING, shape, array.ndim, size)
+        data = self.library.TF_TensorData(tensor)
+        for number, text in enumerate(array.ravel()):
+            text = text.encode() if isinstance(text, str) else text
+            if not isinstance(text, bytes):
+                raise Failure(f"expected strings. Received: {text!r:.40}")
+            self.library.TF_StringInit(data + number * _STRING_SIZE)
+            self.library.TF_StringCopy(data + number * _STRING_SIZE, text, len(text))
+        return tensor
+
+    def _array(self, tensor):
+        library = self.library
+        shape = [library.TF_Dim(tensor, axis) for axis in range(library.TF_NumDims(tensor))]
+        kind, data = library.TF_TensorType(tensor), library.TF_TensorData(tensor)
+        if kind == STRING:
+            flat = np.empty(int(np.prod(shape)), object)
+            for number in range(flat.size):
+                place = data + number * _STRING_SIZE
+                text = library.TF_StringGetDataPointer(place)
+                flat[number] = ctypes.string_at(text, library.TF_StringGetSize(place))
+        else:
+            content = ctypes.string_at(data, library.TF_TensorByteSize(tensor)) if data else b""
+            flat = np.frombuffer(content, DTYPES[kind]).copy()
+        self._delete(tensor)
+        return flat.reshape(shape)
+
+    def _delete(self, tensor):
+        # The strings of a tensor belong to it, and go with it.
+        self.library.TF_DeleteTensor(tensor)
+
+
+def read_signatures(meta):
+    """The signatures in the bytes of a `MetaGraphDef`.
+
+    Returns:
+        dict of name to (inputs, outputs), dicts of name to (tensor, `DataType`).
+    """
+    signatures = {}
+    for entry in read_fields(meta).get(5, []):  # signature_def, a map
+        entry = read_fields(entry)
+        if entry[1][0] != b"__saved_model_init_op":
+            definition = read_fields(entry[2][0])
+            signatures[entry[1][0].decode()] = tuple(map(_tensors, map(definition.get, (1, 2))))
+    return signatures
+
+
+def _tensors(entries):
+    """dict of a map of names to `TensorInfo`."""
+    found = {}
+    for entry in map(read_fields, entries or []):
+        info = read_fields(entry[2][0])
+        found[entry[1][0].decode()] = info[1][0].decode(), info[2][0]
+    return found
+
+
+def main():
+    """Prints the answers as JSON, a line for each example."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("directory", help="a SavedModel")
+    parser.add_argument(
+        "texts", nargs="*", help="texts; without any, a JSON object of lists is read from stdin"
+    )
+    parser.add_argument("--signature", default="serving_default")
+    arguments = parser.parse_args()
+    inputs = {"text": arguments.texts} if arguments.texts else json.load(sys.stdin)
+    model = Model(arguments.directory)
+    outputs = model.ask(arguments.signature, **inputs)
+    for row in zip(*(array.tolist() for array in outputs.values())):
+        answer = dict(zip(outputs, row))
+        print(json.dumps(answer, default=lambda text: text.decode("utf-8", "replace")))
+
+
+if __name__ == "__main__":
+    main()

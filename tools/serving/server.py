@@ -1,0 +1,225 @@
+#!/usr/bin/env python
+"""Serves SavedModels as TensorFlow Serving does, over the C API: for tests of clients.
+
+It answers `Predict` of the gRPC service `tensorflow.serving.PredictionService` and, over HTTP,
+`POST /v1/models/NAME:predict` with `instances` or `inputs`. The newest version is served, when it
+has answered its warm-up requests.
+
+    python tools/serving/server.py models/reviews --port 8500 --rest-port 8501
+"""
+
+import argparse
+import base64
+import http.server
+import json
+import struct
+import threading
+from concurrent import futures
+from pathlib import Path
+
+import c_api
+import grpc
+import numpy as np
+from wire import read_fields, read_numbers, read_records, write_field, write_number
+
+_SERVICE = "tensorflow.serving.PredictionService"
+# Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
+_VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
+
+
+class Models:
+    """The newest versions of models by name.
+
+    Args:
+        folders: list of `Path`, each of the versions of a model.
+    """
+
+    def __init__(self, folders):
+        library = c_api.load_libraries()
+        self.versions = {folder.name: newest_version(folder) for folder in folders}
+        self.models = {
+            folder.name: c_api.Model(folder / str(self.versions[folder.name]), library)
+            for folder in folders
+        }
+        for folder in folders:
+            extra = folder / str(self.versions[folder.name]) / "assets.extra"
+            for record in read_records(extra / "tf_serving_warmup_requests"):
+                log = read_fields(read_fields(record)[6][0])  # PredictionLog.predict_log
+                self.ask(*read_request(log[1][0]))
+
+    def ask(self, name, signature, inputs):
+        """dict of arrays by name; raises a `c_api.Failure`."""
+        if name not in self.models:
+            raise c_api.Failure(f"Servable not found for request: {name}")
+        if signature not in self.models[name].signatures:
+            raise c_api.Failure(f"there is no signature {signature}")
+        return self.models[name].ask(signature, **inputs)
+
+
+def newest_version(folder):
+    """int. The highest number among the names in a folder."""
+    return max(int(entry.name) for entry in Path(folder).iterdir() if entry.name.isdecimal())
+
+
+# === gRPC ===
+
+
+def grpc_server(models, port):
+    """A started `grpc.Server`, and its port."""
+
+    def predict(request, context):
+        try:
+            name, signature, inputs = read_request(request)
+            outputs = models.ask(name, signature, inputs)
+            return write_response(name, models.versions[name], signature, outputs)
+        except (c_api.Failure, LookupError, ValueError, struct.error) as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:1000])
+
+    handlers = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
+    server = grpc.server(
+        futures.ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", 1 << 28)]
+    )
+    generic = grpc.method_handlers_generic_handler(_SERVICE, handlers)
+    server.add_generic_rpc_handlers((generic,))
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    return server, port
+
+
+def read_request(message):
+    """(model, signature, dict of arrays) of the bytes of a `PredictRequest`."""
+    request = read_fields(message)
+    spec = read_fields(request[1][0])
+    signature = spec.get(3, [b"serving_default"])[0].decode()
+    inputs = {}
+    for entry in map(read_fields, request.get(2, [])):
+        inputs[entry[1][0].decode()] = read_tensor(entry[2][0])
+    return spec[1][0].decode(), signature, inputs
+
+
+def read_tensor(message):
+    """An array of the bytes of a `TensorProto`."""
+    fields = read_fields(message)
+    kind = fields[1][0]
+    dims = read_fields(fields.get(2, [b""])[0]).get(2, [])
+    shape = [read_fields(dim).get(1, [0])[0] for dim in dims]
+    size = int(np.prod(shape))
+    if kind == c_api.STRING:
+        flat = np.empty(size, object)
+        flat[:] = (fields.get(8, [b""]) * size)[:size]
+    elif 4 in fields:
+        flat = np.frombuffer(fields[4][0], c_api.DTYPES[kind])
+    else:
+        flat = np.resize(_single_values(fields, kind), size).astype(c_api.DTYPES[kind])
+    return flat.reshape(shape)
+
+
+def _single_values(fields, kind):
+    """Values that stand by themselves, packed or not; of fewer than there are the last repeats."""
+    number, code = _VALUES[kind]
+    values = []
+    for value in fields.get(number, [0]):
+        if not isinstance(value, bytes):
+            values.append(value)
+        elif code:
+            values += [one for (one,) in struct.iter_unpack(code, value)]
+        else:
+            values += read_numbers(value)
+    # Negative numbers are written in 64 bits.
+    return [one - (1 << 64) if one >= 1 << 63 else one for one in values]
+
+
+def write_response(name, version, signature, outputs):
+    """The bytes of a `PredictResponse`."""
+    spec = write_field(1, name.encode()) + write_field(3, signature.encode())
+    spec += write_field(2, b"\x08" + write_number(version))
+    message = write_field(2, spec)
+    for key, values in outputs.items():
+        entry = write_field(1, key.encode()) + write_field(2, write_tensor(values))
+        message += write_field(1, entry)
+    return message
+
+
+def write_tensor(array):
+    """The bytes of a `TensorProto`."""
+    kind = c_api.STRING if array.dtype == object else c_api.NUMBERS[array.dtype]
+    shape = b"".join(write_field(2, b"\x08" + write_number(size)) for size in array.shape)
+    message = b"\x08" + write_number(kind) + write_field(2, shape)
+    if kind == c_api.STRING:
+        return message + b"".join(write_field(8, text) for text in array.ravel())
+    return message + write_field(4, array.tobytes())
+
+
+# === REST ===
+
+
+def rest_server(models, port):
+    """A started `ThreadingHTTPServer`, and its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):  # the name is that of the library
+            status, answer = 200, None
+            try:
+                size = int(self.headers["Content-Length"])
+                name = self.path.removeprefix("/v1/models/").removesuffix(":predict")
+                answer = rest_answer(models, name, json.loads(self.rfile.read(size)))
+            except (c_api.Failure, LookupError, TypeError, ValueError) as error:
+                status, answer = 400, {"error": str(error)[:1000]}
+            content = json.dumps(answer, default=_json_of_bytes).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *what):
+            """Nothing is written for each request."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, server.server_address[1]
+
+
+def rest_answer(models, name, request):
+    """The answer to a request in rows (`instances`) or columns (`inputs`)."""
+    signature = request.get("signature_name", "serving_default")
+    takes = models.models[name].signatures[signature][0]
+    by_row = "instances" in request
+    inputs = request["instances"] if by_row else request["inputs"]
+    if by_row and inputs and isinstance(inputs[0], dict):
+        inputs = {key: [row[key] for row in inputs] for key in takes}
+    if not isinstance(inputs, dict):
+        (only,) = takes
+        inputs = {only: inputs}
+    dtypes = {c_api.STRING: object, **c_api.DTYPES}
+    arrays = {key: np.array(rows, dtypes[takes[key][1]]) for key, rows in inputs.items()}
+    outputs = {key: value.tolist() for key, value in models.ask(name, signature, arrays).items()}
+    if not by_row:
+        return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
+    rows = [dict(zip(outputs, row)) for row in zip(*outputs.values())]
+    return {"predictions": rows if len(outputs) > 1 else next(iter(outputs.values()))}
+
+
+def _json_of_bytes(text):
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(text).decode()}
+
+
+def main():
+    """Serves until it is stopped; prints the ports as JSON when ready."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path, help="of versions, named as the models")
+    parser.add_argument("--port", type=int, default=8500, help="of gRPC; 0 for any")
+    parser.add_argument("--rest-port", type=int, default=8501, help="of HTTP; 0 for any")
+    arguments = parser.parse_args()
+    models = Models([folder.absolute() for folder in arguments.folders])
+    server, port = grpc_server(models, arguments.port)
+    _, rest_port = rest_server(models, arguments.rest_port)
+    print(json.dumps({"port": port, "rest_port": rest_port}), flush=True)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main()
