@@ -1,13 +1,11 @@
 """`keras-bert export --format onnx`: its arguments, and what it says."""
 
-import argparse
-import dataclasses
 import functools
 import importlib.util
 import sys
-import tempfile
 from pathlib import Path
 
+from keras_bert_impl.cli.examples import add_examples, read_examples
 from keras_bert_impl.errors import InputError
 
 
@@ -21,7 +19,8 @@ def add_arguments(parser):
                        "scales of activations are taken from; default: from what is computed")
     group.add_argument("--max-drop", type=float, metavar="POINTS", help="refuse to write what "
                        "scores so many points less than the model on the examples below")
-    _add_examples(parser.add_argument_group("labelled examples to score the ONNX model on"))
+    group = parser.add_argument_group("labelled examples to score the ONNX model on")
+    add_examples(group, is_training=False)
 
 
 def refuse(arguments):
@@ -43,7 +42,7 @@ def run(arguments, model):
     if arguments.calibrate:
         calibration = [text for _, text in read_lines(Path(arguments.calibrate)) if text.strip()]
     if arguments.dev or arguments.task:
-        measure = functools.partial(_points, examples=_read_examples(arguments))
+        measure = functools.partial(_points, examples=read_examples(arguments, "dev"))
     report = export_onnx(
         model,
         arguments.out,
@@ -59,38 +58,10 @@ def run(arguments, model):
     print(f"wrote the ONNX model to {arguments.out}: {said}", file=sys.stderr)
 
 
-def _add_examples(group):
-    group.add_argument("--task", help="as of finetune")
-    group.add_argument("--data", metavar="DIR", help="as of finetune")
-    group.add_argument("--dev", metavar="FILE", help="labelled examples")
-    for name in ("text", "pair", "label"):
-        group.add_argument(f"--{name}", metavar="COLUMN", help="as of finetune")
-    group.add_argument("--label-separator", metavar="TEXT", help="as of finetune")
-    group.add_argument("--regression", action="store_true", help="as of finetune")
-
-
-def _read_examples(arguments):
-    from keras_bert_impl.cli.finetune import _examples
-
-    missing = {"language": "en", "tfds": None, "id": None, "skip_bad_rows": False}
-    _, dev, *_ = _examples(
-        argparse.Namespace(**vars(arguments), **missing, train=arguments.dev)
-    )
-    return dev
-
-
 def _points(model, examples):
     """The first metric of the task, in points of a hundred."""
-    from keras_bert_impl.tasks.examples import Examples
-    from keras_bert_impl.tasks.kinds import kind_of
+    from keras_bert_impl.tasks.kinds import score
     from keras_bert_impl.tasks.squad import QuestionExamples
-    from keras_bert_impl.tasks.squad_results import score_answers
 
-    if isinstance(examples, QuestionExamples):  # in percent
-        answers = model.predict(examples.pairs, verbose=0)
-        return next(iter(score_answers(examples, answers, model.null_threshold).values()))
-    if isinstance(examples, Examples) and not examples.is_numeric:
-        examples = dataclasses.replace(examples, label_names=list(model.labels))
-    with tempfile.TemporaryDirectory() as scratch:
-        scores = kind_of(examples, examples).finish(model, examples, Path(scratch))
-    return 100 * next(iter(scores.values()))
+    first = next(iter(score(model, examples).values()))
+    return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's is in percent
