@@ -64,6 +64,7 @@ class MetricsLog(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch_start = time.monotonic()
+        self._waited_before = self._input_wait()
 
     def on_test_begin(self, logs=None):
         # Held-out evaluation is not training time.
@@ -98,8 +99,13 @@ class MetricsLog(keras.callbacks.Callback):
                 share = 3 * self.flops_per_token * tokens / self._peak_flops
                 speed["model_flops_utilization"] = round(share, 4)
         if self.model.step_watch is not None:
-            speed["input_wait"] = round(min(self.model.step_watch.input_wait() / seconds, 1.0), 4)
+            waited = self._input_wait() - self._waited_before
+            speed["input_wait"] = round(min(waited / seconds, 1.0), 4)
         return speed
+
+    def _input_wait(self):
+        watch = self.model.step_watch
+        return watch.input_wait() if watch is not None else 0.0
 
     def _seconds_left(self, epochs, seconds):
         left = (self._total_epochs - epochs) * seconds / self._done

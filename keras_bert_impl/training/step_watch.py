@@ -7,6 +7,8 @@ import tensorflow as tf
 class StepWatch:
     """Numbers of the steps since `reset`, kept on the devices so that no step waits for them.
 
+    The waits for data are those of all steps: an evaluation resets what belongs to an epoch.
+
     Make it inside the `strategy.scope()` of the model.
     """
 
@@ -67,10 +69,9 @@ class StepWatch:
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 
     def input_wait(self):
-        """float. Seconds waited for data."""
+        """float. Seconds that all steps so far have waited for data."""
         return float(self._waited.numpy())
 
     def reset(self):
         self._norm.reset_state()
         self._highest.assign(0.0)
-        self._waited.assign(0.0)

@@ -14,15 +14,18 @@ from tests.training.test_run_directory import Settings
 
 
 class Model:
-    """What a report asks of a model."""
+    """What a report asks of a model, which waits for data 2.5 seconds in an epoch."""
 
     class optimizer:
         learning_rate = np.float32(0.5)
 
-    class step_watch:
-        @staticmethod
-        def input_wait():
-            return 2.5
+    def __init__(self):
+        self.step_watch = self
+        self.waited = 10.0
+
+    def input_wait(self):
+        self.waited += 2.5
+        return self.waited
 
 
 @pytest.fixture
@@ -36,6 +39,7 @@ def clock(monkeypatch):
 def make(path, **arguments):
     log = MetricsLog(RunDirectory(path, Settings()), 10, total_epochs=5, **arguments)
     log.set_model(Model())
+    log.on_epoch_begin(0)
     return log
 
 
