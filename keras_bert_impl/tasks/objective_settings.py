@@ -1,4 +1,4 @@
-"""Settings of what a run learns beside labels; imports nothing heavy, for the command line's help."""
+"""Settings of what a run learns from; imports nothing heavy, for the command line's help."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ class ObjectiveSettings(TuningSettings):
             answers have; the labels have the rest.
         intermediate_epochs: int or None for 10. Of tinybert.
         r_drop: float or None for none. What the difference of two passes with other dropout counts
-            in the loss; see `RDrop`. A step takes twice as long.
+            in the loss; see `RDrop`. A step is two of each pass.
 
     Raises:
         InputError: settings that do not go together.

@@ -1,4 +1,4 @@
-"""What training can minimize beside the loss of the labels: a teacher's answers, its layers, R-Drop.
+"""What training can minimize beside the loss of labels: a teacher's answers, its layers, R-Drop.
 
 `compile(objective=...)` takes one of these; see `ReplicatedTrainer`. Evaluation keeps the task's
 loss. All are sums of what each text or token says, so that replicas and micro-batches change
@@ -106,8 +106,10 @@ class IntermediateLayers:
     def __init__(self, student, teacher):
         _check_pair(student, teacher)
         _check_layers(student, teacher)
-        details = "hidden_states", "attention_logits"
-        self._student, self._teacher = (m.encoder.with_outputs(*details) for m in (student, teacher))
+        self._student, self._teacher = (
+            model.encoder.with_outputs("hidden_states", "attention_logits")
+            for model in (student, teacher)
+        )
         self._stride = teacher.config.num_layers // student.config.num_layers
         self._maps = None
         if student.config.hidden_dim != teacher.config.hidden_dim:
@@ -149,7 +151,7 @@ class RDrop:
         loss of one + loss of the other + alpha * (divergence of each from the other) / 2
 
     The divergence is that of `SoftTargets` without a temperature. A step is two forward and two
-    backward passes, and so takes about twice as long.
+    backward passes.
 
     Args:
         model: `TextClassifier`, or `TokenClassifier` without a CRF.
