@@ -89,6 +89,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
+        bias_correction=True,  # without it the first of few steps are several times as large
         dtype=dtype,
         seed=seed,
     )
