@@ -51,9 +51,7 @@ def run(arguments):
     from keras_bert_impl.serving import export_version
     from keras_bert_impl.tasks.served import load_signatures
 
-    signatures = load_signatures(
-        arguments.model, arguments.use, arguments.dtype, arguments.base
-    )
+    signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
     path = arguments.check
     if arguments.out:
         run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
