@@ -68,9 +68,7 @@ def run(arguments):
         return
     from keras_bert_impl.serving import export_version
 
-    signatures = load_signatures(
-        arguments.model, arguments.use, arguments.dtype, arguments.base
-    )
+    signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
     path = arguments.check
     if arguments.out:
         run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
