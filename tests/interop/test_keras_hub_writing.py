@@ -160,6 +160,7 @@ def test_preprocessor(case, tmp_path):
     assert again.get_config() == tokenizer.get_config()
 
 
+@pytest.mark.slow
 def test_predictions_for_raw_strings(tmp_path):
     write_ours(tmp_path, "bert", "TextClassifier", num_classes=2)
     command = ["convert", "--from", str(tmp_path / "ours"), "--to", str(tmp_path / "made")]

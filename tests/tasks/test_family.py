@@ -191,6 +191,7 @@ def test_an_objective_without_a_place_in_the_files(encoder, architecture):
         Pretrainer(encoder, ["next_sentence"])
 
 
+@pytest.mark.slow
 def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
     config = dataclasses.replace(helpers.encoder().config, num_segments=1)
     model = TextClassifier(Encoder(config), helpers.tokenizer(), num_classes=2)

@@ -137,6 +137,7 @@ def test_replicas_reach_the_same_weights():
     assert np.abs(results[0] - weights(tagger(crf=True, features=-2))).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_files(mixed, tmp_path):
     import torch
     import transformers

@@ -192,6 +192,7 @@ def test_the_cut_of_a_batch_changes_nothing(trained, cut):
     np.testing.assert_allclose(weights(fitted(**cut)), weights(trained), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_features_and_data_sets_train_like_texts(trained):
     assert np.abs(weights(trained) - weights(embedder())).max() > 1e-3
     features = tokenizer()([text for pair in PAIRS for text in pair])

@@ -181,6 +181,7 @@ def test_of_pairs_windows_are_of_the_second(models):
         model.rows([pairs[0], "film"])
 
 
+@pytest.mark.slow
 def test_it_learns_what_stands_at_the_end():
     model = model_of("max", scale=0)
     model.compile(keras.optimizers.Adam(1e-2))

@@ -72,6 +72,7 @@ def test_equals_tokenizers_on_random_text(ours, theirs):
     assert_equal(ours, theirs, texts)
 
 
+@pytest.mark.slow
 def test_every_code_point(ours, theirs):
     """In composed sequences too, but for what is newer than the table of `tokenizers`."""
     newer = (0x113C2, 0x1611E, 0x16D67)

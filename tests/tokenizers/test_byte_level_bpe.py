@@ -86,6 +86,7 @@ def test_equals_tokenizers_on_random_text(ours, theirs):
     assert_equal(ours, theirs, texts)
 
 
+@pytest.mark.slow
 def test_every_code_point(ours, theirs):
     codes = [code for code in range(0, 0x110000, 7) if not 0xD800 <= code < 0xE000]
     texts = [f"a{chr(code)}1 {chr(code)}{chr(code)}!" for code in codes]

@@ -86,6 +86,7 @@ def test_long_text(ours, theirs):
     assert_equal(ours, theirs, texts)
 
 
+@pytest.mark.slow
 def test_model_alone_becomes_files_of_transformers(directory, tmp_path):
     ours = Tokenizer.from_pretrained(directory)  # of the SentencePiece model alone
     ours.save_pretrained(tmp_path)

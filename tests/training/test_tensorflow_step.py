@@ -104,6 +104,7 @@ def test_bfloat16(one_in_bfloat16, replicas):
     assert distance(one_in_bfloat16, train_in_bfloat16(replicas)) < 3e-4
 
 
+@pytest.mark.slow
 def test_keras_loss_metrics_and_evaluation_of_uneven_batches():
     results = []
     for replicas in (1, 4):

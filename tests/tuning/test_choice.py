@@ -158,7 +158,10 @@ def test_new_weights_for_the_last_layers():
     assert abs(drawn.mean()) < 5 * 0.2 / math.sqrt(len(drawn))
 
 
-@pytest.mark.parametrize("frozen, lowest", [(None, "embeddings"), (0, "layer_0")])
+@pytest.mark.parametrize(
+    "frozen, lowest",
+    [pytest.param(None, "embeddings", marks=pytest.mark.slow), (0, "layer_0")],
+)
 def test_unfreezing_takes_one_layer_more_each_epoch(frozen, lowest):
     model = classifier()
     model.compile(AdamW(1e-2), metrics=[])

@@ -185,6 +185,7 @@ def test_damaged_tensors_are_one_error(lora, tmp_path):
         load_tuned(tmp_path / "tuned")
 
 
+@pytest.mark.slow
 def test_replicas_reach_the_same_weights(base):
     results = []
     for replicas in (1, 2):
