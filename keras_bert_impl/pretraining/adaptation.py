@@ -35,7 +35,7 @@ def adapt(
 ):
     """Goes on with the pre-training of a model on text of a domain, to be fine-tuned then.
 
-    The directory holds `records`, of single segments of full sentences, `run`, the run directory of
+    The directory holds `records`, of single segments, `run`, the run directory of
     the pre-training, and `data.json`. What was interrupted goes on, and what is done stays as it
     is. Tokenizer and pooler of the model are kept; a model without a masked language model's head
     gets a new one, of which a warning tells.

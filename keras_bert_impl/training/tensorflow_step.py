@@ -101,7 +101,7 @@ class TensorFlowStep:
             A dictionary with the `loss` of the global batch, a float32 scalar.
         """
         batch = unpack(data)
-        totals = _sum_over_replicas(self._trained_for.loss_totals(*batch))
+        totals = _sum_over_replicas(self._trained_for().loss_totals(*batch))
         compute = self._accumulate
         if self._compiles:
             # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
@@ -130,8 +130,8 @@ class TensorFlowStep:
         self._track_loss(loss, batch)
         return {"loss": loss}
 
-    @property
     def _trained_for(self):
+        # No property: Keras, where it saves, would follow it from the model to the model.
         return self if self._objective is None else self._objective
 
     @property
@@ -195,7 +195,7 @@ class TensorFlowStep:
         with dropout_seed_scope(seed), recomputation(self._remat):
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
-                share = self._trained_for.loss_share(x, y, y_pred, sample_weight, totals)
+                share = self._trained_for().loss_share(x, y, y_pred, sample_weight, totals)
                 loss = tf.cast(share, tf.float32)
                 scaled_loss = self.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled_loss, self.trainable_variables)
