@@ -41,8 +41,10 @@ def in_chunks(function, rows, tokens=None):
         part = {}
         for name, row in rows.items():
             # Of none, one of zeros; its length, too, may have been none.
-            padding = [[0, is_none if length is None else 0] for length in row.shape]
-            part[name] = tf.pad(row[number * size : (number + 1) * size], padding)
+            missing = is_none * tf.cast(tf.equal(tf.shape(row), 0), tf.int32)
+            padding = tf.stack([tf.zeros_like(missing), missing], axis=1)
+            padded = tf.pad(row[number * size : (number + 1) * size], padding)
+            part[name] = tf.ensure_shape(padded, specs[name].shape)
         made = function(part)
         return number + 1, {name: array.write(number, made[name]) for name, array in arrays.items()}
 

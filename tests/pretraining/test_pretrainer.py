@@ -125,7 +125,7 @@ def test_round_trip_is_exact(objectives, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("objectives", [BOTH, WORDS])
+@pytest.mark.parametrize("objectives", [BOTH, pytest.param(WORDS, marks=pytest.mark.slow)])
 def test_keras_file(objectives, tmp_path):
     features, _, _ = batch()
     if objectives == WORDS:

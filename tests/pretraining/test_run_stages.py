@@ -131,6 +131,7 @@ def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(
     np.testing.assert_array_equal(weights(whole), weights(saved))
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_budget(records_directory, tmp_path, settings):
     settings |= {"schedule": "budget", "budget_hours": 1e-9, "dtype": "mixed_bfloat16"}
     first = pretrain(records_directory, tmp_path, **settings)
@@ -166,6 +167,7 @@ def poison(dataset, index):
     return dataset.enumerate().map(spoil)
 
 
+@pytest.mark.slow
 def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
     records_directory, tmp_path, settings, monkeypatch
 ):

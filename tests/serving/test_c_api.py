@@ -65,6 +65,7 @@ def fuzz(exported, inputs):
     return result
 
 
+@pytest.mark.slow
 def test_some_random_requests_are_answered_or_refused(exported):
     fuzz(exported, inputs=300)
 

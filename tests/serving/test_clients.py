@@ -45,6 +45,7 @@ def printed_by(program, code, ports):
     return done.stdout.strip().splitlines()
 
 
+@pytest.mark.slow
 def test_the_grpc_client(served):
     model, ports = served
     (code,) = blocks("python", "PredictionServiceStub")
@@ -54,6 +55,7 @@ def test_the_grpc_client(served):
     np.testing.assert_allclose([float(score) for _, score in lines], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_rest_client(served):
     model, ports = served
     (code,) = blocks("python", "urllib")
@@ -63,6 +65,7 @@ def test_the_rest_client(served):
     assert float(score) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_client_on_the_command_line(served):
     model, ports = served
     (code,) = blocks("bash", "curl")

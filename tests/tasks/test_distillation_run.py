@@ -60,6 +60,7 @@ def saved_weights(run):
     return safetensors.numpy.load_file(run / "model" / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_tinybert_learns_from_layers_then_from_answers(run):
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in metrics] == [3, 6, 9, 12]
@@ -69,6 +70,7 @@ def test_tinybert_learns_from_layers_then_from_answers(run):
     assert metrics[1]["learning_rate"] == metrics[3]["learning_rate"] == 0
 
 
+@pytest.mark.slow
 def test_neither_teacher_nor_maps_are_in_the_model(run, base, tmp_path):
     untuned = TextClassifier.from_pretrained(base, labels=LABELS)
     untuned.save_pretrained(tmp_path / "model")
@@ -84,6 +86,7 @@ def test_neither_teacher_nor_maps_are_in_the_model(run, base, tmp_path):
     np.testing.assert_allclose(model(features), logits, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_checkpoints_hold_the_maps_in_the_first_phase_alone_and_never_the_teacher(run, base):
     shapes = []
     for folder in ("checkpoints/intermediate", "checkpoints"):

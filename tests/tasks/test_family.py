@@ -133,13 +133,7 @@ def their_scores(directory, texts):
         return torch.softmax(model.double().eval()(**features).logits, -1).numpy()
 
 
-# BERT stands for the others, each of which traces many graphs for a minute.
-SOME_SLOW = [
-    pytest.param(kind, marks=[] if kind == "bert" else [pytest.mark.slow]) for kind in KINDS
-]
-
-
-@pytest.mark.parametrize("architecture", SOME_SLOW, indirect=True)
+@pytest.mark.slow  # each traces many graphs
 def test_classifier(encoder, tokenizer, tmp_path):
     model = TextClassifier(encoder, tokenizer, labels=["negative", "positive"], max_length=64)
     texts, labels = helpers.examples(count=16)

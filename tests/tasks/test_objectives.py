@@ -187,9 +187,8 @@ def fitted(objective_of, replicas=1, **arguments):
     return [to_numpy(variable.value) for variable in model.trainable_variables], losses
 
 
-@pytest.mark.parametrize(
-    "objective_of", [pytest.param(SoftTargets, marks=pytest.mark.slow), IntermediateLayers]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective_of", [SoftTargets, IntermediateLayers])
 def test_the_cut_changes_nothing(objective_of):
     expected, losses = fitted(objective_of)
     received, others = fitted(objective_of, replicas=2, accumulation_steps=2)
@@ -199,6 +198,7 @@ def test_the_cut_changes_nothing(objective_of):
     np.testing.assert_allclose(others, losses, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_maps_learn_and_leave_with_the_objective_and_the_teacher_stays_as_it_is():
     small, large = student(), teacher()
     before, own = weights(large), len(small.variables)

@@ -73,6 +73,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
     )
 
 
+@pytest.mark.slow
 def test_pairs_are_asked(folder, capsys):
     table = [str(folder / "pairs.csv"), "--text", "one", "--pair", "other"]
     assert main(["predict", "--model", str(folder / "run"), "--input", *table]) == 0
