@@ -138,6 +138,7 @@ def test_start_row_resumes_exactly(records_directory, two_epochs, step):
         assert_same(resumed, batch)
 
 
+@pytest.mark.slow
 def test_start_row_at_the_edges_of_shards_and_epochs(records_directory, num_rows, tokenizer):
     def rows(**keywords):
         return pretraining_dataset(records_directory, 1, tokenizer=tokenizer, **keywords)

@@ -41,6 +41,7 @@ def output_of(command, given=""):
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_session_answers_as_the_model(exported):
     family, signatures, directory = exported
     inputs = FAMILIES[family][1]

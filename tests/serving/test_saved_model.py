@@ -84,6 +84,7 @@ def signatures(exported):
     return tf.saved_model.load(str(exported[1])).signatures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_agrees_with_predict_after_a_reload_elsewhere(exported, answers, name):
     model, _ = exported
@@ -96,6 +97,7 @@ def test_agrees_with_predict_after_a_reload_elsewhere(exported, answers, name):
         assert [row["label_id"] for row in rows] == expected.argmax(axis=1).tolist()
 
 
+@pytest.mark.slow
 def test_real_weights_agree_with_predict(exported_real_weights, answers):
     expected = exported_real_weights[0].predict(REAL_TEXTS, verbose=0)
     assert len(answers["real"]) == 2
@@ -103,6 +105,7 @@ def test_real_weights_agree_with_predict(exported_real_weights, answers):
         np.testing.assert_allclose([row["scores"] for row in rows], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_labels_and_regression(tmp_path):
     several = classifier(labels=["a", "b", "c"], problem_type=MULTI)
     number = classifier(labels=None, num_classes=1)

@@ -130,6 +130,7 @@ def test_a_run_that_was_interrupted_ends_as_the_undisturbed_one(
     assert steps == [3, 6, 9, 12]
 
 
+@pytest.mark.slow
 def test_soft_targets_are_learned_against_the_labels(base, teacher, tmp_path, capsys):
     """The command, with a teacher of the other opinion and all the weight."""
     rows = [f"{text},{label}\n" for text, label in zip(TRAIN.texts, TRAIN.labels)]

@@ -146,6 +146,7 @@ def test_two_replicas_reach_the_weights_of_one_device(model):
     np.testing.assert_allclose(helpers.weights(replicated), helpers.weights(model), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_learns_to_choose():
     model = chooser()
     model.compile(optimizer=keras.optimizers.Adam(1e-2))

@@ -132,6 +132,7 @@ def test_layers_of_a_model_like_its_teacher_need_no_maps_and_differ_by_dropout_a
         assert objective.variables == [] and (received > 0.1) == (dropout > 0)
 
 
+@pytest.mark.slow
 def test_r_drop_by_hand():
     # One step, each half of the batch with the dropout of its micro-batch.
     model = student(dropout=0.5)

@@ -204,7 +204,10 @@ def test_max_length_and_vocabulary_must_fit_the_encoder():
         TextClassifier(encoder(vocabulary_size=10), tokenizer(), num_classes=2)
 
 
-@pytest.mark.parametrize("problem_type", ["single_label_classification", "regression"])
+@pytest.mark.parametrize(
+    "problem_type",
+    ["single_label_classification", pytest.param("regression", marks=pytest.mark.slow)],
+)
 def test_keras_file(tmp_path, problem_type):
     labels = ("value",) if problem_type == "regression" else ("negative", "positive")
     model = classifier(labels=labels, problem_type=problem_type, max_length=9, head_dropout=0.3)

@@ -155,6 +155,7 @@ def test_evaluate_is_the_loss_of_the_vectors(model, loss):
     assert value == pytest.approx(float(expected), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_learns_to_find_the_positive():
     # A text means what its first word is; the anchors are that word alone.
     positives = [f"{text.split()[0]} {text}" for text in TEXTS]

@@ -289,6 +289,7 @@ def test_features_train_as_texts_do():
     assert first.predict(features, verbose=0).shape == (rows.num_texts, 12, 3)
 
 
+@pytest.mark.slow
 def test_replicas_reach_the_same_weights():
     # Ten words in a window, so that all batches are of one length; the last has 4 texts.
     texts = [[word.removesuffix("ly").rstrip("s") for word in TEXTS[0][:10]] for _ in range(12)]
