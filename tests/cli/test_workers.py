@@ -1,6 +1,7 @@
 """Training commands on two worker processes, which share a run directory."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ def results(run):
 
 
 def files(run):
-    return sorted(str(path.relative_to(run)) for path in run.rglob("*"))
+    """Names of all files; those of TensorBoard without the time that is in them."""
+    names = (str(path.relative_to(run)) for path in run.rglob("*"))
+    return sorted(re.sub(r"tfevents\.\d+", "tfevents", name) for name in names)
 
 
 @pytest.fixture(scope="module")
