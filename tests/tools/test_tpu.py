@@ -1,0 +1,134 @@
+"""Commands for a TPU and for hosts with GPUs: what is printed is what is run."""
+
+import importlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "tools" / "tpu"
+
+
+def call(script, *arguments, path=None):
+    """The ended process of a script, with a `PATH` of its own."""
+    environment = os.environ if path is None else os.environ | {"PATH": str(path)}
+    command = [sys.executable, str(FOLDER / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def programs(folder, **scripts):
+    """A folder with shell scripts by their names."""
+    folder.mkdir()
+    for name, script in scripts.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+    return folder
+
+
+def job(*options):
+    place = ["--name", "bert", "--zone", "us-central2-b"]
+    return ["job", *place, *options, "--", "keras-bert", "pretrain", "bucket/records", "--out", "a b"]
+
+
+@pytest.fixture(scope="module")
+def tpu_vm():
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module("tpu_vm")
+    sys.path.remove(str(FOLDER))
+
+
+def test_dry_run_shows_each_step_and_runs_none(tmp_path):
+    path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
+    shown = call("tpu_vm.py", *job("--type", "v4-8", "--bucket", "texts", "--dry-run"), path=path)
+    lines = [shlex.split(line) for line in shown.stdout.splitlines()]
+    assert shown.returncode == 0
+    assert [line[4] for line in lines] == ["create", "scp", "ssh", "ssh", "delete"]
+    assert "--accelerator-type=v4-8" in lines[0] and "--spot" not in lines[0]
+    assert "--worker=all" in lines[1] and "--worker=all" in lines[2]
+    assert "gcsfuse --implicit-dirs texts bucket" in lines[2][-1]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_host_drives_its_own_chips_and_the_first_of_several_drives_all(tpu_vm, capsys):
+    for kind, environment in (
+        ("v4-8", "TPU_NAME=local"),
+        ("v4-32", "TPU_NAME=bert TPU_LOAD_LIBRARY=0"),
+    ):
+        assert tpu_vm.main(job("--type", kind, "--dry-run")) == 0
+        create, *_, run, _ = map(shlex.split, capsys.readouterr().out.splitlines())
+        program = next(part for part in run if part.startswith("--command="))
+        assert program.startswith(f"--command={environment} PATH=")
+        assert program.endswith("keras-bert pretrain bucket/records --out 'a b'")
+        assert "--worker=0" in run
+        assert ("-pod-" in create[-1]) == (kind == "v4-32")
+
+
+# Google's tables of slices: cores before v5, and of v5p; chips of v5e and v6e.
+@pytest.mark.parametrize(
+    "kind, chips, hosts",
+    [("v2-8", 4, 1), ("v3-32", 16, 4), ("v4-8", 4, 1), ("v4-2048", 1024, 256), ("v5p-16", 8, 2),
+     ("v5litepod-8", 8, 1), ("v5litepod-16", 16, 4), ("v6e-256", 256, 64)],
+)
+def test_types_say_chips_and_hosts(tpu_vm, kind, chips, hosts):
+    assert tpu_vm.Slice.of(kind)[1:] == (chips, hosts)
+
+
+@pytest.mark.parametrize("kind", ["v4", "v9-8", "v4-9", "v4-0"])
+def test_other_types_are_refused(tpu_vm, kind, capsys):
+    with pytest.raises(SystemExit) as caught:
+        tpu_vm.main(job("--type", kind, "--dry-run"))
+    assert caught.value.code == 2 and kind in capsys.readouterr().err
+
+
+def test_a_failed_job_ends_the_tpu_too(tmp_path):
+    record = f'echo "$4" >> {tmp_path}/steps; [ "$4" != ssh ] || exit 7'
+    ended = call("tpu_vm.py", *job(), path=programs(tmp_path / "bin", gcloud=record))
+    assert ended.returncode == 7
+    assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete"]
+
+
+def test_a_kept_tpu_is_said_to_cost(tmp_path):
+    path = programs(tmp_path / "bin", gcloud=f'echo "$4" >> {tmp_path}/steps')
+    ended = call("tpu_vm.py", *job("--keep"), path=path)
+    assert ended.returncode == 0
+    assert "kept; it costs until: gcloud compute tpus tpu-vm delete bert" in ended.stdout
+    assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "ssh"]
+
+
+def test_a_machine_without_gcloud_is_told_so(tmp_path):
+    ended = call("tpu_vm.py", *job(), path=programs(tmp_path / "bin"))
+    assert ended.returncode == 127 and "there is no gcloud" in ended.stderr
+
+
+# Of `ssh -tt HOST PROGRAM`, the program runs here.
+SSH = 'shift 2; exec /bin/sh -c "exec /usr/bin/env $1"'
+
+
+def test_hosts_are_workers_of_one_cluster(tmp_path):
+    path = programs(tmp_path / "bin", ssh=SSH)
+    command = ["/bin/sh", "-c", 'echo "$TF_CONFIG"']
+    ended = call("gpu_hosts.py", "one", "me@two", "--port", "999", "--", *command, path=path)
+    assert ended.returncode == 0
+    configs = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    assert {config["task"]["index"] for config in configs} == {0, 1}
+    assert all(config["cluster"] == {"worker": ["one:999", "two:999"]} for config in configs)
+
+
+def test_where_one_worker_fails_the_others_are_stopped(tmp_path):
+    path = programs(tmp_path / "bin", ssh=SSH)
+    command = ["/bin/sh", "-c", 'case "$TF_CONFIG" in *"index\\": 1"*) exit 3;; esac; exec /bin/sleep 600']
+    ended = call("gpu_hosts.py", "one", "two", "--", *command, path=path)
+    assert ended.returncode == 3  # and the test has ended
+
+
+def test_hosts_are_set_up_before(tmp_path):
+    path = programs(tmp_path / "bin")
+    shown = call("gpu_hosts.py", "one", "two", "--set-up", "--dry-run", "--", "train", path=path)
+    lines = [shlex.split(line)[:2] for line in shown.stdout.splitlines()]
+    assert [line[0] for line in lines] == ["rsync", "ssh", "rsync", "ssh", "ssh", "ssh"]
+    assert call("gpu_hosts.py", "one").returncode == 2  # no command

@@ -1,0 +1,208 @@
+#!/usr/bin/env python
+"""Measures fine-tuning: scores, time and memory, ours and the peer's in the same minutes.
+
+    python tools/bench/finetuning.py --model MINILM --data DATA --results finetuning.jsonl \
+        --tasks mrpc rte --seeds 1 2 3
+    python tools/bench/finetuning.py --results finetuning.jsonl --table scores
+
+Both systems begin a task with a seed at the same time, with a core for each. What the file of results
+holds already is not run again, so that a long measurement can be cut into pieces. `DATA` has GLUE's
+folders in `glue/`; the other files are named in `finetuning_tasks.py`.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from finetuning_tasks import TASKS
+
+_ROOT = Path(__file__).resolve().parents[2]
+_OURS, _PEER = "ours", "transformers"
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+# Settings of each way beside the task's recipe. Where the rate is None it is the way's own.
+_OWN_RATE = {"learning_rate": None}
+WAYS = {
+    "full": {},
+    "frozen_layers": {"frozen_layers": 3},
+    "unfreeze_gradually": {"unfreeze_gradually": "true"},
+    "layer_decay": {"layer_decay": 0.9},
+    "reinitialized_layers": {"reinitialized_layers": 1},
+    "lora": {"tuning": "lora", "adapter_size": 8} | _OWN_RATE,
+    "houlsby": {"tuning": "houlsby", "adapter_size": 64} | _OWN_RATE,
+    "pfeiffer": {"tuning": "pfeiffer", "adapter_size": 64} | _OWN_RATE,
+    "prefix": {"tuning": "prefix", "adapter_size": 20} | _OWN_RATE,
+    "prompt": {"tuning": "prompt", "adapter_size": 20} | _OWN_RATE,
+    "bias": {"tuning": "bias"} | _OWN_RATE,
+    "head": {"tuning": "head"} | _OWN_RATE,
+    "features": {"features": "last_four", "epochs": 30} | _OWN_RATE,
+}
+
+
+def command(system, run, arguments, directory):
+    """list of str that fine-tunes once and writes `directory/scores.json`."""
+    task = TASKS[run["task"]]
+    if system == _PEER:
+        peer = [sys.executable, str(_ROOT / "tools/bench/finetuning_peer.py")]
+        peer += ["--model", arguments.model, "--data", arguments.data, "--task", run["task"]]
+        peer += ["--seed", str(run["seed"]), "--dtype", run["dtype"]]
+        return [*peer, "--out", str(directory / "scores.json")]
+    own = {"seed": run["seed"], "dtype": _POLICIES[run["dtype"]]}
+    settings = task.recipe | WAYS[run["way"]] | own
+    settings = [f"{name}={value}" for name, value in settings.items() if value is not None]
+    ours = [sys.executable, "-m", "keras_bert_impl.cli.main", "finetune", "--model", arguments.model]
+    return [*ours, *task.arguments(Path(arguments.data)), "--out", str(directory), *settings]
+
+
+def start(system, core, run, arguments, directory):
+    """The process of a system, on one core."""
+    environment = os.environ | {
+        "PYTHONPATH": str(_ROOT),
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",  # threads that spin would be counted as work
+    }
+    log = open(directory.with_suffix(".log"), "w")
+    return subprocess.Popen(
+        command(system, run, arguments, directory),
+        stdout=log,
+        stderr=log,
+        env=environment,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
+
+
+def measure(systems, run, arguments):
+    """Yields a result of each system, which work at the same time."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.time()
+        processes, directories = {}, {}
+        for core, system in enumerate(systems):
+            directories[system] = Path(folder) / system
+            directories[system].mkdir()
+            process = start(system, core, run, arguments, directories[system])
+            processes[process.pid] = system
+        while processes:
+            pid, status, usage = os.wait4(-1, 0)
+            system = processes.pop(pid)
+            log = directories[system].with_suffix(".log").read_text()
+            if status:
+                sys.exit(f"{system} failed at {run}:\n{log[-3000:]}")
+            learn = re.search(r"of which ([\d,]+) .*learn", log)
+            yield {
+                "system": system,
+                **run,
+                "seconds": round(time.time() - started, 1),
+                "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+                "memory_mib": usage.ru_maxrss // 1024,
+                "learn": int(learn[1].replace(",", "")) if learn else None,
+                "scores": json.loads((directories[system] / "scores.json").read_text()),
+            }
+
+
+def read_results(path):
+    """list of dict, as `measure` yields them; [] where there is no file."""
+    return [json.loads(line) for line in path.open()] if path.exists() else []
+
+
+def run_all(arguments):
+    """Measures what the file of results lacks, and adds it there."""
+    for seed in arguments.seeds:
+        for task in arguments.tasks:
+            for way in arguments.ways:
+                run = {"task": task, "seed": seed, "way": way, "dtype": arguments.dtype}
+                there = {
+                    result["system"] for result in read_results(arguments.results)
+                    if run.items() <= result.items()
+                }
+                for result in measure(
+                    [system for system in arguments.systems if system not in there], run, arguments
+                ):
+                    with arguments.results.open("a") as file:
+                        file.write(json.dumps(result) + "\n")
+                    print(json.dumps(result), flush=True)
+
+
+# === Tables ===
+
+
+def _percent(result):
+    """The first score of a result, in percent."""
+    score = next(iter(result["scores"].values()))
+    return score if result["task"] == "squad" else 100 * score
+
+
+def _spread(values):
+    cells = f"{statistics.mean(values):.2f}"
+    if len(values) > 1:
+        cells += f" ± {statistics.stdev(values):.2f}"
+    return f"{cells} ({', '.join(f'{value:.2f}' for value in values)})"
+
+
+def _minutes(results):
+    return f"{statistics.mean(result['cpu_seconds'] for result in results) / 60:.1f}"
+
+
+def table_of_scores(results):
+    """Markdown: a line for each task, mean and spread over the seeds that both systems have."""
+    lines = ["| task | metric | ours | transformers | difference | CPU minutes |", "|---|---|---|---|---|---|"]
+    for task in TASKS:
+        chosen = {
+            system: {one["seed"]: one for one in results
+                     if (one["system"], one["task"], one["way"]) == (system, task, "full")}
+            for system in (_OURS, _PEER)
+        }
+        seeds = sorted(set(chosen[_OURS]) & set(chosen[_PEER]))
+        if not seeds:
+            continue
+        ours, peer = ([chosen[system][seed] for seed in seeds] for system in (_OURS, _PEER))
+        scores = [[_percent(result) for result in of_system] for of_system in (ours, peer)]
+        difference = statistics.mean(scores[0]) - statistics.mean(scores[1])
+        cells = [task, next(iter(ours[0]["scores"])), *map(_spread, scores)]
+        cells += [f"{difference:+.2f}", f"{_minutes(ours)} / {_minutes(peer)}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def table_of_ways(results):
+    """Markdown: a line for each task and way of ours."""
+    lines = ["| task | way | learn | score | CPU minutes | MiB |", "|---|---|---|---|---|---|"]
+    for task in TASKS:
+        for way in WAYS:
+            chosen = [one for one in results
+                      if (one["system"], one["task"], one["way"]) == (_OURS, task, way)]
+            if not chosen:
+                continue
+            cells = [task, way, f"{chosen[0]['learn']:,}", _spread([_percent(one) for one in chosen])]
+            memory = statistics.median(one["memory_mib"] for one in chosen)
+            cells += [_minutes(chosen), f"{memory:,.0f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", help="a model directory that transformers reads, too")
+    parser.add_argument("--data", help="the folder of data")
+    parser.add_argument("--results", type=Path, required=True, help="a file of JSON lines")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--systems", nargs="+", choices=[_OURS, _PEER], default=[_OURS, _PEER])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["full"])
+    parser.add_argument("--dtype", choices=_POLICIES, default="bfloat16")
+    parser.add_argument("--table", choices=["scores", "ways"], help="print one, and run nothing")
+    arguments = parser.parse_args()
+    if arguments.table:
+        tables = {"scores": table_of_scores, "ways": table_of_ways}
+        print(tables[arguments.table](read_results(arguments.results)))
+        return
+    run_all(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+#!/usr/bin/env python
+"""Runs a training command on several hosts with GPUs, as workers of one `TF_CONFIG`, by `ssh`.
+
+    python tools/tpu/gpu_hosts.py node-1 node-2 --dry-run -- venv/bin/keras-bert pretrain \
+        /shared/records --out /shared/run --strategy multi_worker
+
+Hosts are what `ssh` takes, and reach each other under the same names; the first is the chief. The
+command is one that all have, on paths that all see. It is the same on all of them, and so is its end:
+where one fails, the others are stopped, and the next run goes on from the checkpoint. `--set-up` copies
+this package to the hosts and installs it before.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import time
+
+import commands
+
+_PORT = 12345
+
+
+def config(hosts, index, port):
+    """str. The `TF_CONFIG` of a worker.
+
+    Args:
+        hosts: list of str, each `host` or `user@host`.
+        index: int, of the worker.
+        port: int, where each listens to the others.
+    """
+    addresses = [f"{host.rpartition('@')[2]}:{port}" for host in hosts]
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": addresses}, "task": task})
+
+
+def set_up(hosts, source):
+    """Commands that copy a checkout to all hosts and install it there."""
+    install = "python3 -m venv venv && venv/bin/pip install ./source 'tensorflow[and-cuda]'"
+    found = []
+    for host in hosts:
+        found.append(["rsync", "--archive", "--delete", "--exclude=.venv", f"{source}/",
+                      f"{host}:source/"])
+        found.append(["ssh", host, install])
+    return found
+
+
+def workers(hosts, command, port):
+    """The command of each worker.
+
+    With a terminal, so that a worker ends where its connection does.
+    """
+    return [
+        ["ssh", "-tt", host, f"TF_CONFIG={shlex.quote(config(hosts, index, port))} "
+         f"{shlex.join(command)}"]
+        for index, host in enumerate(hosts)
+    ]
+
+
+def run_together(all_commands):
+    """Runs commands at the same time until all have ended, or one has failed; returns its status."""
+    processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for command in all_commands]
+    try:
+        while True:
+            statuses = [process.poll() for process in processes]
+            failed = [status for status in statuses if status]
+            if failed:
+                return failed[0]
+            if None not in statuses:
+                return 0
+            time.sleep(0.2)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def main(arguments=None):
+    """Returns the status of what was run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("hosts", nargs="+")
+    parser.add_argument("--port", type=int, default=_PORT, help=f"default: {_PORT}")
+    parser.add_argument("--set-up", action="store_true", help="install this package there before")
+    parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    own, command = commands.split(arguments)
+    options = parser.parse_args(own)
+    if not command:
+        parser.error("there is no command to run; give it behind --")
+    if options.set_up:
+        status = commands.run(set_up(options.hosts, options.source), options.dry_run)
+        if status:
+            return status
+    together = workers(options.hosts, command, options.port)
+    for one in together:
+        print(commands.shown(one), flush=True)
+    return 0 if options.dry_run else run_together(together)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
