@@ -19,6 +19,7 @@ from typing import NamedTuple
 import commands
 
 _TENSORFLOW = "2.20.0"  # the newest with a build for TPUs
+_LIBTPU = "0.0.14"  # later ones fit its requirements, and end the process: functions have gone
 # Generation -> (what the number behind it counts a chip, chips of a host in a slice of several
 # hosts, the most chips of one host).
 _GENERATIONS = {
@@ -84,7 +85,7 @@ def set_up(options):
         f"venv/bin/pip install ./source 'tensorflow=={_TENSORFLOW}' 'tensorflow-text==2.20.*'",
         "venv/bin/pip uninstall --yes tensorflow",
         f"venv/bin/pip install --force-reinstall --no-deps tensorflow-tpu=={_TENSORFLOW}",
-        f"venv/bin/pip install tensorflow-tpu=={_TENSORFLOW}",
+        f"venv/bin/pip install tensorflow-tpu=={_TENSORFLOW} libtpu=={_LIBTPU}",
     ]
     if options.bucket:
         bucket = shlex.quote(options.bucket)

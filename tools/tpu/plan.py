@@ -1,0 +1,180 @@
+#!/usr/bin/env python
+"""Plans pre-training on paper: memory of a chip, and days and cost on 1 to 1,024 chips.
+
+    python tools/tpu/plan.py memory --model bert-base-uncased --length 128 --rows 64
+    python tools/tpu/plan.py days --model bert-base-uncased --steps 900000 --batch 256 --length 128 \
+        --chip v4 --utilization 0.4 --price 3.22
+
+`memory` compiles the step by XLA, for the processor that is there, and prints what its buffers take;
+nothing is computed. It needs JAX (extra `jax`). `days` is arithmetic alone.
+"""
+
+import argparse
+import os
+import sys
+from typing import NamedTuple
+
+_GIB = 2**30
+
+
+class Chip(NamedTuple):
+    """What a maker says of a chip.
+
+    Attributes:
+        flops: float, of bfloat16 a second at most.
+        memory: float, GiB.
+        pod: int, the most chips that are connected.
+        reduced: float, bytes a second that an all-reduce in a pod moves, all chips together.
+    """
+
+    flops: float
+    memory: float
+    pod: int
+    reduced: float
+
+
+# cloud.google.com/tpu/docs/v3, /v4 and /v5e
+CHIPS = {
+    "v3": Chip(123e12, 32, 1024, 340e12),
+    "v4": Chip(275e12, 32, 4096, 1.1e15),
+    "v5e": Chip(197e12, 16, 256, 51.2e12),
+}
+_COUNTS = [1, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+class Job(NamedTuple):
+    """A part of a pre-training run: so many steps of so many rows of a length."""
+
+    model: str
+    steps: int
+    batch: int
+    length: int
+    predictions: int
+
+    @property
+    def step_flops(self):
+        """Of a step on all chips: forward, and twice that backward."""
+        from keras_bert_impl import EncoderConfig
+        from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
+
+        config = EncoderConfig.named(self.model)
+        row = self.length * encoder_flops(config, self.length)
+        row += self.predictions * vocabulary_flops(config)
+        return 3 * self.batch * row
+
+    @property
+    def num_parameters(self):
+        from keras_bert_impl import EncoderConfig
+
+        return EncoderConfig.named(self.model).num_parameters()
+
+
+def days(job, chip, num_chips, utilization):
+    """(seconds of a step's arithmetic, of its all-reduce, days of the job).
+
+    Gradients are summed in float32: each chip gives `2 * (n - 1) / n` of their bytes, at its part
+    of the pod's rate, and nothing else is counted as going on meanwhile.
+    """
+    compute = job.step_flops / num_chips / (chip.flops * utilization)
+    size = 4 * job.num_parameters
+    reduced = 2 * (num_chips - 1) / num_chips * size / (chip.reduced / chip.pod)
+    return compute, reduced, job.steps * (compute + reduced) / 86_400
+
+
+def table_of_days(job, chip, utilization, price):
+    """Markdown, a line for each number of chips."""
+    money = " cost |" if price else ""
+    lines = [
+        f"| chips | rows a chip | arithmetic, ms | all-reduce, ms | tokens/s | days | chip hours |{money}",
+        "|---|" + "---|" * (6 + bool(price)),
+    ]
+    for count in _COUNTS:
+        if job.batch % count or count > chip.pod:
+            continue
+        compute, reduced, length = days(job, chip, count, utilization)
+        rate = job.batch * job.length / (compute + reduced)
+        hours = 24 * length * count
+        cells = [count, job.batch // count, f"{1e3 * compute:,.1f}", f"{1e3 * reduced:.1f}"]
+        cells += [f"{rate:,.0f}", f"{length:,.2f}", f"{hours:,.0f}"]
+        cells += [f"{hours * price:,.0f}"] if price else []
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def memory(model, length, rows, predictions, dtype, remat):
+    """dict of bytes: what XLA's buffers of a training step take, and what is kept beside it."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    import jax
+    import jax.numpy as jnp
+    import keras
+    import numpy as np
+
+    from keras_bert_impl import Encoder, EncoderConfig, Pretrainer
+    from keras_bert_impl.layers.dropout import dropout_seed
+    from keras_bert_impl.layers.recompute import recomputation
+
+    pretrainer = Pretrainer(Encoder(EncoderConfig.named(model), dtype=dtype), ["masked_lm"])
+    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    slots = jax.ShapeDtypeStruct((rows, predictions), jnp.int32)
+    features = {name: slots if "mask" in name else ids for name in pretrainer.input}
+    weights = jax.ShapeDtypeStruct((rows, predictions), jnp.float32)
+    fixed = [v.value for v in pretrainer.non_trainable_variables]
+
+    def step(trained, features, labels, weights):
+        def loss(trained):
+            outputs, _ = pretrainer.stateless_call(trained, fixed, features, training=True)
+            labelled = {"masked_lm": labels}, {"masked_lm": weights}
+            totals = pretrainer.loss_totals(features, *labelled)
+            return pretrainer.loss_share(features, labelled[0], outputs, labelled[1], totals)
+
+        with dropout_seed(jnp.zeros(2, "uint32")), recomputation(remat):
+            return jax.value_and_grad(loss)(trained)
+
+    trained = [
+        jax.ShapeDtypeStruct(v.shape, jnp.dtype(v.dtype)) for v in pretrainer.trainable_variables
+    ]
+    compiled = jax.jit(step).lower(trained, features, slots, weights).compile().memory_analysis()
+    parameters = sum(int(np.prod(v.shape)) for v in pretrainer.trainable_variables)
+    keras.backend.clear_session()
+    return {
+        "weights": 4 * parameters,
+        "moments": 8 * parameters,
+        "gradients": 4 * parameters,
+        "activations": compiled.temp_size_in_bytes,
+    }
+
+
+def main(arguments=None):
+    """Prints a plan."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["memory", "days"])
+    parser.add_argument("--model", required=True, help="a published name")
+    parser.add_argument("--length", type=int, required=True, help="tokens of a row")
+    parser.add_argument("--predictions", type=int, help="masked tokens of a row; default: 15 %%")
+    parser.add_argument("--rows", type=int, help="of memory: rows of a chip's batch")
+    parser.add_argument("--dtype", default="mixed_bfloat16", help="of memory")
+    parser.add_argument("--remat", action="store_true", help="of memory")
+    parser.add_argument("--steps", type=int, help="of days")
+    parser.add_argument("--batch", type=int, help="of days: rows of the global batch")
+    parser.add_argument("--chip", choices=CHIPS, default="v4", help="of days")
+    parser.add_argument("--utilization", type=float, default=0.4, help="of days: the share of the "
+                        "chip's peak that the step reaches")
+    parser.add_argument("--price", type=float, help="of days: of a chip and hour")
+    options = parser.parse_args(arguments)
+    predictions = options.predictions or round(0.15 * options.length)
+    if options.what == "days":
+        job = Job(options.model, options.steps, options.batch, options.length, predictions)
+        chip = CHIPS[options.chip]
+        print(table_of_days(job, chip, options.utilization, options.price))
+        return
+    parts = memory(
+        options.model, options.length, options.rows, predictions, options.dtype, options.remat
+    )
+    for name, size in (parts | {"sum": sum(parts.values())}).items():
+        print(f"{name:12} {size / _GIB:7.2f} GiB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
