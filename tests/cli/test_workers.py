@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.pretraining.preparation import prepare
-from tests.tasks.helpers import encoder, examples, tokenizer
+from tests.tasks.helpers import examples, save_base, tokenizer
 from tests.training.helpers import output_of, run_two_workers, start_python
 
 COMMAND = ("-m", "keras_bert_impl.cli.main")
@@ -30,10 +30,7 @@ def files(run):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    encoder(dropout=0.0).save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
+    return save_base(tmp_path_factory.mktemp("base"), dropout=0.0)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.augmentation import _words_of_one_piece
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
-from tests.tasks.helpers import WORDS
+from tests.tasks.helpers import WORDS, save_masked_lm
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##ly", "##s", ".", "7"]
 TEXTS = ["A goodly film.", "the plots is 7 , not very  DULL", "7 .", "zebra " * 20 + "joy"]
@@ -23,19 +23,7 @@ TEXTS = ["A goodly film.", "the plots is 7 , not very  DULL", "7 .", "zebra " * 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("model")
-    transformers.set_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
-    transformers.BertForMaskedLM(config).save_pretrained(path)
-    WordPieceTokenizer(PIECES).save_pretrained(path)
-    return path
+    return save_masked_lm(path, WordPieceTokenizer(PIECES), max_position_embeddings=16)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import yaml
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
-from tests.tasks.helpers import GOOD, examples
+from tests.tasks.helpers import write_words
 from tests.tasks.squad_files import document, question, write
 
 TEXT = "a good film is a joy and the plot is great"
@@ -23,17 +23,10 @@ def finetune(base, task, train, dev, out, *more):
 # === Tagging ===
 
 
-def write_columns(path, seed):
-    texts, _ = examples(count=12, seed=seed)
-    rows = [[f"{word} {'B-POS' if word in GOOD else 'O'}\n" for word in t.split()] for t in texts]
-    path.write_text("\n".join("".join(row) for row in rows))
-    return path
-
-
 @pytest.fixture(scope="module")
 def tagged(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagged")
-    files = [write_columns(folder / f"{name}.txt", seed) for seed, name in enumerate("ab")]
+    files = [write_words(folder / f"{n}.txt", seed, count=12) for seed, n in enumerate("ab")]
     settings = ["epochs=1", "max_length=8", "doc_stride=3", "batch_size=4", "learning_rate=0.05"]
     assert finetune(base, "tagging", *files, folder / "run", *settings) == 0
     return folder

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.word_scores import WordScores, over_sequences, units
 from keras_bert_impl.tasks.words import find_words, join_words
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
-from tests.tasks.helpers import WORDS, encoder, weights
+from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
 
 LABELS = ["O", "B-X", "I-X"]
 TOKENIZER = WordPieceTokenizer(
@@ -127,11 +127,7 @@ def test_a_word_is_asked_in_the_window_with_most_context(model):
     # Windows of 10 words, 6 apart, the last cut short; overlaps of 4 words are halved.
     windows = [(0, 10), (6, 16), (12, 22), (18, 23)]
     for word in range(23):
-        context = [
-            min(word - start, end - 1 - word) + 0.01 * (end - start) if start <= word < end else -1
-            for start, end in windows
-        ]
-        start, end = windows[int(np.argmax(context))]
+        start, end = window_with_most_context(word, windows)
         logits, _ = flat_logits(model, words[start:end])
         np.testing.assert_allclose(received[word], softmax(logits[word - start]), atol=1e-6)
 
