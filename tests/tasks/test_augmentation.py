@@ -9,7 +9,14 @@ import transformers
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import Examples, MaskedLM, augment, read_table, write_examples
+from keras_bert_impl.tasks import (
+    Examples,
+    MaskedLM,
+    augment,
+    read_glue,
+    read_table,
+    write_examples,
+)
 from keras_bert_impl.tasks.augmentation import _words_of_one_piece
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
@@ -118,6 +125,21 @@ def test_pairs_and_the_command(model, directory, tmp_path, capsys):
     assert f"wrote {len(written)} texts, of 2" in capsys.readouterr().err
     command[command.index(out)] = tmp_path / "more.csv"
     assert main([*map(str, command)]) == 2
+
+
+def test_the_command_reads_glue(model, directory, tmp_path):
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2" / "train.tsv").write_text("sentence\tlabel\na good film\t1\ndull\t0\n")
+    out = tmp_path / "more.jsonl"
+    command = ["augment", "--model", directory, "--task", "sst2", "--data", tmp_path, "--out", out]
+    assert main([*map(str, command), "--copies", "2", "--top-k", "4"]) == 0
+    expected = augment(model, read_glue("sst2", tmp_path, "train"), copies=2, top_k=4)
+    written = read_table(out, "text", label="label")
+    assert written.texts == expected.texts and len(written) > 2
+    assert written.labels == [["negative", "positive"][number] for number in expected.labels]
+    (tmp_path / "a.txt").write_text("a B-X\n")
+    command = ["augment", "--model", directory, "--task", "tagging", "--train", tmp_path / "a.txt"]
+    assert main([*map(str, command), "--out", str(out)]) == 2
 
 
 def test_several_labels_and_numbers_come_back(model, tmp_path):

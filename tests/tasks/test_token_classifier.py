@@ -270,6 +270,21 @@ def test_words_are_learned_at_their_pieces(model, all_pieces):
         np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
 
 
+def test_labels_at_padding_are_refused(model):
+    features = TOKENIZER(["good film", "a good film ."])
+    mask = np.asarray(features["padding_mask"])
+    labels = np.ones_like(mask)
+    message = r"labels, row 0, place 4: the label .* is at padding, as 2 are"
+    with pytest.raises(InputError, match=message):
+        model.evaluate(features, labels, verbose=0)
+    with pytest.raises(InputError, match=message):
+        model.fit(features, labels, verbose=0)
+    with pytest.raises(InputError, match=r"labels must be \[batch, length\] as the features are"):
+        model.evaluate(features, labels[:, 1:], verbose=0)
+    model.check_labels(np.where(mask, labels, -100), features, None)
+    model.check_labels(labels, features, mask)  # what weighs nothing is not learned
+
+
 @pytest.mark.slow
 def test_features_train_as_texts_do():
     texts, labels = [words[:4] for words in TEXTS[:8]], [row[:4] for row in NUMBERS[:8]]
@@ -372,6 +387,7 @@ def test_settings_are_in_the_configuration(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["BertForTokenClassification"]
     assert config["keras_bert_impl"] == {
+        "model_class": "TokenClassifier",
         "max_length": 12,
         "doc_stride": 6,
         "label_all_pieces": False,
