@@ -183,7 +183,7 @@ class RawTextTrainer(ReplicatedTrainer):
         else:
             examples = self._examples(x, y, sample_weight)
             if validation_split and validation_data is None:
-                examples, held_out = _split(examples, validation_split)
+                examples, held_out = batching.split(examples, validation_split)
                 validation_data = self._sorted(held_out, validation_batch_size or batch_size)
             sample_weight, validation_split = None, 0.0
             tokenized, targets = self.rows(*examples)
@@ -392,15 +392,3 @@ def _num_rows(features):
 
 def _is_string(spec):
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string
-
-
-def _split(examples, share):
-    """The last `share` of the examples held out, as Keras's `validation_split` does it."""
-    count = len(examples[0])
-    kept = int(count * (1 - share))
-    if not 0 < kept < count:
-        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
-    return (
-        [None if part is None else part[:kept] for part in examples],
-        [None if part is None else part[kept:] for part in examples],
-    )

@@ -245,7 +245,7 @@ def _json_row(raw, layout):
 def reason(error):
     """str. What is wrong with the JSON of a line, without a line number of its own."""
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos}"
+        return f"{error.msg} (character {error.pos})"
     return str(error)
 
 

@@ -50,7 +50,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.tsv", "text\tlabel\n", r"a.tsv has no rows"),
         ("a.csv", 'text,label\nx,pos\n"x,pos\n', r"a.csv, line 3: not valid CSV"),
         ("a.csv", "text,label\nx\n", r"line 2: 1 columns, expected 2"),
-        ("a.jsonl", '{"text": "x", "label": "pos"}\n{"text": \n', "line 2: .* at character 9"),
+        ("a.jsonl", '{"text": "x", "label": "pos"}\n{"text": \n', r"line 2: .* \(character 9\)"),
         ("a.csv", "text,label\nx,pos\n".encode("utf-16"), r"a.csv is in UTF-16; convert it"),
         ("a.jsonl", '["x"]\n', r"line 1: expected a JSON object"),
         ("a.jsonl", '{"text": "x"}\n', r"line 1: there is no column 'label'"),
