@@ -37,7 +37,7 @@ _HOMES = {
     "evaluate": "tasks.evaluation",
     "finetune": "tasks.run",
     "finetune_set": "tasks.run_set",
-    "student_of": "conversion",
+    "student_of": "students",
     "load_tuned": "tasks.run",
     "save_tuned": "tuning.files",
     "InputError": "errors",

@@ -1,4 +1,4 @@
-"""Models from one form of files to another, or fewer of their layers, no number changed."""
+"""Models from one form of files to another, no number changed."""
 
 import dataclasses
 import logging
@@ -79,63 +79,6 @@ def convert(source, target, form="huggingface", activation=None, generator=False
             tokenizer.save_pretrained(temporary)
         _compare(tensors, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}
-
-
-def student_of(teacher, directory, layers):
-    """Writes a model of some of another's layers, with its embeddings, heads and tokenizer.
-
-    Where training of a smaller model may begin: see `tasks.objectives` for learning from the other.
-
-    Args:
-        teacher: str or `Path`: whatever `Encoder.from_pretrained` takes.
-        directory: str or `Path` of the model directory to write; files of the same names are
-            replaced.
-        layers: list of int, from 0 upwards; or int, so many, evenly from the first to the last:
-            6 of 12 are 0, 2, 4, 7, 9, 11.
-
-    Returns:
-        list of int, the layers.
-
-    Raises:
-        InputError: there are no such layers, or they share weights or differ in kind.
-
-    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, which takes every other layer.
-
-    Example:
-        student_of("bert-base-uncased", "student", layers=6)
-    """
-    model = open_model(teacher)
-    config = read_encoder_config(model)
-    layers = _chosen(layers, config)
-    smaller = dataclasses.replace(config, num_layers=len(layers))
-    ours, theirs = huggingface_config(smaller), huggingface_config(config)
-    described = theirs | model.config | {k: v for k, v in ours.items() if theirs[k] != v}
-    tensors = read_tensors(model, config, layers)
-    tokenizer = Tokenizer.from_pretrained(model.path) if has_tokenizer(model.path) else None
-    with replace_directory(directory) as temporary:
-        write_model_directory(temporary, described, tensors)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(temporary)
-    return layers
-
-
-def _chosen(layers, config):
-    """list of int of what `student_of` takes for an `EncoderConfig`."""
-    if config.num_layer_groups is not None or config.global_every > 1:
-        raise InputError(
-            f"the layers of a {config.architecture} encoder share weights or are of several kinds; "
-            "a student is made of layers of one kind."
-        )
-    if isinstance(layers, int):
-        if not 1 <= layers <= config.num_layers:
-            raise InputError(f"layers must be from 1 to {config.num_layers}. Received: {layers}")
-        return [round(place) for place in np.linspace(0, config.num_layers - 1, layers)]
-    if not layers or sorted(set(layers) & set(range(config.num_layers))) != list(layers):
-        raise InputError(
-            f"layers must be numbers from 0 to {config.num_layers - 1}, upwards. "
-            f"Received: {layers}"
-        )
-    return list(layers)
 
 
 def read_tensors(model, config, layers=None):

@@ -4,11 +4,13 @@ import sys
 from pathlib import Path
 
 from keras_bert_impl.cli.common import positive_int
+from keras_bert_impl.cli.examples import add_examples, read_examples
 from keras_bert_impl.errors import InputError
 
 EXAMPLE = (
     "  keras-bert augment --model DIR --train train.csv --text review --label stars "
-    "--out more.jsonl"
+    "--out more.jsonl\n"
+    "  keras-bert augment --model DIR --task mrpc --data glue --out more.jsonl"
 )
 
 
@@ -17,13 +19,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--model", required=True, metavar="DIR", help="a masked language model, which guesses words"
     )
-    parser.add_argument("--train", required=True, metavar="FILE", help=".csv, .tsv or .jsonl")
-    parser.add_argument("--text", required=True, metavar="COLUMN", help="the column of the text")
-    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second text, if any")
-    parser.add_argument("--label", required=True, metavar="COLUMN", help="the column of the label")
-    parser.add_argument(
-        "--label-separator", metavar="TEXT", help="as of `keras-bert finetune`: several labels"
-    )
+    add_examples(parser, is_training=True, is_scored=False)
     parser.add_argument("--out", required=True, metavar="FILE.jsonl", help="the file to write")
     parser.add_argument("--copies", type=positive_int, default=20, help="of each text; default: 20")
     parser.add_argument("--rate", type=float, default=0.4, help="of words replaced; default: 0.4")
@@ -35,14 +31,12 @@ def add_arguments(parser):
 
 def run(arguments):
     """Writes the texts with their copies, and says how many."""
-    from keras_bert_impl.tasks.augmentation import augment, write_examples
-    from keras_bert_impl.tasks.masked_lm import MaskedLM
-    from keras_bert_impl.tasks.tables import read_table
-
     if Path(arguments.out).suffix != ".jsonl":
         raise InputError(f"--out is JSON lines and must end in .jsonl. Received: {arguments.out}")
-    columns = {"text": arguments.text, "pair": arguments.pair, "label": arguments.label}
-    examples = read_table(arguments.train, **columns, label_separator=arguments.label_separator)
+    examples = read_examples(arguments, "train")
+    from keras_bert_impl.tasks.augmentation import augment, write_examples
+    from keras_bert_impl.tasks.masked_lm import MaskedLM
+
     more = augment(
         MaskedLM.from_pretrained(arguments.model),
         examples,
@@ -51,6 +45,8 @@ def run(arguments):
         arguments.top_k,
         arguments.seed,
     )
-    write_examples(arguments.out, more, **columns)
+    names = {name: getattr(arguments, name) or name for name in ("text", "pair", "label")}
+    if not isinstance(more.texts[0], tuple):
+        names["pair"] = None
+    write_examples(arguments.out, more, **names)
     print(f"wrote {len(more):,} texts, of {len(examples):,}, to {arguments.out}", file=sys.stderr)
-

@@ -1,5 +1,6 @@
 """What commands say of labelled examples: which task, which files, which columns."""
 
+import dataclasses
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
@@ -8,25 +9,26 @@ _OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that ar
 _MULTILINGUAL = ("xnli", "paws_x")
 
 
-def add_examples(parser, is_training):
+def add_examples(parser, is_training, is_scored=True):
     """Adds the arguments of labelled examples to a command.
 
     Args:
         parser: the command's `argparse.ArgumentParser`.
         is_training: bool. Whether it reads examples to train on, too.
+        is_scored: bool. Whether it reads examples to score on.
     """
     from keras_bert_impl.tasks.glue import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
-    files = "--train and --dev" if is_training else "--dev"
+    files = " and ".join(["--train"] * is_training + ["--dev"] * is_scored)
     parser.add_argument(
         "--task",
         choices=[*glue, *_MULTILINGUAL, *_OF_FILES],
         help=f"a GLUE task, xnli or paws_x, read from --data; or for {files}: tagging, "
         "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
         "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
-        "similarity, pairs in a table (or STS-B in --data), to be embedded. Default: texts in a "
-        "table",
+        "similarity, pairs in a table (or STS-B in --data), to be embedded, with numbers in "
+        "--label, or without as texts and what is near to them. Default: texts in a table",
     )
     parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
     parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
@@ -34,14 +36,22 @@ def add_examples(parser, is_training):
                         f"directory of one; {files}: its splits")
     if is_training:
         parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table "
-                            "are .csv, .tsv or .jsonl")
-    parser.add_argument("--dev", metavar="FILE", help="what to score on")
+                            "are .csv, .tsv or .jsonl; with --data the .jsonl that `keras-bert "
+                            "augment` made of it")
+    if is_scored:
+        parser.add_argument("--dev", metavar="FILE", help="what to score on")
     parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
                         "tagging, from 0 (default: 0)")
     parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
+    parser.add_argument("--negative", metavar="COLUMN", help="for similarity without labels the "
+                        "column of a text that is not near, if any")
     parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
                         "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
                         "upos) of a .conllu file")
+    parser.add_argument("--word-prefix", metavar="TEXT", default="", help="for tagging what all "
+                        "words begin with, as en: in WikiANN; it is taken off")
+    parser.add_argument("--labels", type=_names, metavar="A,B", help="the labels that may occur, "
+                        "in a table or of words; default: those of --train")
     parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
                         "labels, with this between their names")
     parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
@@ -66,9 +76,11 @@ def read_examples(arguments, split):
         InputError: arguments that do not go together, or a file that cannot be used.
     """
     if arguments.task == "similarity":
-        from keras_bert_impl.tasks.similarity import SimilarityExamples
-
-        return SimilarityExamples.of(_read_pairs(arguments, split))
+        return _read_similarity(arguments, split)
+    if arguments.negative:
+        raise InputError("--negative is for --task similarity.")
+    if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
+        raise InputError("--labels is for a table and for tagging; what else is read has its own.")
     if arguments.task in _OF_FILES:
         file = _file(arguments, split)
         read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
@@ -92,19 +104,33 @@ def read_more(arguments):
     }
 
 
-def _read_pairs(arguments, split):
-    """Pairs of texts with numbers: STS-B's, or those of a table."""
+def _names(text):
+    """argparse type: a list of names."""
+    return text.split(",")
+
+
+def _read_similarity(arguments, split):
+    """Pairs of texts with numbers, STS-B's or those of a table; or without, anchors."""
+    from keras_bert_impl.tasks.anchors import AnchorExamples
+    from keras_bert_impl.tasks.similarity import SimilarityExamples
+
     if arguments.data:
-        return _read_task("stsb", arguments, split)
+        return SimilarityExamples.of(_read_task("stsb", arguments, split))
     if not arguments.pair:
         raise InputError("--pair is missing, the column of the second text; or give --data.")
-    return _read_table(arguments, split, numeric=True)
+    if not arguments.label:
+        return AnchorExamples.of(_read_table(arguments, split, numeric=False, needed=("text",)))
+    if arguments.negative:
+        raise InputError("--negative is for texts without numbers: leave --label.")
+    return SimilarityExamples.of(_read_table(arguments, split, numeric=True))
 
 
-def _read_table(arguments, split, numeric):
-    file = _file(arguments, split, "text", "label")
+def _read_table(arguments, split, numeric, needed=("text", "label")):
+    file = _file(arguments, split, *needed)
     columns = arguments.text, arguments.pair, arguments.label
     if arguments.tfds:
+        if arguments.negative:
+            raise InputError("--negative is a column of a file, not of --tfds.")
         from keras_bert_impl.tasks.tfds_examples import read_tfds
 
         return read_tfds(arguments.tfds, file, *columns, skip_bad_rows=arguments.skip_bad_rows)
@@ -113,10 +139,12 @@ def _read_table(arguments, split, numeric):
     return read_table(
         file,
         *columns,
+        labels=arguments.labels,
         numeric=numeric,
         id=arguments.id,
         label_separator=arguments.label_separator,
         skip_bad_rows=arguments.skip_bad_rows,
+        negative=arguments.negative,
     )
 
 
@@ -125,11 +153,29 @@ def _read_task(task, arguments, split):
     from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
 
     data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
-    if not data or any(getattr(arguments, name, None) for name in ("train", "dev")):
+    if not data or getattr(arguments, "dev", None):
         raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+    if split == "train" and arguments.train:
+        return _read_augmented(arguments, like=_read_task(task, arguments, "dev"))
     if task in _MULTILINGUAL:
         return (read_xnli if task == "xnli" else read_paws_x)(data, split, language, skip)
     return read_glue(task, data, split, skip)
+
+
+def _read_augmented(arguments, like):
+    """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
+    from keras_bert_impl.tasks.tables import read_table
+
+    examples = read_table(
+        arguments.train,
+        "text",
+        "pair" if isinstance(like.texts[0], tuple) else None,
+        "label",
+        labels=like.label_names,
+        numeric=like.is_numeric,
+        skip_bad_rows=arguments.skip_bad_rows,
+    )
+    return dataclasses.replace(examples, label_names=like.label_names, metrics=like.metrics)
 
 
 def _file(arguments, split, *columns):
@@ -147,14 +193,15 @@ def _file(arguments, split, *columns):
 def _read_tags(file, arguments):
     from keras_bert_impl.tasks.columns import read_columns, read_conllu
 
-    skip = arguments.skip_bad_rows
+    skip, labels, prefix = arguments.skip_bad_rows, arguments.labels, arguments.word_prefix
     if Path(file).suffix == ".conllu":
-        return read_conllu(file, arguments.label or "upos", skip_bad_rows=skip)
+        return read_conllu(file, arguments.label or "upos", labels, skip_bad_rows=skip)
     columns = {"--text": arguments.text or "0", "--label": arguments.label or "-1"}
     for option, text in columns.items():
         if not text.removeprefix("-").isdecimal():
             raise InputError(f"{option} {text!r} is no number of a column of {file}.")
-    return read_columns(file, *map(int, columns.values()), skip_bad_rows=skip)
+    numbers = map(int, columns.values())
+    return read_columns(file, *numbers, labels, prefix, skip_bad_rows=skip)
 
 
 def _read_questions(file, arguments):

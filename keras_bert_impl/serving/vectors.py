@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.signatures import Signatures
 
 

@@ -4,6 +4,7 @@ from keras_bert_impl.lazy import lazy_names
 
 # Loaded on first use: the command line reads settings and tables without TensorFlow.
 _HOMES = {
+    "AnchorExamples": "anchors",
     "ChoiceExamples": "choices",
     "Entity": "entities",
     "Examples": "examples",
@@ -22,6 +23,7 @@ _HOMES = {
     "TextClassifier": "text_classifier",
     "TextEmbedder": "text_embedder",
     "TokenClassifier": "token_classifier",
+    "anchor_scores": "anchors",
     "augment": "augmentation",
     "evaluate": "evaluation",
     "finetune": "run",

@@ -51,7 +51,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
         model = MaskedLM.from_pretrained("bert-base-uncased")
         more = augment(model, read_table("train.csv", "text", label="label"))
     """
-    if not isinstance(examples, Examples):
+    if not isinstance(examples, Examples) or examples.labels is None:
         raise InputError(f"augment takes labelled texts. Received: {type(examples).__name__}")
     for name, value in (("copies", copies), ("top_k", top_k), ("batch_size", batch_size)):
         if value < 1:
@@ -81,7 +81,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
 
 
 def write_examples(path, examples, text, pair=None, label=None):
-    """Writes labelled texts as JSON lines, which `read_table` reads.
+    """Writes labelled texts as JSON lines, which `read_table` reads; class numbers as names.
 
     Args:
         path: str or `Path` of the `.jsonl` file.
@@ -92,7 +92,9 @@ def write_examples(path, examples, text, pair=None, label=None):
         for row, content in enumerate(examples.texts):
             values = dict(zip((text, pair), content)) if pair else {text: content}
             if label:
-                values[label] = examples.labels[row]
+                value = examples.labels[row]
+                is_number = isinstance(value, (int, np.integer)) and examples.label_names
+                values[label] = examples.label_names[value] if is_number else value
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
 
 

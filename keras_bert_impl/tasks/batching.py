@@ -263,6 +263,29 @@ def sorted_batches(tokenized, targets, batch_size):
     return _with_features(rows, tokenized, targets), order
 
 
+def split(examples, share):
+    """The last `share` of the examples held out, as Keras's `validation_split` does it.
+
+    Args:
+        examples: tuple of sequences, or None, all of one length.
+        share: float.
+
+    Returns:
+        (list of the parts that are kept, list of the parts that are held out).
+
+    Raises:
+        InputError: one of the two would be empty.
+    """
+    count = len(examples[0])
+    kept = int(count * (1 - share))
+    if not 0 < kept < count:
+        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
+    return (
+        [None if part is None else part[:kept] for part in examples],
+        [None if part is None else part[kept:] for part in examples],
+    )
+
+
 def num_batches(tokenized, batch_size):
     """int. Batches of one pass over the texts."""
     return -(-tokenized.num_texts // batch_size)

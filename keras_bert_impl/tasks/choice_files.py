@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.choices import ChoiceExamples
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tables import csv_cells, csv_records, decoded, raw_lines
+from keras_bert_impl.tasks.tables import csv_cells, csv_records, decoded, raw_lines, reason
 
 _LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
 _ENDING = re.compile(r"ending\d+")
@@ -26,9 +26,9 @@ def read_choices(path, labels=None, skip_bad_rows=False):
 
     - SWAG: the prompt is `sent1`, and `sent2` begins each of `ending0`, `ending1`, ...; without
       these two columns the prompt is `startphrase`.
-    - SIQA: the prompt is context and question. Answers stand in `label` (1 to 3), in `correct`
-      (A to C), or in a file of their own, such as `dev-labels.lst` beside `dev.jsonl`, which is
-      found by that name.
+    - SIQA: the prompt is context and question. Answers stand in `label` (1 to 3), in `correct` or
+      `label_letter` (A to C), or in a file of their own, such as `dev-labels.lst` beside
+      `dev.jsonl`, which is found by that name.
 
     Args:
         path: str or `Path`.
@@ -45,7 +45,7 @@ def read_choices(path, labels=None, skip_bad_rows=False):
             with file and line. No rows, or another layout.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
-    published files.
+    published files; of SIQA those of the first and of the second publication.
 
     Example:
         examples = read_choices("codah/full_data.tsv")
@@ -190,7 +190,7 @@ def _json_row(path, labels, numbered_and_label):
     try:
         row = json.loads(decoded(content, path, line))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not valid JSON: {error}.") from error
+        raise InputError(f"{where}: not valid JSON: {reason(error)}.") from error
     if isinstance(row, dict) and {"context", "question", *_SIQA} <= set(row):
         label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"
@@ -213,10 +213,11 @@ def _json_row(path, labels, numbered_and_label):
 
 def _siqa_label(where, row):
     """int of the answer in a row of SIQA, from 0; None where there is none."""
-    if row.get("correct") is not None:
-        if row["correct"] not in ("A", "B", "C"):
-            raise InputError(f"{where}: correct must be A, B or C, not {row['correct']!r:.40}.")
-        return "ABC".index(row["correct"])
+    for name in ("correct", "label_letter"):
+        if row.get(name) is not None:
+            if row[name] not in ("A", "B", "C"):
+                raise InputError(f"{where}: {name} must be A, B or C, not {row[name]!r:.40}.")
+            return "ABC".index(row[name])
     return None if row.get("label") is None else _number(where, row["label"], first=1)
 
 

@@ -13,6 +13,7 @@ from keras_bert_impl.tasks.tagging import TaggedExamples
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
+_SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
 _LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
 
 
@@ -75,7 +76,8 @@ def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
         `TaggedExamples`.
 
     Raises:
-        InputError: as of `read_columns`; ids that do not count the words.
+        InputError: as of `read_columns`; ids that do not count the words, a second sentence with a
+            `sent_id`.
 
     Source: https://universaldependencies.org/format.html
 
@@ -84,7 +86,7 @@ def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
     """
     if label not in (None, *_CONLLU_COLUMNS):
         raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
-    return _read(path, functools.partial(_conllu_rows, path, label), labels, skip_bad_rows)
+    return _read(path, functools.partial(_conllu_rows, path, label, {}), labels, skip_bad_rows)
 
 
 def _read(path, rows, labels, skip_bad_rows):
@@ -172,12 +174,19 @@ def _row(where, number, word, label):
 # === CoNLL-U ===
 
 
-def _conllu_rows(path, label, lines):
+def _conllu_rows(path, label, sentence_ids, lines):
+    """The rows of a sentence; its id is noted in the dict `sentence_ids`, with its line."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"
         text = decoded(line, path, number)
         cells = text.split("\t")
+        found = _SENTENCE_ID.fullmatch(text)
+        if found and sentence_ids.setdefault(found[1], number) != number:
+            raise InputError(
+                f"{where}: the sent_id {found[1]!r:.60} is that of line {sentence_ids[found[1]]}, "
+                "too."
+            )
         if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
             continue
         if len(cells) != 10:

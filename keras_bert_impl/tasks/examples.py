@@ -17,7 +17,7 @@ class Examples:
     """Texts with their labels.
 
     Args:
-        texts: list of str, or of (first, second) tuples for pairs.
+        texts: list of str, or of (first, second) tuples for pairs; for embeddings also of three.
         labels: list of class numbers, label names, floats, or lists of label names for several at
             once; one a text; None if there are none.
         label_names: list of str, the names of the classes; None where the file has no fixed set,
@@ -107,6 +107,7 @@ class Layout:
         id: str, a column whose values must differ from row to row; None for none.
         label_separator: str. The label column has any number of label names, with this between
             them; None for one.
+        negative: str, the column of a third text, behind a pair; None for none.
     """
 
     text: str
@@ -117,20 +118,26 @@ class Layout:
     allow_empty: bool = False
     id: str | None = None
     label_separator: str | None = None
+    negative: str | None = None
+
+    @property
+    def texts(self):
+        """list of str: the columns of texts."""
+        names = (self.text, self.pair, self.negative)
+        return [name for name in names if name is not None]
 
     @property
     def columns(self):
         """list of str: all columns to read."""
-        names = (self.text, self.pair, self.label, self.id)
-        return [name for name in names if name is not None]
+        return self.texts + [name for name in (self.label, self.id) if name is not None]
 
     def text_of(self, row):
-        """str or (first, second) of a dict of column to str."""
-        segments = [row[name] for name in (self.text, self.pair) if name is not None]
-        for name, segment in zip((self.text, self.pair), segments):
+        """str or (first, second, ...) of a dict of column to str."""
+        segments = tuple(row[name] for name in self.texts)
+        for name, segment in zip(self.texts, segments):
             if not self.allow_empty and not segment.strip():
                 raise InputError(f"the text in column {name!r} is empty.")
-        return segments[0] if self.pair is None else tuple(segments)
+        return segments[0] if self.pair is None else segments
 
     def label_of(self, row):
         """str, float or list of str; None without a label column."""

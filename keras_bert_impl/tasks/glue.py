@@ -58,6 +58,8 @@ TASKS = {
     "stsb": GlueTask(
         "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
     ),
+    # Some published questions hold a line end, and so are two lines of too few cells:
+    # https://github.com/nyu-mll/GLUE-baselines/issues/5
     "qqp": GlueTask(
         "QQP",
         "question1",

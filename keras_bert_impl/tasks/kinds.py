@@ -6,7 +6,8 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
-from keras_bert_impl.interop import open_model
+from keras_bert_impl.interop import OWN_SETTINGS, open_model
+from keras_bert_impl.tasks.anchors import AnchorExamples, Anchors
 from keras_bert_impl.tasks.choices import (
     ChoiceExamples,
     score_choices,
@@ -27,6 +28,7 @@ from keras_bert_impl.tasks.squad_results import (
     write_answer_files,
 )
 from keras_bert_impl.tasks.tagging import TaggedExamples, score_tags, write_tag_predictions
+from keras_bert_impl.tasks.task_model import MODEL_CLASS
 from keras_bert_impl.tasks.text_classifier import MULTI, REGRESSION, SINGLE, TextClassifier
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
@@ -183,6 +185,18 @@ _KINDS = {
     QuestionExamples: Questions,
     ChoiceExamples: Choices,
     SimilarityExamples: Similarity,
+    AnchorExamples: Anchors,
+}
+_CLASSES = {  # that `config.json` may name
+    model_class.__name__: model_class
+    for model_class in (
+        TextClassifier,
+        TokenClassifier,
+        FeatureTagger,
+        QuestionAnswerer,
+        MultipleChoice,
+        TextEmbedder,
+    )
 }
 _ARCHITECTURES = {  # ends of what config.json names
     "ForSequenceClassification": TextClassifier,
@@ -241,14 +255,16 @@ def score_more(model, more, directory=None):
 
 
 def _check_labelled(examples):
-    if not len(examples) or getattr(examples, "labels", ()) is None:
+    needs_labels = not isinstance(examples, AnchorExamples)
+    if not len(examples) or (needs_labels and getattr(examples, "labels", ()) is None):
         raise InputError(f"{examples.source} has no labelled texts.")
 
 
 def model_class_of(directory, base=None):
     """The class of the task model in a model directory, as its `config.json` names it.
 
-    An embedder is no class there; it has the `modules.json` of `sentence-transformers`.
+    Where others wrote that, the architecture tells it; of an embedder there is none, but the
+    `modules.json` of `sentence-transformers`.
 
     Args:
         directory, base: as of `open_model`.
@@ -257,8 +273,12 @@ def model_class_of(directory, base=None):
         InputError: it names none that is known.
     """
     source = open_model(directory, base=base)
-    if "lstm_dim" in (source.config.get("keras_bert_impl") or {}):
-        return FeatureTagger  # the files are those of a bare encoder
+    own = source.config.get(OWN_SETTINGS) or {}
+    named = _CLASSES.get(str(own.get(MODEL_CLASS)))
+    if named is not None:
+        return named
+    if "lstm_dim" in own:
+        return FeatureTagger  # written before classes were named; the files are an encoder's
     found = source.config.get("architectures") or []
     for name in found:
         for end, model_class in _ARCHITECTURES.items():

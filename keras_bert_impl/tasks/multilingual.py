@@ -53,7 +53,9 @@ def read_paws_x(directory, split, language="en", skip_bad_rows=False):
         split: `"train"`, translated for all languages but English, `"dev"` or `"test"`.
         language, skip_bad_rows: as of `read_xnli`.
 
-    Returns, raises: as `read_xnli`.
+    Returns, raises: as `read_xnli`. The published files have rows that cannot be used: some texts
+    of the training sets are empty, and some of the others are `NS`, where there is no translation
+    (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.
     """
@@ -64,8 +66,21 @@ def read_paws_x(directory, split, language="en", skip_bad_rows=False):
         raise InputError(f"split must be one of {', '.join(names)}. Received: split={split!r}")
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
-    examples = examples_of(path, tsv_rows(path, layout), layout, skip_bad_rows)
+    examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
     return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
+
+
+def _translated(rows):
+    """The rows, of which those without a translation raise an `InputError`."""
+
+    def checked(read):
+        row = read()
+        if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
+            raise InputError("a text is 'NS', which stands where there is no translation.")
+        return row
+
+    for line, read in rows:
+        yield line, functools.partial(checked, read)
 
 
 def _of_language(path, rows, language):

@@ -8,35 +8,10 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import batching
-from keras_bert_impl.training.optimizer import AdamW
-from keras_bert_impl.training.schedules import LinearWarmupDecay
+from keras_bert_impl.training.optimizer import default_optimizer
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
-
-
-def default_optimizer(
-    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
-):
-    """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
-
-    Args:
-        total_steps: int, optimizer steps of the run.
-        learning_rate: float, the highest.
-        weight_decay: float; biases and normalization layers are not decayed.
-        warmup: float, share of the steps in which the rate rises.
-        clip_norm: float or None.
-        rates: as of `AdamW`: factors for some weights.
-
-    Source: Devlin et al., "BERT", appendix A.3.
-    """
-    return AdamW(
-        LinearWarmupDecay(learning_rate, int(warmup * total_steps), total_steps),
-        weight_decay=weight_decay,
-        epsilon=1e-8,
-        global_clipnorm=clip_norm,
-        rates=rates,
-    )
 
 
 class RawTextTrainer(ReplicatedTrainer):
@@ -58,6 +33,7 @@ class RawTextTrainer(ReplicatedTrainer):
     """
 
     default_learning_rate = 3e-5
+    default_rates = ()  # factors of it for some weights, as of `AdamW`
     has_several_rows = False  # whether a text may be several rows
     needs_labels = True  # whether the loss has any
     text_rank = 1  # of string tensors in a data set: [batch]
@@ -77,6 +53,9 @@ class RawTextTrainer(ReplicatedTrainer):
             InputError: another number of labels, or one that the model does not know.
         """
         raise NotImplementedError
+
+    def check_labels(self, labels, features, sample_weight):
+        """Raises an `InputError` where labels do not fit to features that are given as a dict."""
 
     def label_tensor(self, labels):
         """The same in the graph, for the labels of a batch of a `tf.data.Dataset`."""
@@ -159,7 +138,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 **kwargs,
             )
             if optimizer is None:
-                optimizer = default_optimizer(1, self.default_learning_rate)
+                optimizer = self._default_optimizer(1)
             self._compile_with(optimizer)
 
     def fit(
@@ -199,13 +178,12 @@ class RawTextTrainer(ReplicatedTrainer):
             shuffle = False
         elif isinstance(x, dict):
             kwargs.update(batch_size=batch_size)
-            count = len(x["token_ids"])
-            y = self._labels(y, count)
-            steps = steps_per_epoch or -(-count // batch_size)
+            y = self._labels_of_features(y, x, sample_weight)
+            steps = steps_per_epoch or -(-_num_rows(x) // batch_size)
         else:
             examples = self._examples(x, y, sample_weight)
             if validation_split and validation_data is None:
-                examples, held_out = _split(examples, validation_split)
+                examples, held_out = batching.split(examples, validation_split)
                 validation_data = self._sorted(held_out, validation_batch_size or batch_size)
             sample_weight, validation_split = None, 0.0
             tokenized, targets = self.rows(*examples)
@@ -298,7 +276,11 @@ class RawTextTrainer(ReplicatedTrainer):
                 "it; give steps_per_epoch, or compile with an optimizer."
             )
         with self.distribute_strategy.scope():
-            self._compile_with(default_optimizer(total_steps, self.default_learning_rate))
+            self._compile_with(self._default_optimizer(total_steps))
+
+    def _default_optimizer(self, total_steps):
+        rate = self.default_learning_rate
+        return default_optimizer(total_steps, rate, rates=self.default_rates)
 
     # === Data ===
 
@@ -334,6 +316,11 @@ class RawTextTrainer(ReplicatedTrainer):
             raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
         return texts, labels, weights
 
+    def _labels_of_features(self, y, features, sample_weight):
+        labels = self._labels(y, _num_rows(features))
+        self.check_labels(labels, features, sample_weight)
+        return labels
+
     def _labels(self, y, count):
         if y is not None:
             return self.encode_labels(y, count)
@@ -347,7 +334,7 @@ class RawTextTrainer(ReplicatedTrainer):
             return self._encoded(data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, dict):
-            return x, self._labels(y, len(x["token_ids"])), sample_weight
+            return x, self._labels_of_features(y, x, sample_weight), sample_weight
         return self._sorted(self._examples(x, y, sample_weight), batch_size)
 
     def _sorted(self, examples, batch_size):
@@ -399,17 +386,9 @@ class RawTextTrainer(ReplicatedTrainer):
         return {name: feature[:, :width] for name, feature in features.items()}
 
 
+def _num_rows(features):
+    return len(next(iter(features.values())))
+
+
 def _is_string(spec):
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string
-
-
-def _split(examples, share):
-    """The last `share` of the examples held out, as Keras's `validation_split` does it."""
-    count = len(examples[0])
-    kept = int(count * (1 - share))
-    if not 0 < kept < count:
-        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
-    return (
-        [None if part is None else part[:kept] for part in examples],
-        [None if part is None else part[kept:] for part in examples],
-    )

@@ -1,6 +1,7 @@
 """A fine-tuning run: labelled examples in, a run directory out, resumable on the way."""
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
@@ -11,14 +12,14 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import write_json
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.phases import phases_of
-from keras_bert_impl.tasks.raw_text import default_optimizer
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 from keras_bert_impl.training.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.optimizer import default_optimizer
 from keras_bert_impl.training.reports import MetricsLog, read_metrics
 from keras_bert_impl.training.run_directory import RunDirectory
-from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
+from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers, number_of_chief
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
     choose_weights,
@@ -55,7 +56,8 @@ def finetune(
             `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
             `ChoiceExamples` of `read_choices`, a `MultipleChoice`;
-            `SimilarityExamples` of any of the first with pairs and numbers, a `TextEmbedder`.
+            `SimilarityExamples` of any of the first with pairs and numbers, or `AnchorExamples` of
+            pairs or threes without labels, a `TextEmbedder`.
         dev: the same, to score the model on.
         output_directory: str or `Path` of the run directory.
         strategy: str, as for `get_strategy`.
@@ -168,6 +170,11 @@ def kind_with(settings, train, dev):
     for name in chosen:
         if name not in kind.settings:
             raise InputError(f"{name} is no setting of a {kind.model_class.__name__}.")
+    if "loss" in chosen and chosen["loss"] not in kind.losses:
+        raise InputError(
+            f"{train.source}: loss must be {' or '.join(kind.losses)}, of rows as these. Received: "
+            f"loss={settings.loss}"
+        )
     return kind, chosen
 
 
@@ -224,15 +231,17 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
 
 
 def _compile(model, settings, steps, phase):
-    head_rate = settings.head_rate or settings.learning_rate
+    rate = settings.learning_rate
+    head_factor = (settings.head_rate or rate) / rate
+    rates = learning_rates(model, settings.layer_decay, head_factor, settings.crf_rate / rate)
     model.compile(
         default_optimizer(
             steps * (phase.end - phase.start),
-            settings.learning_rate,
+            rate,
             settings.weight_decay,
             settings.warmup,
             settings.clip_norm,
-            learning_rates(model, settings.layer_decay, head_rate / settings.learning_rate),
+            rates,
         ),
         metrics=None if phase.is_scored else [],
         accumulation_steps=settings.accumulation_steps,
@@ -257,13 +266,33 @@ def _best_epoch(settings, kind, model, dev, phase):
     """`BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
     if not settings.keep_best:
         return None
-    if num_workers() > 1:
-        raise InputError(f"keep_best and patience are for one worker, not {num_workers()}.")
 
-    def first_score():
-        return next(iter(kind.finish(model, dev).values()))
+    def score(asked):
+        return next(iter(kind.finish(asked, dev).values()))
 
+    if num_workers() < 2:
+        first_score = functools.partial(score, model)
+    else:
+        first_score = _score_of_chief(score, model)
     return BestEpoch(first_score, settings.patience, start=phase.start)
+
+
+def _score_of_chief(score, model):
+    """A function that the chief scores a model by, and that says the same on all workers.
+
+    Workers that differed in the last digit could end at different epochs.
+    """
+    # Outside of the strategy, in which nothing could be asked while the others wait.
+    alone = type(model).from_config(model.get_config()) if is_chief() else None
+
+    def of_chief():
+        value = 0.0
+        if alone is not None:
+            alone.set_weights(model.get_weights())
+            value = score(alone)
+        return number_of_chief(model.distribute_strategy, value)
+
+    return of_chief
 
 
 def _scores_of(metrics, start, finished, steps):

@@ -37,11 +37,11 @@ def search(embedder, queries, vectors, k=5):
         )
     if k < 1:
         raise InputError(f"k must be at least 1. Received: k={k}")
-    wanted = _unit_length(embedder.embed(queries))  # [queries, dim]
+    wanted = unit_length(embedder.embed(queries))  # [queries, dim]
     rows = np.zeros((len(wanted), 0), "int64")
     scores = np.zeros((len(wanted), 0), "float32")
     for start in range(0, len(vectors), _CHUNK):
-        chunk = _unit_length(vectors[start : start + _CHUNK])
+        chunk = unit_length(vectors[start : start + _CHUNK])
         numbers = np.broadcast_to(np.arange(start, start + len(chunk)), (len(wanted), len(chunk)))
         rows = np.concatenate([rows, numbers], axis=1)
         scores = np.concatenate([scores, wanted @ chunk.T], axis=1)
@@ -51,9 +51,10 @@ def search(embedder, queries, vectors, k=5):
     return rows, scores
 
 
-def _unit_length(vectors):
+def unit_length(vectors):
+    """float32 array of vectors `[..., dim]`, brought to length 1; those of zeros stay."""
     vectors = np.asarray(vectors, "float32")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12)
 
 

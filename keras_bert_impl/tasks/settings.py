@@ -5,8 +5,7 @@ import typing
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.objective_settings import ObjectiveSettings
-from keras_bert_impl.tuning.settings import FULL
-
+from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
 # What BERT was tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
@@ -44,8 +43,9 @@ class FinetuneSettings(ObjectiveSettings):
         features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
             its states, where nothing else is said with a `learning_rate` of 1e-3; see
             `FeatureTagger`. None tunes the encoder.
-        loss: str or None for cosine. Of similarity: cosine (learns the labels as cosines) or cosent
-            (learns their order).
+        loss: str or None for the first. Of similarity: cosine (learns the labels as cosines) or
+            cosent (learns their order); where texts have none, multiple_negatives or, of three
+            texts, triplet.
         pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
         keep_best: bool. Whether the model is that of the epoch with the best score on the
             development set, by the first of the task's metrics, and not that of the last epoch.
@@ -105,7 +105,7 @@ class FinetuneSettings(ObjectiveSettings):
         for name in ("epochs", "batch_size", "accumulation_steps", "patience"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
-        if self.loss not in (None, "cosine", "cosent"):
-            raise InputError(f"loss must be cosine or cosent. Received: loss={self.loss}")
+        if self.crf_rate != CRF_RATE and not self.crf:
+            raise InputError("crf_rate is for crf=true.")
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup must be in [0, 1). Received: {self.warmup}")

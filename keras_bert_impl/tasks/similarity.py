@@ -67,6 +67,7 @@ class Similarity(Kind):
 
     model_class = TextEmbedder
     settings = ("loss", "pooling")
+    losses = SCORED
 
     def __init__(self, train, dev):
         values = np.array(train.labels)

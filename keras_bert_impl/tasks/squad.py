@@ -3,13 +3,13 @@
 import dataclasses
 import hashlib
 import json
-import logging
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import parse_json
+from keras_bert_impl.tasks.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.tables import read_lines
 
-_LOG = logging.getLogger(__name__)
+_LONGEST_TEXT = 4 << 20  # characters; a long novel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,23 +80,20 @@ def read_squad(path, skip_bad_rows=False):
     if not found:
         raise InputError(f"{path} has no questions.")
     is_v2 = any(isinstance(row, dict) and "is_impossible" in row for *_, row in found)
-    rows, skipped, ids = [], [], set()
-    for place, title, context, question in found:
+    seen, skipped = {}, [] if skip_bad_rows else None
+
+    def example(found):
+        place, title, context, question = found
         try:
-            row = _row(question, context, is_v2, ids)
+            return *_row(question, context, is_v2, seen, place), title
         except InputError as error:
             name = question.get("id") if isinstance(question, dict) else None
-            message = f"{path}, question {name!r:.60} ({place}): {error}"
-            if not skip_bad_rows:
-                raise InputError(message) from error
-            skipped.append(message)
-            continue
-        ids.add(row[0])
-        rows.append((*row, title))
-    if skipped:
-        _LOG.warning("%d questions were left out:\n%s", len(skipped), "\n".join(skipped))
+            raise InputError(f"{path}, question {name!r:.60} ({place}): {error}") from error
+
+    rows = usable(example, found, skipped)
+    warn_of_skipped(path, skipped, "questions")
     if not rows:
-        raise InputError(f"{path}: all {len(skipped)} questions are bad. {skipped[0]}")
+        raise InputError(f"{path} has no questions that can be used.")
     ids, questions, contexts, answers, is_impossible, titles = map(list, zip(*rows))
     return QuestionExamples(
         ids,
@@ -106,7 +103,7 @@ def read_squad(path, skip_bad_rows=False):
         is_impossible if is_v2 else None,
         titles,
         source=str(path),
-        skipped=tuple(skipped),
+        skipped=tuple(skipped or ()),
     )
 
 
@@ -129,14 +126,14 @@ def _list_in(value, key, path, place):
     return value[key]
 
 
-def _row(question, context, is_v2, ids):
-    """(id, question, context, answers, is_impossible), checked."""
+def _row(question, context, is_v2, seen, place):
+    """(id, question, context, answers, is_impossible), checked; notes the id in the dict `seen`."""
     if not isinstance(question, dict):
         raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
     name = str(name) if type(name) is int else _text(name, "id")
-    if name in ids:
-        raise InputError("another question has the same id.")
+    if name in seen:
+        raise InputError(f"the question at {seen[name]} has the same id.")
     text = _text(question.get("question"), "question").strip()
     context = _text(context, "context")
     answers = question.get("answers")
@@ -149,12 +146,16 @@ def _row(question, context, is_v2, ids):
         raise InputError(
             "it is impossible, but it has answers." if is_impossible else "it has no answers."
         )
-    return name, text, context, [_answer(answer, context) for answer in answers], is_impossible
+    answers = [_answer(answer, context) for answer in answers]
+    seen[name] = place
+    return name, text, context, answers, is_impossible
 
 
 def _text(value, name):
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"its {name} is {'empty' if value == '' else 'no text'}: {value!r:.40}.")
+    if len(value) > _LONGEST_TEXT:
+        raise InputError(f"its {name} has {len(value):,} characters; is it damaged?")
     if not value.isascii():
         try:
             value.encode("utf-8")
@@ -193,6 +194,8 @@ def check_answer(text, start, context):
     found = [place for place in found if place >= 0] if text else []
     nearest = min(found, key=lambda place: abs(place - start), default=None)
     hint = "nowhere in it" if nearest is None else f"at {nearest}"
+    there = context[start : start + len(text)] if start >= 0 else ""
+    found = f"where {there!r:.60} is" if there else "which has no such character"
     raise InputError(
-        f"the answer {text!r:.60} is not at character {start} of the context, but {hint}."
+        f"the answer {text!r:.60} is not at character {start} of the context, {found}, but {hint}."
     )

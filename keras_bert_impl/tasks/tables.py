@@ -26,6 +26,7 @@ def read_table(
     id=None,
     label_separator=None,
     skip_bad_rows=False,
+    negative=None,
 ):
     """Reads texts and labels from a file with named columns.
 
@@ -46,6 +47,7 @@ def read_table(
             between their names; an empty cell is none. In JSON lines labels may be a list.
         skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
             warning and listed in `skipped`.
+        negative: str, the column of a third text, behind a pair; see `AnchorExamples`.
 
     Returns:
         `Examples`; the labels are names, lists of names with a `label_separator`, or floats where
@@ -60,7 +62,7 @@ def read_table(
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
     path = Path(path)
-    layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator)
+    layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator, negative)
     return examples_of(path, table_rows(path, layout), layout, skip_bad_rows)
 
 
@@ -98,6 +100,8 @@ def raw_lines(path):
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
+                if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    raise InputError(f"{path} is in UTF-16; convert it to UTF-8.")
                 yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
@@ -220,7 +224,7 @@ def _json_row(raw, layout):
     try:
         row = json.loads(_text_of(raw), parse_constant=_no_number)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {error}.") from error
+        raise InputError(f"not valid JSON: {reason(error)}.") from error
     if not isinstance(row, dict):
         raise InputError("expected a JSON object.")
     values = {}
@@ -236,6 +240,13 @@ def _json_row(raw, layout):
             raise InputError(f"half of a surrogate pair in {name!r}.")
         values[name] = str(value)
     return values
+
+
+def reason(error):
+    """str. What is wrong with the JSON of a line, without a line number of its own."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} (character {error.pos})"
+    return str(error)
 
 
 def _joined(names, separator):

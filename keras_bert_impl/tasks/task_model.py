@@ -31,6 +31,8 @@ from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
 from keras_bert_impl.tokenizers import Tokenizer
 
+MODEL_CLASS = "model_class"  # the key of the class among our settings in `config.json`
+
 
 class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
@@ -202,7 +204,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             dataclasses.replace(self.config, adapter=None),
             self.head,
             **self.task_config(),
-            **{OWN_SETTINGS: self._own_settings()},
+            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._own_settings()}},
         )
 
     def save_pretrained(self, directory):

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.task_model import TaskModel
-from keras_bert_impl.training.tensorflow_step import unpack
+from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
 
 

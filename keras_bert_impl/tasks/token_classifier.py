@@ -42,8 +42,8 @@ class TokenClassifier(WordTagger):
     window is asked for, so that no transition is learned across the border of two; predictions
     are for the sequence of all words of the text. The files keep its scores as tensors
     `crf.transitions`, `crf.start` and `crf.end`, which `transformers` passes over. Of features,
-    `predict` then returns the logits. Its weights begin at 0, so that it learns as slowly as the
-    learning rate tells it to.
+    `predict` then returns the logits. Its weights begin at 0 and learn at a rate of their own,
+    `crf_rate` of `TuningSettings`.
 
     Args:
         encoder: `Encoder`.

@@ -19,6 +19,7 @@ from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.word_scores import over_sequences
 from keras_bert_impl.tasks.words import as_words
+from keras_bert_impl.tuning.settings import CRF_RATE
 
 CRF_TENSORS = [
     TensorName(f"crf/{name}", f"crf.{name}", optional=True)
@@ -80,6 +81,11 @@ class WordTagger(TaskModel):
     def num_classes(self):
         """Number of labels."""
         return len(self.labels)
+
+    @property
+    def default_rates(self):
+        """Factors of the default learning rate: the scores of a CRF have a rate of their own."""
+        return [("^crf/", CRF_RATE / self.default_learning_rate)]
 
     @property
     def has_entities(self):
@@ -197,6 +203,25 @@ class WordTagger(TaskModel):
             label_numbers(row, self.labels, f"text {position}")
             for position, row in enumerate(labels)
         ]
+
+    def check_labels(self, labels, features, sample_weight):
+        mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
+        shapes = [np.shape(row) for row in labels]
+        if shapes != [mask.shape[1:]] * len(mask):
+            raise InputError(
+                f"labels must be [batch, length] as the features are, {list(mask.shape)}; negative "
+                "where there is none."
+            )
+        learned = np.asarray(labels) >= 0
+        if sample_weight is not None:
+            learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
+        at_padding = np.argwhere(learned & (mask == 0))
+        if len(at_padding):
+            row, place = at_padding[0]
+            raise InputError(
+                f"labels, row {row}, place {place}: the label {self.labels[labels[row][place]]!r} "
+                f"is at padding, as {len(at_padding)} are; labels of padding must be negative."
+            )
 
     def label_tensor(self, labels):
         return labels

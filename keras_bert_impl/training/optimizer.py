@@ -8,6 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.training.schedules import LinearWarmupDecay
+
 _NOT_DECAYED = ("bias$", "gamma$", "beta$")
 
 
@@ -184,3 +186,27 @@ if keras.backend.backend() == "tensorflow":
         )
 else:
     _update = _plain_update
+
+
+def default_optimizer(
+    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
+):
+    """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
+
+    Args:
+        total_steps: int, optimizer steps of the run.
+        learning_rate: float, the highest.
+        weight_decay: float; biases and normalization layers are not decayed.
+        warmup: float, share of the steps in which the rate rises.
+        clip_norm: float or None.
+        rates: as of `AdamW`: factors for some weights.
+
+    Source: Devlin et al., "BERT", appendix A.3.
+    """
+    return AdamW(
+        LinearWarmupDecay(learning_rate, int(warmup * total_steps), total_steps),
+        weight_decay=weight_decay,
+        epsilon=1e-8,
+        global_clipnorm=clip_norm,
+        rates=rates,
+    )

@@ -1,7 +1,6 @@
 """The directory of a run: settings, reports, checkpoints and, in the end, model and scores."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import yaml

@@ -77,6 +77,26 @@ def mean_of_workers(strategy, value):
     return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
 
 
+def number_of_chief(strategy, value):
+    """A number that the first worker has; none goes on before all have come here.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        value: float; of other workers than the first any.
+
+    Returns:
+        float, the same on all workers.
+    """
+    import tensorflow as tf
+
+    def share():
+        is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+        # A sum with zeros is exact, as a mean is not.
+        return tf.where(is_first, tf.constant(value, tf.float64), tf.constant(0.0, tf.float64))
+
+    return float(strategy.reduce("SUM", strategy.run(share), axis=None))
+
+
 class _NoStrategy:
     num_replicas_in_sync = 1
 

@@ -11,6 +11,13 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.micro_batches import (
+    assert_divisible,
+    micro_batch,
+    num_rows,
+    unless_empty,
+    unpack,
+)
 from keras_bert_impl.training.step_watch import StepWatch
 
 
@@ -107,7 +114,7 @@ class TensorFlowStep:
             # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
             compute = tf.function(compute, jit_compile=True, autograph=False)
             if self._accumulation_steps > 1:
-                _assert_divisible(batch, self._accumulation_steps)
+                assert_divisible(batch, self._accumulation_steps)
         loss, gradients = _sum_over_replicas(compute(batch, totals, self._step_seed()))
         if self.step_watch is not None:
             self.step_watch.update(loss, gradients, self._loss_scale())
@@ -125,7 +132,7 @@ class TensorFlowStep:
             self.compute_metrics(x, y, y_pred, sample_weight)
             return tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
 
-        share = _unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
+        share = unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
         loss = _sum_over_replicas(share)
         self._track_loss(loss, batch)
         return {"loss": loss}
@@ -146,7 +153,7 @@ class TensorFlowStep:
 
     def _track_loss(self, loss, batch):
         # Weighted as Keras does it: the mean over an epoch counts every example once.
-        self._loss_tracker.update_state(loss, sample_weight=_num_rows(batch))
+        self._loss_tracker.update_state(loss, sample_weight=num_rows(batch))
 
     def _step_seed(self):
         step = tf.cast(self.optimizer.iterations, tf.int32)
@@ -172,7 +179,7 @@ class TensorFlowStep:
                 zeros = nothing()[1]
                 return loss, [z if g is None else g for g, z in zip(gradients, zeros)]
 
-            return _unless_empty(rows, num_replicas() * count, compute, nothing)
+            return unless_empty(rows, num_replicas() * count, compute, nothing)
 
         def add_share(index, loss, gradients):
             more_loss, more_gradients = share_of(index)
@@ -304,14 +311,6 @@ def _check_loss_is_a_mean(losses):
             )
 
 
-def unpack(data):
-    """(x, y, sample_weight) of what a data set gives, None for what it does not."""
-    data = tf.nest.map_structure(
-        lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
-    )
-    return keras.utils.unpack_x_y_sample_weight(data)
-
-
 def _sum_over_replicas(values):
     if num_replicas() == 1:
         return values
@@ -345,61 +344,6 @@ def _next_if_any(iterator):
 
 def _untimed(get_next):
     return get_next()[0]
-
-
-def _num_rows(batch):
-    return tf.shape(_first_leaf(batch), out_type=tf.int32)[0]
-
-
-def _first_leaf(batch):
-    return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
-
-
-def _unless_empty(batch, parts, compute, nothing):
-    """`compute()`; or `nothing()` where the last batch left one of the parts without examples.
-
-    A mean over no examples is NaN, and so are its gradients.
-    """
-    if parts == 1 or _first_leaf(batch).shape[0] is not None:
-        return compute()
-    return tf.cond(_num_rows(batch) > 0, compute, nothing)
-
-
-def micro_batch(batch, index, count, exact):
-    """Rows of micro-batch `index` of `count`.
-
-    Equal parts where `exact` is True, as XLA needs it; otherwise the last ones may be shorter or
-    empty.
-    """
-    if count == 1:
-        return batch
-    static = _first_leaf(batch).shape[0]
-    if static is not None and static % count:
-        raise InputError(
-            f"the batch of a replica has {static} examples, which accumulation_steps={count} does "
-            "not divide; choose a batch size that it divides."
-        )
-
-    def rows(leaf):
-        if leaf is None:
-            return None
-        if static is None and not exact:
-            size = -(-tf.shape(leaf)[0] // count)
-            return leaf[index * size : (index + 1) * size]
-        size = (static or tf.shape(leaf)[0]) // count
-        begin = tf.stack([index * size] + [0] * (leaf.shape.rank - 1))
-        return tf.slice(leaf, begin, tf.concat([[size], tf.shape(leaf)[1:]], axis=0))
-
-    return tf.nest.map_structure(rows, batch)
-
-
-def _assert_divisible(batch, count):
-    tf.debugging.assert_equal(
-        _num_rows(batch) % count,
-        0,
-        f"with jit_compile the batch of each replica must be a multiple of {count}, the "
-        "accumulation_steps: drop the remainder of the data set.",
-    )
 
 
 def _on_tpu():

@@ -8,6 +8,7 @@ from keras_bert_impl.errors import InputError
 FULL, HEAD, BIAS = "full", "head", "bias"
 TUNINGS = (FULL, HEAD, BIAS, *ADAPTER_KINDS)
 _RATES = {FULL: 3e-5, HEAD: 1e-3, BIAS: 1e-3, **ADAPTER_RATES}
+CRF_RATE = 5e-3
 _SIZES = {"lora": 8, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 
 
@@ -25,7 +26,9 @@ class TuningSettings:
             what learned, to be read onto the model that it started from.
         learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4 (LoRA and
             adapters), 1e-3 (head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
-        head_rate: float or None. The same of the head alone, a CRF's transitions included.
+        head_rate: float or None. The same of the head alone.
+        crf_rate: float. The same of the scores of a CRF. They begin at 0, and the sums that they
+            are added to are of some units: at a rate for an encoder they would stay where they are.
         layer_decay: float in (0, 1]. The rate of the last block is that times `learning_rate`, and
             so on downwards, the embeddings last; heads and pooler learn at `learning_rate`. (In
             the code of ELECTRA the last block has the square.)
@@ -50,6 +53,7 @@ class TuningSettings:
     tuning: str = FULL
     learning_rate: float | None = None
     head_rate: float | None = None
+    crf_rate: float = CRF_RATE
     layer_decay: float = 1.0
     frozen_layers: int | None = None
     reinitialized_layers: int = 0
@@ -66,7 +70,7 @@ class TuningSettings:
             )
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _RATES[self.tuning])
-        for name in ("learning_rate", "head_rate"):
+        for name in ("learning_rate", "head_rate", "crf_rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"{name} must be positive. Received: {value}")

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.pretraining.preparation import prepare
-from tests.tasks.helpers import encoder, examples, tokenizer
+from tests.tasks.helpers import examples, save_base, tokenizer
 from tests.training.helpers import output_of, run_two_workers, start_python
 
 COMMAND = ("-m", "keras_bert_impl.cli.main")
@@ -30,21 +30,23 @@ def files(run):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("base")
-    encoder(dropout=0.0).save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
+    return save_base(tmp_path_factory.mktemp("base"), dropout=0.0)
+
+
+def finetune(base, folder):
+    """Writes tables; the command that learns from them."""
+    texts, labels = examples(count=42)
+    lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
+    for name, part in (("train", lines[:27]), ("dev", lines[27:])):
+        (folder / f"{name}.csv").write_text("\n".join(["text,label", *part]) + "\n")
+    arguments = ["finetune", "--model", base, "--text", "text", "--label", "label"]
+    arguments += ["--train", folder / "train.csv", "--dev", folder / "dev.csv"]
+    return arguments + ["batch_size=8", "max_length=16", "dropout=0"]
 
 
 @pytest.mark.slow
 def test_finetune(base, tmp_path):
-    texts, labels = examples(count=42)
-    lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
-    for name, part in (("train", lines[:27]), ("dev", lines[27:])):
-        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *part]) + "\n")
-    arguments = ["finetune", "--model", base, "--text", "text", "--label", "label"]
-    arguments += ["--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"]
-    arguments += ["epochs=2", "batch_size=8", "learning_rate=1e-3", "max_length=16", "dropout=0"]
+    arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     run_two_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
@@ -54,6 +56,28 @@ def test_finetune(base, tmp_path):
     )
     assert got.shape == (15, 2)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_best_epoch(base, tmp_path):
+    """Both workers end where the scores of the chief say, and go on with what was best."""
+    # So fast that it is not better with every epoch.
+    settings = ["epochs=8", "learning_rate=3e-2", "patience=2", "seed=4"]
+    arguments = [*finetune(base, tmp_path), *settings]
+    one, two = tmp_path / "one", tmp_path / "two"
+    output_of(start_python(*COMMAND, *arguments, "--out", one))
+    run_two_workers(*COMMAND, *arguments, "--out", two)
+    scores = [
+        [json.loads(line)["dev_score"] for line in (run / "metrics.jsonl").open()]
+        for run in (one, two)
+    ]
+    assert 2 < len(scores[1]) < 8 and scores[1].index(max(scores[1])) == len(scores[1]) - 3
+    assert scores[1] == pytest.approx(scores[0])
+    assert results(two)[0]["accuracy"] == max(scores[1])
+    assert files(two) == files(one)
+    metrics = (two / "metrics.jsonl").read_bytes()
+    run_two_workers(*COMMAND, *arguments, "--out", two)  # over: nothing is trained again
+    assert (two / "metrics.jsonl").read_bytes() == metrics
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """A made-up language: 200 words, each one piece, in sentences of random length."""
 
+import json
 import random
 
 import pytest
 
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from tests.pretraining.helpers import CONFIG, settings_of
 
 WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrst"]
 SPECIAL = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
@@ -55,3 +57,17 @@ def records_directory(tmp_path_factory, corpus, tokenizer):
         seed=3,
     )
     return directory
+
+
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory):
+    """The `config.json` of a tiny encoder."""
+    path = tmp_path_factory.mktemp("shape") / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+@pytest.fixture
+def settings(shape):
+    """Those of a tiny run."""
+    return settings_of(shape)

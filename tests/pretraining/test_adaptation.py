@@ -1,10 +1,7 @@
 """Going on with the pre-training of a model on text of a domain, then tuning what comes out."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.pretraining import adapt, read_manifest
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer
-from tests.tasks.helpers import ROOT, WORDS, encoder, examples, tokenizer
+from tests.tasks.helpers import WORDS, encoder, finetune_command, run_script, tokenizer
 
 SETTINGS = {"adapt_steps": 2, "adapt_batch_size": 4, "adapt_length": 16}
 
@@ -118,13 +115,7 @@ def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch)
 
 @pytest.fixture
 def command(folder, tmp_path):
-    for seed, name in enumerate(("train", "dev")):
-        rows = zip(*examples(count=16, seed=seed))
-        text = "".join(f"{text}\t{label}\n" for text, label in rows)
-        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{text}")
-    files = [f"--{name}={tmp_path / name}.tsv" for name in ("train", "dev")]
-    columns = ["--text", "text", "--label", "label", "--out", str(tmp_path / "out")]
-    return ["finetune", "--model", str(folder / "base"), *files, *columns]
+    return finetune_command(folder / "base", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +137,9 @@ def test_what_the_command_refuses(command, tmp_path, capsys, arguments, message)
 @pytest.mark.slow
 def test_a_killed_adaptation_ends_as_the_undisturbed_one(folder, command, tmp_path):
     def start(out, *kill):
-        script = ROOT / "tests" / "pretraining" / "adapt_and_be_killed.py"
         arguments = [*command[:-1], str(tmp_path / out), f"--adapt={folder / 'corpus.txt'}"]
         arguments += ["adapt_steps=300", "adapt_batch_size=4", "adapt_length=16", "epochs=1"]
-        return subprocess.run(
-            [sys.executable, script, *kill, *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        return run_script("tests/pretraining/adapt_and_be_killed.py", *kill, *arguments)
 
     whole = start("whole")
     assert whole.returncode == 0, whole.stderr[-3000:]

@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import yaml
@@ -12,39 +11,7 @@ from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
-
-CONFIG = {
-    "model_type": "bert",
-    "vocab_size": 1,  # replaced by that of the records
-    "hidden_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 32,
-}
-
-
-@pytest.fixture(scope="module")
-def shape(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shape") / "config.json"
-    path.write_text(json.dumps(CONFIG))
-    return path
-
-
-@pytest.fixture
-def settings(shape):
-    return settings_of(shape)
-
-
-def settings_of(shape):
-    return {
-        "model": str(shape),
-        "total_steps": 6,
-        "report_every": 2,
-        "batch_size": 8,
-        "learning_rate": 1e-2,
-        "verbose": 0,
-    }
+from tests.pretraining.helpers import CONFIG, Stop, settings_of, weights
 
 
 @pytest.fixture(scope="module")
@@ -52,23 +19,6 @@ def undisturbed(records_directory, shape, tmp_path_factory):
     """The model of a run from its start to its end, and the run's directory."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
     return pretrain(records_directory, run, **settings_of(shape)), run
-
-
-class Stop(keras.callbacks.Callback):
-    """Ends a run in the middle of a report interval, as a kill would."""
-
-    def __init__(self, batch):
-        super().__init__()
-        self.left = batch
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-def weights(model):
-    return np.concatenate([np.ravel(weight) for weight in model.get_weights()])
 
 
 def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):

@@ -13,21 +13,9 @@ from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, plan
-from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
+from tests.pretraining.helpers import Stop, weights
 
 BATCH = 8
-
-
-@pytest.fixture(scope="module")
-def shape(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shape") / "config.json"
-    path.write_text(json.dumps(CONFIG))
-    return path
-
-
-@pytest.fixture
-def settings(shape):
-    return settings_of(shape)
 
 
 def lines_of(run):

@@ -2,13 +2,10 @@
 
 import pytest
 
-from tests.tasks.helpers import encoder, tokenizer
+from tests.tasks.helpers import save_base
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """A model directory of a tiny encoder."""
-    directory = tmp_path_factory.mktemp("base")
-    encoder().save_pretrained(directory)
-    tokenizer().save_pretrained(directory)
-    return directory
+    return save_base(tmp_path_factory.mktemp("base"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import transformers
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
@@ -59,14 +60,82 @@ def weights(model):
     return np.concatenate([np.ravel(weight) for weight in model.get_weights()])
 
 
+# === Files ===
+
+
+def save_base(directory, **overrides):
+    """Writes the tiny encoder, changed by arguments, and its tokenizer as a model directory."""
+    encoder(**overrides).save_pretrained(directory)
+    tokenizer().save_pretrained(directory)
+    return directory
+
+
+def save_masked_lm(directory, tokenizer, **config):
+    """Writes a tiny model of `transformers` that guesses words, and its tokenizer."""
+    transformers.set_seed(0)
+    config = {
+        "vocab_size": tokenizer.vocabulary_size,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 32,
+        "initializer_range": 0.5,
+    } | config
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**config))
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def write_words(path, seed, count=8):
+    """Writes sentences in columns, with good words as entities."""
+    texts = [text.split() for text in examples(count, seed)[0]]
+    rows = [[f"{word} {'B-POS' if word in GOOD else 'O'}\n" for word in text] for text in texts]
+    path.write_text("\n".join(map("".join, rows)))
+    return path
+
+
+def finetune_command(model, directory):
+    """Writes tables of examples; returns the arguments of the command that learns from them."""
+    for seed, name in enumerate(("train", "dev")):
+        rows = zip(*examples(count=16, seed=seed))
+        text = "".join(f"{text}\t{label}\n" for text, label in rows)
+        (directory / f"{name}.tsv").write_text(f"text\tlabel\n{text}")
+    files = [f"--{name}={directory / name}.tsv" for name in ("train", "dev")]
+    columns = ["--text", "text", "--label", "label", "--out", str(directory / "out")]
+    return ["finetune", "--model", str(model), *files, *columns]
+
+
+# === Windows ===
+
+
+def window_with_most_context(word, windows):
+    """(start, end) of that of some windows in which a word is farthest from both ends."""
+    context = [
+        min(word - start, end - 1 - word) + 0.01 * (end - start) if start <= word < end else -1
+        for start, end in windows
+    ]
+    return windows[int(np.argmax(context))]
+
+
+# === Processes ===
+
+
 def run_python(code, *arguments):
     """Runs code in a process of its own; returns what it printed as JSON on its last line."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_script("-c", code, *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_script(*arguments):
+    """Runs Python with these arguments on the CPU; returns the `subprocess.CompletedProcess`."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )

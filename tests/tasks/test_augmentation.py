@@ -9,12 +9,19 @@ import transformers
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import Examples, MaskedLM, augment, read_table, write_examples
+from keras_bert_impl.tasks import (
+    Examples,
+    MaskedLM,
+    augment,
+    read_glue,
+    read_table,
+    write_examples,
+)
 from keras_bert_impl.tasks.augmentation import _words_of_one_piece
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
-from tests.tasks.helpers import WORDS
+from tests.tasks.helpers import WORDS, save_masked_lm
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##ly", "##s", ".", "7"]
 TEXTS = ["A goodly film.", "the plots is 7 , not very  DULL", "7 .", "zebra " * 20 + "joy"]
@@ -23,19 +30,7 @@ TEXTS = ["A goodly film.", "the plots is 7 , not very  DULL", "7 .", "zebra " * 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("model")
-    transformers.set_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
-    transformers.BertForMaskedLM(config).save_pretrained(path)
-    WordPieceTokenizer(PIECES).save_pretrained(path)
-    return path
+    return save_masked_lm(path, WordPieceTokenizer(PIECES), max_position_embeddings=16)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +125,21 @@ def test_pairs_and_the_command(model, directory, tmp_path, capsys):
     assert f"wrote {len(written)} texts, of 2" in capsys.readouterr().err
     command[command.index(out)] = tmp_path / "more.csv"
     assert main([*map(str, command)]) == 2
+
+
+def test_the_command_reads_glue(model, directory, tmp_path):
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2" / "train.tsv").write_text("sentence\tlabel\na good film\t1\ndull\t0\n")
+    out = tmp_path / "more.jsonl"
+    command = ["augment", "--model", directory, "--task", "sst2", "--data", tmp_path, "--out", out]
+    assert main([*map(str, command), "--copies", "2", "--top-k", "4"]) == 0
+    expected = augment(model, read_glue("sst2", tmp_path, "train"), copies=2, top_k=4)
+    written = read_table(out, "text", label="label")
+    assert written.texts == expected.texts and len(written) > 2
+    assert written.labels == [["negative", "positive"][number] for number in expected.labels]
+    (tmp_path / "a.txt").write_text("a B-X\n")
+    command = ["augment", "--model", directory, "--task", "tagging", "--train", tmp_path / "a.txt"]
+    assert main([*map(str, command), "--out", str(out)]) == 2
 
 
 def test_several_labels_and_numbers_come_back(model, tmp_path):

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks import (
     score_choices,
     write_choice_predictions,
 )
-from tests.tasks.helpers import encoder, tokenizer
+from tests.tasks.helpers import save_base
 from tests.tasks.test_multiple_choice import choices
 
 
@@ -39,8 +39,7 @@ def finetune(folder, *more, **files):
 def folder(tmp_path_factory):
     """A model directory, files of choices, and the run that the command made of them."""
     folder = tmp_path_factory.mktemp("choices")
-    encoder().save_pretrained(folder / "base")
-    tokenizer().save_pretrained(folder / "base")
+    save_base(folder / "base")
     write(folder / "train.jsonl", 12, 0)
     write(folder / "dev.jsonl", 5, 1)
     settings = ["epochs=1", "batch_size=4", "max_length=16", "learning_rate=0.01"]

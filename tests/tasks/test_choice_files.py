@@ -35,6 +35,16 @@ def test_swag(tmp_path):
     assert examples.labels == [1, 1] and examples.lines == [2, 3] and len(examples) == 2
 
 
+def test_the_columns_of_the_published_swag(tmp_path):
+    names = "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
+    row = '0,lsmdc1,18313,"Ann sits. She","Ann sits.",She,gold,"pats it, then goes.",b.,c.,d.'
+    train = read_choices(write(tmp_path / "train.csv", f",{names},label\n{row},2\n"))
+    endings = ["She pats it, then goes.", "She b.", "She c.", "She d."]
+    assert train.texts == [("Ann sits.", endings)] and train.labels == [2]
+    test = read_choices(write(tmp_path / "test.csv", f",{names}\n{row}\n"))
+    assert test.texts == train.texts and test.labels is None
+
+
 def test_swag_without_sentences_or_labels_and_with_other_numbers_of_endings(tmp_path):
     content = "ending10,startphrase,ending2\n" + '"two\nlines",He,sits\n'
     examples = read_choices(write(tmp_path / "test.csv", content))
@@ -60,6 +70,8 @@ def test_siqa_has_its_labels_beside_or_in_itself(tmp_path):
     assert beside.labels == [2, 0]
     inside = lines(SIQA_ROW | {"label": "3\n"}, SIQA_ROW | {"correct": "A"})
     inside = read_choices(write(tmp_path / "inside.jsonl", inside))
+    wide = [SIQA_ROW | {"label_letter": "ABC"[i], "label_ix": i} for i in (2, 0)]
+    assert read_choices(write(tmp_path / "wDims.jsonl", lines(*wide))).labels == [2, 0]
     assert inside.labels == [2, 0] and inside.fingerprint == beside.fingerprint
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.spans import detect_scheme
 
 CONLL2003 = """-DOCSTART- -X- -X- O
 
@@ -16,6 +17,7 @@ Peter NNP B-NP B-PER
 """
 CONLLU = "\n".join(
     [
+        "# sent_id = one",
         "# text = They don't, 1 000 times",
         "1\tThey\tthey\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_",
         "2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
@@ -50,6 +52,18 @@ def test_conll_2003(tmp_path):
     assert words.fingerprint != examples.fingerprint == read_columns(path).fingerprint
 
 
+def test_the_original_files_of_conll_2003_mark_where_entities_touch(tmp_path):
+    # IOB1, as in eng.train; and five columns, with the lemma, as in deu.train.
+    path = written(tmp_path, "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nPeter NNP I-NP I-PER\n")
+    assert read_columns(path).labels == [["I-ORG", "I-PER"]]
+    assert detect_scheme(["I-ORG", "I-PER", "O", "B-PER"]) == "IOB1"
+    german = written(tmp_path, "Der der ART I-NC O\nHans Hans NE I-NC I-PER\n", "deu.train")
+    assert read_columns(german).labels == [["O", "I-PER"]]
+    german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # as it is published
+    with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*; convert the file"):
+        read_columns(german)
+
+
 def test_wikiann(tmp_path):
     path = written(tmp_path, "en:R.H.\tB-PER\nen::\tO\n\n")
     assert read_columns(path, word_prefix="en:").texts == [["R.H.", ":"]]
@@ -76,7 +90,7 @@ def test_conllu(tmp_path):
     examples = read_conllu(path)
     assert examples.texts == [["They", "do", "n't", "1 000"], ["#"]]
     assert examples.labels == [["PRON", "AUX", "PART", "NUM"], ["SYM"]]
-    assert examples.lines == [[2, 4, 5, 7], [9]]
+    assert examples.lines == [[3, 5, 6, 8], [10]]
     assert read_conllu(path, "deprel").labels[1] == ["root"]
     assert read_conllu(path, "feats").labels[0][:2] == ["Case=Nom", "_"]
     assert read_conllu(path, None).labels is None
@@ -112,10 +126,11 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, kind, caplog):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (("2\tdo\tdo\tAUX", "3\tdo\tdo\tAUX"), "line 4: the id is '3', but this is word 2"),
-        (("\tAUX\tVBP", "\tVBP"), "line 4: 9 columns, but CoNLL-U has 10"),
-        (("\tAUX\t", "\t_\t"), "line 4: the word has no upos"),
-        (("\n\n", "\n"), "line 8: the id is '1', but this is word 5"),
+        (("2\tdo\tdo\tAUX", "3\tdo\tdo\tAUX"), "line 5: the id is '3', but this is word 2"),
+        (("\tAUX\tVBP", "\tVBP"), "line 5: 9 columns, but CoNLL-U has 10"),
+        (("\tAUX\t", "\t_\t"), "line 5: the word has no upos"),
+        (("\n\n", "\n\n#sent_id=one\n"), "line 10: the sent_id 'one' is that of line 1, too"),
+        (("\n\n", "\n"), "line 9: the id is '1', but this is word 5"),
     ],
 )
 def test_bad_conllu(tmp_path, change, message):

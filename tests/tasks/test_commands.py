@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned
-from tests.tasks.helpers import encoder, examples, tokenizer
+from tests.tasks.helpers import examples, save_base
 
 
 def write_table(path, seed, label="sentiment"):
@@ -24,8 +24,7 @@ def write_table(path, seed, label="sentiment"):
 def folder(tmp_path_factory):
     """A model directory, tables, and the run that the command made of them."""
     folder = tmp_path_factory.mktemp("commands")
-    encoder().save_pretrained(folder / "base")
-    tokenizer().save_pretrained(folder / "base")
+    save_base(folder / "base")
     for seed, split in enumerate(("train", "dev")):
         write_table(folder / f"{split}.csv", seed)
     assert main([*finetune(folder), "--json", "epochs=1", "max_length=16", "seed=3"]) == 0

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     read_squad,
 )
-from tests.tasks.helpers import GOOD, classifier, examples
+from tests.tasks.helpers import GOOD, classifier, examples, write_words
 from tests.tasks.squad_files import document, question, write
 from tests.tasks.test_multiple_choice import choices
 
@@ -32,13 +32,6 @@ def table(path, rows):
     """Writes rows of (label, text, ...) as a .tsv file."""
     header = ["label", "text", "pair"][: len(rows[0])]
     path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [header, *rows]))
-    return path
-
-
-def columns(path, seed):
-    words = [text.split() for text in examples(8, seed)[0]]
-    sentences = [[f"{w} {'B-POS' if w in GOOD else 'O'}\n" for w in text] for text in words]
-    path.write_text("\n".join(map("".join, sentences)))
     return path
 
 
@@ -63,7 +56,7 @@ def of_pairs(folder, seed):
 
 
 def of_words(folder, seed):
-    return columns(folder / f"{seed}.txt", seed)
+    return write_words(folder / f"{seed}.txt", seed)
 
 
 def of_questions(folder, seed):

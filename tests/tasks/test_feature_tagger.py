@@ -12,7 +12,15 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import FeatureTagger, load_tuned
 from keras_bert_impl.tasks.feature_tagger import layer_numbers
 from tests.helpers import mirrored, randomize
-from tests.tasks.helpers import GOOD, WORDS, encoder, examples, tokenizer, weights
+from tests.tasks.helpers import (
+    GOOD,
+    WORDS,
+    encoder,
+    examples,
+    tokenizer,
+    weights,
+    window_with_most_context,
+)
 
 LABELS = ["O", "B-X", "I-X"]
 
@@ -81,11 +89,7 @@ def test_long_texts_are_one_sequence(model):
     # context.
     windows = [(0, 10), (6, 16), (12, 22), (18, 23)]
     for word in range(23):
-        context = [
-            min(word - start, end - 1 - word) + 0.01 * (end - start) if start <= word < end else -1
-            for start, end in windows
-        ]
-        start, end = windows[int(np.argmax(context))]
+        start, end = window_with_most_context(word, windows)
         expected = states_of(model, words[start:end])[word - start, 1:]
         np.testing.assert_allclose(received[word], expected, atol=1e-5)
 

@@ -1,8 +1,5 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +7,7 @@ import safetensors.numpy
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import Examples, evaluate, finetune, load_tuned
-from tests.tasks.helpers import ROOT, examples
+from tests.tasks.helpers import examples, run_script
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
 SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "max_length": 16}
@@ -75,14 +72,7 @@ def test_a_finished_run_is_not_trained_again(run, base):
 @pytest.mark.slow
 def test_a_killed_run_ends_as_the_undisturbed_one(base, tmp_path):
     def start(out, *epoch):
-        script = ROOT / "tests" / "tasks" / "run_and_be_killed.py"
-        return subprocess.run(
-            [sys.executable, script, base, out, *epoch],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        return run_script("tests/tasks/run_and_be_killed.py", base, out, *epoch)
 
     whole = start(tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr[-3000:]

@@ -22,11 +22,18 @@ FILES = {
     "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\t"
     "label2\tlabel3\tlabel4\tlabel5\tgold_label\n"
     "0\t1\t1c\tg\tp\tp\tp\tp\tC d.\tD c.\tneutral\t\t\t\t\tcontradiction\n",
+    "MNLI/train.tsv": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\t"
+    "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\t"
+    "gold_label\n0\t1\t1n\tg\t( p )\tp\tp\tp\tG \"h.\tn/a\tneutral\tneutral\n",
+    "MNLI/test_matched.tsv": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\t"
+    "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n"
+    "0\t1\t1\tg\tp\tp\tp\tp\tI j.\tJ i.\n",
     "diagnostic/diagnostic.tsv": "index\tsentence1\tsentence2\n0\tA b.\tB a.\n",
     "diagnostic/diagnostic-full.tsv": "Lexical Semantics\tPredicate-Argument Structure\tLogic\t"
     "Knowledge\tDomain\tPremise\tHypothesis\tLabel\n\t\tNegation\t\tNews\tE f.\tF e.\tentailment\n",
-    "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tWho?\n"
-    "1\t3\t4\tHow?\tWhat?\t1\n",
+    # Some questions of the published file hold a line end: two lines of four and three cells.
+    "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\t\"Who?\n"
+    "\"\tIs it he?\t0\n1\t3\t4\tHow?\tWhat?\t1\n",
     "QQP/test.tsv": "id\tquestion1\tquestion2\n0\tWho?\tWhat?\n",
     "QQP/dev.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tWho?\t\t0\n",
 }
@@ -89,6 +96,9 @@ def test_errors_say_where(folder):
 def test_more_files_of_mnli_and_qqp(folder):
     mismatched = read_glue("mnli", folder, "dev_mismatched")
     assert mismatched.texts == [("C d.", "D c.")] and mismatched.labels == [2]
+    train = read_glue("mnli", folder, "train")
+    assert train.texts == [('G "h.', "n/a")] and train.labels == [1]
+    assert read_glue("mnli", folder, "test").texts == [("I j.", "J i.")]
     diagnostic = read_glue("diagnostic", folder, "dev")
     assert diagnostic.texts == [("E f.", "F e.")] and diagnostic.labels == [0]
     assert diagnostic.label_names == mismatched.label_names
@@ -101,7 +111,8 @@ def test_bad_rows_may_be_left_out(folder):
     with pytest.raises(InputError, match="QQP/train.tsv, line 2: 4 columns, expected 6"):
         read_glue("qqp", folder, "train")
     examples = read_glue("qqp", folder, "train", skip_bad_rows=True)
-    assert examples.labels == [1] and len(examples.skipped) == 1
+    assert examples.texts == [("How?", "What?")] and examples.labels == [1]
+    assert len(examples.skipped) == 2 and "line 3: 3 columns" in examples.skipped[1]
     (folder / "RTE/dev.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n0\tc\td\tentailment\n"
     )

@@ -8,6 +8,8 @@ import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, kinds, load_tuned
+from keras_bert_impl.training.strategy import number_of_chief
+from tests.helpers import mirrored
 from tests.tasks.helpers import examples
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed)) for seed in (0, 1))
@@ -90,9 +92,20 @@ def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
         tune("whole")
 
 
-def test_several_workers_are_refused(base, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_of_several_workers_the_chief_scores(base, tmp_path, monkeypatch):
+    """`tests/cli/test_workers.py` has two; here the chief believes that there is another."""
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
-    with pytest.raises(InputError, match="keep_best and patience are for one worker, not 2"):
-        finetune(base, TRAIN, DEV, tmp_path / "run", "one_device", keep_best=True)
-    assert not (tmp_path / "run").exists()
+    settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
+    run = tmp_path / "run"
+    finetune(base, TRAIN, DEV, run, "one_device", keep_best=True, verbose=0, **settings)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    scores = [line["dev_score"] for line in lines]
+    assert scores == pytest.approx([line["val_accuracy"] for line in lines])
+    assert json.loads((run / "scores.json").read_text())["accuracy"] == max(scores)
+
+
+def test_a_number_of_the_first_replica_is_that_of_all():
+    for replicas in (1, 2):
+        assert number_of_chief(mirrored(replicas), 0.1) == 0.1  # to the last digit

@@ -1,6 +1,7 @@
 """`keras-bert finetune` and `predict` for tagging and for questions, as a user calls them."""
 
 import json
+import shutil
 
 import pytest
 import seqeval.metrics
@@ -8,8 +9,10 @@ import yaml
 
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
-from tests.tasks.helpers import GOOD, examples
+from keras_bert_impl.tasks.kinds import model_class_of
+from tests.tasks.helpers import classifier, write_words
 from tests.tasks.squad_files import document, question, write
 
 TEXT = "a good film is a joy and the plot is great"
@@ -23,17 +26,10 @@ def finetune(base, task, train, dev, out, *more):
 # === Tagging ===
 
 
-def write_columns(path, seed):
-    texts, _ = examples(count=12, seed=seed)
-    rows = [[f"{word} {'B-POS' if word in GOOD else 'O'}\n" for word in t.split()] for t in texts]
-    path.write_text("\n".join("".join(row) for row in rows))
-    return path
-
-
 @pytest.fixture(scope="module")
 def tagged(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagged")
-    files = [write_columns(folder / f"{name}.txt", seed) for seed, name in enumerate("ab")]
+    files = [write_words(folder / f"{n}.txt", seed, count=12) for seed, n in enumerate("ab")]
     settings = ["epochs=1", "max_length=8", "doc_stride=3", "batch_size=4", "learning_rate=0.05"]
     assert finetune(base, "tagging", *files, folder / "run", *settings) == 0
     return folder
@@ -152,3 +148,29 @@ def test_a_model_directory_without_a_head(base, tagged, capsys):
 def test_the_recipe_has_the_settings_of_the_task(tagged):
     recipe = yaml.safe_load((tagged / "run" / "recipe.yaml").read_text())
     assert (recipe["doc_stride"], recipe["crf"], recipe["max_length"]) == (3, False, 8)
+
+
+# === Files ===
+
+
+@pytest.mark.parametrize(
+    "own, architecture, name",
+    [
+        ({"model_class": "FeatureTagger"}, "BertModel", "FeatureTagger"),
+        ({"lstm_dim": 8}, "BertModel", "FeatureTagger"),  # written before classes were named
+        ({"max_length": 8}, "BertForMultipleChoice", "MultipleChoice"),
+        ({"model_class": "Mine"}, "BertForTokenClassification", "TokenClassifier"),
+    ],
+)
+def test_the_class_of_a_directory(base, tmp_path, own, architecture, name):
+    shutil.copytree(base, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text()) | {"architectures": [architecture], OWN_SETTINGS: own}
+    path.write_text(json.dumps(config))
+    assert model_class_of(tmp_path / "model").__name__ == name
+
+
+def test_models_name_their_class(tmp_path):
+    classifier().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config[OWN_SETTINGS]["model_class"] == "TextClassifier"

@@ -22,7 +22,8 @@ def folder(tmp_path):
         "A b.\tB a.\tcontradictory\nC d.\tD c.\tentailment\n",
         "de/translated_train.tsv": "id\tsentence1\tsentence2\tlabel\n1\tA \"b\".\tB a.\t1\n",
         "en/train.tsv": "id\tsentence1\tsentence2\tlabel\n1\tA b.\tB a.\t0\n",
-        "de/test_2k.tsv": "id\tsentence1\tsentence2\tlabel\n1\tA b.\t\t0\n2\tC d.\tD c.\t0\n",
+        "de/test_2k.tsv": "id\tsentence1\tsentence2\tlabel\n1\t\t\t0\n2\tC d.\tD c.\t0\n"
+        "3\tNS\tD c.\t1\n4\tNS 4.\tD c.\t1\n",
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,8 +55,10 @@ def test_paws_x(folder):
     train = read_paws_x(folder, "train", "de")
     assert train.texts == [('A "b".', "B a.")] and train.label_names == ["different", "paraphrase"]
     assert train.labels == [1] and read_paws_x(folder, "train").labels == [0]
-    with pytest.raises(InputError, match="test_2k.tsv, line 2: the text in column 'sentence2' is"):
+    with pytest.raises(InputError, match="test_2k.tsv, line 2: the text in column 'sentence1' is"):
         read_paws_x(folder, "test", "de")
-    assert len(read_paws_x(folder, "test", "de", skip_bad_rows=True).skipped) == 1
+    test = read_paws_x(folder, "test", "de", skip_bad_rows=True)
+    assert test.texts == [("C d.", "D c."), ("NS 4.", "D c.")] and test.labels == [0, 1]
+    assert len(test.skipped) == 2 and "line 4: a text is 'NS'" in test.skipped[1]
     with pytest.raises(InputError, match="split must be one of train, dev, test"):
         read_paws_x(folder, "validation", "de")

@@ -7,27 +7,14 @@ import transformers
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import MaskedLM
-from tests.tasks.helpers import examples, tokenizer
+from tests.tasks.helpers import examples, save_masked_lm, tokenizer
 
 TEXTS = [*examples(count=9)[0], "", "a zebra [UNK]", "film"]
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    transformers.set_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=tokenizer().vocabulary_size,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-    transformers.BertForMaskedLM(config).save_pretrained(path)
-    tokenizer().save_pretrained(path)
-    return path
+    return save_masked_lm(tmp_path_factory.mktemp("model"), tokenizer())
 
 
 @pytest.fixture(scope="module")

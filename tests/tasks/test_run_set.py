@@ -2,11 +2,8 @@
 
 import json
 import math
-import os
 import signal
 import statistics
-import subprocess
-import sys
 
 import pytest
 import safetensors.numpy
@@ -14,12 +11,18 @@ import yaml
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
-from keras_bert_impl.tasks import run_set
+from keras_bert_impl.tasks import (
+    Examples,
+    FinetuneSettings,
+    evaluate,
+    finetune_set,
+    load_tuned,
+    run_set,
+)
 from keras_bert_impl.tasks.run import check_same_data, finetune
 from keras_bert_impl.tasks.settings import PAPER_GRID
 from keras_bert_impl.training.run_directory import RunDirectory
-from tests.tasks.helpers import ROOT, examples
+from tests.tasks.helpers import examples, finetune_command, run_script
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for seed in (0, 1))
 
@@ -147,13 +150,7 @@ def test_several_workers_are_refused(runs, tmp_path, monkeypatch):
 
 @pytest.fixture
 def command(tmp_path):
-    for seed, name in enumerate(("train", "dev")):
-        rows = zip(*examples(count=16, seed=seed))
-        text = "".join(f"{text}\t{label}\n" for text, label in rows)
-        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{text}")
-    files = [f"--{name}={tmp_path / name}.tsv" for name in ("train", "dev")]
-    columns = ["--text", "text", "--label", "label", "--out", str(tmp_path / "out")]
-    return ["finetune", "--model", "base", *files, *columns]
+    return finetune_command("base", tmp_path)
 
 
 def test_seeds_and_a_sweep_from_a_file(runs, command, tmp_path, capsys):
@@ -210,14 +207,7 @@ def test_what_the_command_refuses(runs, command, tmp_path, capsys, arguments, me
 @pytest.mark.slow
 def test_a_killed_set_ends_as_the_undisturbed_one(base, tmp_path):
     def start(out, *killed_in):
-        script = ROOT / "tests" / "tasks" / "set_and_be_killed.py"
-        return subprocess.run(
-            [sys.executable, script, base, out, *killed_in],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        return run_script("tests/tasks/set_and_be_killed.py", base, out, *killed_in)
 
     whole = start(tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr[-3000:]

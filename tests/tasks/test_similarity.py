@@ -19,7 +19,7 @@ from keras_bert_impl.tasks import (
     sts_scores,
 )
 from keras_bert_impl.tasks.similarity import Similarity
-from tests.tasks.helpers import encoder, examples, tokenizer
+from tests.tasks.helpers import examples, save_base
 
 TEXTS, _ = examples(count=16)
 PAIRS = list(zip(TEXTS, TEXTS[::-1]))
@@ -37,8 +37,7 @@ def write_table(path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("similarity")
-    encoder().save_pretrained(folder / "base")
-    tokenizer().save_pretrained(folder / "base")
+    save_base(folder / "base")
     write_table(folder / "pairs.csv")
     settings = ["epochs=1", "loss=cosent", "pooling=cls", "max_length=16"]
     assert finetune(folder, "run", *settings) == 0
@@ -106,7 +105,7 @@ def test_what_is_refused(folder, capsys):
         same = SimilarityExamples.of(Examples(PAIRS, [3.0] * 16))
         Similarity(same, same)
     assert finetune(folder, "other", "loss=triplet") == 2
-    assert "loss must be cosine or cosent" in capsys.readouterr().err
+    assert "loss must be cosine or cosent, of rows as these" in capsys.readouterr().err
     assert finetune(folder, "other", "crf=true") == 2
     assert "crf is no setting of a TextEmbedder" in capsys.readouterr().err
     assert not (folder / "other").exists()

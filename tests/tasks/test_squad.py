@@ -39,13 +39,21 @@ def test_a_byte_order_mark_and_line_ends_change_nothing(tmp_path):
 
 
 BAD = {
-    "answer 'Zürich' is not at character 16 of the context, but at 15": question(
+    "answer 'Zürich' is not at character 16 of the context, where 'ürich ' is, but at 15": question(
         "bad", [("Zürich", 16)]
     ),
-    "answer 'Bob' is not at character 38 of the context, but at 37": question("bad", [("Bob", 38)]),
-    "answer 'Ann' is not at character -1 of the context, but at 0": question("bad", [("Ann", -1)]),
-    "answer 'Eve' is not at character 3 of the context, but nowhere in it": question(
-        "bad", [("Eve", 3)]
+    "answer 'Bob' is not at character 38 of the context, where 'ob": question(
+        "bad", [("Bob", 38)]
+    ),
+    "at character -1 of the context, which has no such character, but at 0": question(
+        "bad", [("Ann", -1)]
+    ),
+    "at character 99 of the context, which has no such character, but at 0": question(
+        "bad", [("Ann", 99)]
+    ),
+    "is, but nowhere in it": question("bad", [("Eve", 3)]),
+    "its question has 5,000,000 characters; is it damaged?": question(
+        "bad", question="x" * 5_000_000
     ),
     "its answer is empty": question("bad", [("", 3)]),
     "answer_start must be a number of characters. Received: '15'": question(
@@ -57,7 +65,7 @@ BAD = {
     "it has no answers": question("bad", []),
     "its question is no text": question("bad", question=" \n"),
     "its question has half a character at 3": question("bad", question="Who\ud83d?"),
-    "another question has the same id": question("q0"),
+    "the question at data[0].paragraphs[0].qas[0] has the same id": question("q0"),
     "its id is no text": question(None),
     "has no true or false 'is_impossible'": question("bad") | {"is_impossible": "no"},
 }
@@ -77,7 +85,7 @@ def test_a_bad_question_is_refused_or_left_out_and_listed(tmp_path, message, cap
     examples = read_squad(path, skip_bad_rows=True)
     assert examples.ids == ["q0", "q2"]
     assert examples.skipped == (str(caught.value),)
-    assert caplog.messages == [f"1 questions were left out:\n{caught.value}"]
+    assert caplog.messages == [f"{path}: questions left out: 1. {caught.value}"]
 
 
 def test_an_impossible_question_has_no_answers(tmp_path):
@@ -126,5 +134,5 @@ def test_what_is_no_json_is_refused_with_its_line(tmp_path):
 
 def test_where_all_are_bad_nothing_is_left(tmp_path):
     path = write(tmp_path / "a.json", document(question(answers=[("Eve", 0)])))
-    with pytest.raises(InputError, match="all 1 questions are bad.*nowhere"):
+    with pytest.raises(InputError, match="has no questions that can be used"):
         read_squad(path, skip_bad_rows=True)

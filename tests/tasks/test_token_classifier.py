@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.word_scores import WordScores, over_sequences, units
 from keras_bert_impl.tasks.words import find_words, join_words
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
-from tests.tasks.helpers import WORDS, encoder, weights
+from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
 
 LABELS = ["O", "B-X", "I-X"]
 TOKENIZER = WordPieceTokenizer(
@@ -127,11 +127,7 @@ def test_a_word_is_asked_in_the_window_with_most_context(model):
     # Windows of 10 words, 6 apart, the last cut short; overlaps of 4 words are halved.
     windows = [(0, 10), (6, 16), (12, 22), (18, 23)]
     for word in range(23):
-        context = [
-            min(word - start, end - 1 - word) + 0.01 * (end - start) if start <= word < end else -1
-            for start, end in windows
-        ]
-        start, end = windows[int(np.argmax(context))]
+        start, end = window_with_most_context(word, windows)
         logits, _ = flat_logits(model, words[start:end])
         np.testing.assert_allclose(received[word], softmax(logits[word - start]), atol=1e-6)
 
@@ -274,6 +270,21 @@ def test_words_are_learned_at_their_pieces(model, all_pieces):
         np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
 
 
+def test_labels_at_padding_are_refused(model):
+    mask = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+    features = {"token_ids": 5 * mask, "segment_ids": 0 * mask, "padding_mask": mask}
+    labels = np.ones_like(mask)
+    message = r"labels, row 0, place 4: the label .* is at padding, as 2 are"
+    with pytest.raises(InputError, match=message):
+        model.evaluate(features, labels, verbose=0)
+    with pytest.raises(InputError, match=message):
+        model.fit(features, labels, verbose=0)
+    with pytest.raises(InputError, match=r"labels must be \[batch, length\] as the features are"):
+        model.evaluate(features, labels[:, 1:], verbose=0)
+    model.check_labels(np.where(mask, labels, -100), features, None)
+    model.check_labels(labels, features, mask)  # what weighs nothing is not learned
+
+
 @pytest.mark.slow
 def test_features_train_as_texts_do():
     texts, labels = [words[:4] for words in TEXTS[:8]], [row[:4] for row in NUMBERS[:8]]
@@ -376,6 +387,7 @@ def test_settings_are_in_the_configuration(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["BertForTokenClassification"]
     assert config["keras_bert_impl"] == {
+        "model_class": "TokenClassifier",
         "max_length": 12,
         "doc_stride": 6,
         "label_all_pieces": False,

@@ -2,13 +2,10 @@
 
 import pytest
 
-from tests.tasks import helpers
+from tests.tasks.helpers import save_base
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """A model directory of a tiny encoder with two layers."""
-    directory = tmp_path_factory.mktemp("base")
-    helpers.encoder(num_layers=2).save_pretrained(directory)
-    helpers.tokenizer().save_pretrained(directory)
-    return directory
+    return save_base(tmp_path_factory.mktemp("base"), num_layers=2)

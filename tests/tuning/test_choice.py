@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, finetune
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.optimizer import AdamW
 from keras_bert_impl.tuning import (
@@ -21,6 +21,7 @@ from keras_bert_impl.tuning import (
     reinitialize,
     train_biases,
 )
+from keras_bert_impl.tuning.settings import CRF_RATE
 from tests.tasks import helpers
 
 TEXTS, LABELS = helpers.examples(8)
@@ -77,21 +78,37 @@ def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
 def test_blocks_that_share_weights_are_one_layer():
     model = classifier(num_layer_groups=1)
     assert dict(learning_rates(model, 0.5)) == {
-        "^embeddings/": 0.25, "^layer_0/": 0.5, "^pooler/": 1.0, "": 1.0,
+        "^embeddings/": 0.25, "^layer_0/": 0.5, "^pooler/": 1.0, "^crf/": 1.0, "": 1.0,
     }
     with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
         choose_weights(model, TuningSettings(frozen_layers=2))
 
 
-def test_the_rate_of_the_head_is_that_of_a_crf():
+def test_a_crf_has_a_rate_of_its_own():
     labels = ["O", "B-X"]
     model = TokenClassifier(helpers.encoder(), helpers.tokenizer(), labels=labels, crf=True)
-    optimizer = AdamW(1.0, rates=learning_rates(model, 0.5, 3.0))
+    optimizer = AdamW(1.0, rates=learning_rates(model, 0.5, 3.0, 100.0))
     optimizer.build(model.trainable_variables)
     factors = dict(zip((v.path for v in model.trainable_variables), optimizer._factors))
     assert factors["token_classifier/dense/kernel"] == 3.0
     transitions = [factor for path, factor in factors.items() if path.startswith("crf/")]
-    assert transitions == [3.0] * 3
+    assert transitions == [100.0] * 3
+
+
+@pytest.mark.parametrize("crf_rate", [None, pytest.param(1e-4, marks=pytest.mark.slow)])
+def test_the_scores_of_a_crf_move_at_its_rate(base, tmp_path, crf_rate):
+    """In a run of the command's function, and without a setting in `fit`, too."""
+    words = [text.split() for text in TEXTS]
+    train = TaggedExamples(words, [["B-X"] * len(text) for text in words], ["O", "B-X"])
+    if crf_rate is None:
+        model = TokenClassifier.from_pretrained(base, labels=train.label_names, crf=True)
+        model.fit(train.texts, train.labels, batch_size=8, verbose=0)
+    else:
+        settings = {"epochs": 1, "batch_size": 8, "crf": True, "crf_rate": crf_rate}
+        model = finetune(base, train, train, tmp_path / "run", verbose=0, **settings)
+    moved = np.abs(model.crf_layer.transitions.numpy())
+    # The first step of Adam is the rate, and here the only one.
+    np.testing.assert_allclose(moved, crf_rate or CRF_RATE, rtol=1e-3)
 
 
 def test_biases_alone_learn():
@@ -200,6 +217,8 @@ def test_unfreezing_takes_one_layer_more_each_epoch(frozen, lowest):
         ({"tuning": "lora", "lora_projections": ("pooler",)}, "projections must be some of"),
         ({"layer_decay": 0.0}, r"layer_decay must be in \(0, 1\]"),
         ({"head_rate": -1.0}, "head_rate must be positive"),
+        ({"crf_rate": 0.0, "crf": True}, "crf_rate must be positive"),
+        ({"crf_rate": 1e-2}, "crf_rate is for crf=true"),
         ({"frozen_layers": -1}, "frozen_layers must be at least 0"),
     ],
 )

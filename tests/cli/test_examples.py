@@ -1,0 +1,77 @@
+"""What the arguments of labelled examples read; no model is made."""
+
+import argparse
+
+import pytest
+
+from keras_bert_impl.cli.examples import add_examples, read_examples
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import AnchorExamples, read_glue
+from keras_bert_impl.tasks.augmentation import write_examples
+
+
+def read(*arguments, split="train"):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    return read_examples(parser.parse_args(list(map(str, arguments))), split)
+
+
+@pytest.fixture
+def glue(tmp_path):
+    (tmp_path / "MRPC").mkdir()
+    for split, row in (("train", "1\t1\t2\tA b.\tB a."), ("dev", "0\t3\t4\tC d.\tD c.")):
+        header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        (tmp_path / "MRPC" / f"{split}.tsv").write_text(f"{header}\n{row}\n")
+    return tmp_path
+
+
+def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
+    train, more = read_glue("mrpc", glue, "train"), glue / "more.jsonl"
+    write_examples(more, train, "text", "pair", "label")
+    again = read("--task", "mrpc", "--data", glue, "--train", more)
+    assert again.texts == train.texts and again.labels == ["equivalent"]
+    assert (again.label_names, again.metrics) == (train.label_names, train.metrics)
+    assert list(again.class_numbers(again.label_names)) == train.labels
+    dev = read("--task", "mrpc", "--data", glue, "--train", more, split="dev")
+    assert dev.texts == [("C d.", "D c.")]
+    more.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
+    with pytest.raises(InputError, match="more.jsonl, line 1: the label 'other' is none of 'not_"):
+        read("--task", "mrpc", "--data", glue, "--train", more)
+    with pytest.raises(InputError, match="needs --data, its folder"):
+        read("--task", "mrpc", "--data", glue, "--dev", more)
+
+
+def test_labels_that_may_occur(tmp_path):
+    table, words = tmp_path / "a.csv", tmp_path / "a.txt"
+    table.write_text("text,label\nx,pos\ny,pso\n")
+    words.write_text("en:a B-X\nen:b B-Y\n")
+    files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
+    assert read(*files).labels == ["pos", "pso"]
+    with pytest.raises(InputError, match="a.csv, line 3: the label 'pso' is none of 'pos', 'neg'"):
+        read(*files, "--labels", "pos,neg")
+    files = ["--task", "tagging", "--train", words, "--dev", words, "--word-prefix", "en:"]
+    assert read(*files).texts == [["a", "b"]]
+    with pytest.raises(InputError, match="a.txt, line 2: the label 'B-Y' is none of 'O', 'B-X'"):
+        read(*files, "--labels", "O,B-X")
+    with pytest.raises(InputError, match="--labels is for a table and for tagging"):
+        read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
+
+
+def test_similarity_without_labels_is_of_anchors(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("one,two,three,score\na,b,c,1\n")
+    files = ["--task", "similarity", "--train", table, "--dev", table, "--text", "one"]
+    pairs = read(*files, "--pair", "two")
+    assert isinstance(pairs, AnchorExamples) and pairs.texts == [("a", "b")]
+    threes = read(*files, "--pair", "two", "--negative", "three")
+    assert threes.texts == [("a", "b", "c")] and threes.labels is None
+    assert read(*files, "--pair", "two", "--label", "score").labels == [1.0]
+    for more, message in (
+        (["--pair", "two", "--negative", "three", "--label", "score"], "leave --label"),
+        (["--pair", "two", "--negative", "four"], "there is no column 'four'"),
+        ([], "--pair is missing"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read(*files, *more)
+    with pytest.raises(InputError, match="--negative is for --task similarity"):
+        read(*files[2:], "--label", "score", "--negative", "three")
