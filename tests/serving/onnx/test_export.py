@@ -9,10 +9,13 @@ import pytest
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.serving.onnx import export, export_onnx
-from keras_bert_impl.serving.onnx.session import Session, answered_by
+from keras_bert_impl.serving.onnx import export as onnx_export
+from keras_bert_impl.serving.onnx import export_onnx, write_graph
+from keras_bert_impl.serving.network import export
+from keras_bert_impl.serving.network.proof import answered_by
+from keras_bert_impl.serving.onnx.session import Session
 from keras_bert_impl.tokenizers import Tokenizer
-from tests.serving.onnx.onnx_models import models
+from tests.serving.network_models import models
 from tests.tasks import helpers
 
 TEXTS = ["a good film", "what a dull plot", "bad", "the plot is awful"]
@@ -87,7 +90,7 @@ def test_static_quantization_takes_scales_from_texts(made, tmp_path):
 )
 def test_predict_by_onnx_runtime_is_that_of_the_network(made, name, x):
     model = made[name]
-    session = Session(export.write_graph(model).SerializeToString(), model.config)
+    session = Session(write_graph(model).SerializeToString(), model.config)
     expected = model.predict(x, verbose=0)
     weights = model.get_weights()
     model.set_weights([0 * weight for weight in weights])  # what it would answer by itself is void
@@ -130,7 +133,7 @@ def test_scores_that_drop_are_refused(made, tmp_path):
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_weights_of_large_models_go_to_a_second_file(tmp_path, monkeypatch, precision):
-    monkeypatch.setattr(export, "_LARGE", 1000)
+    monkeypatch.setattr(onnx_export, "_LARGE", 1000)
     model = helpers.encoder(hidden_dim=64, intermediate_dim=64)
     report = export_onnx(model, tmp_path / "served", precision)
     files = {file.name: file.stat().st_size for file in (tmp_path / "served").glob("model*")}
@@ -188,4 +191,4 @@ def test_command_refuses_in_one_line(folder, capsys):
 def test_other_formats_know_no_precision(folder, capsys):
     arguments = ["export", "--model", str(folder / "model"), "--out", str(folder / "none")]
     assert main([*arguments, "--precision", "int8"]) == 2
-    assert "--precision goes with --format onnx" in capsys.readouterr().err
+    assert "--precision goes with --format onnx or litert or openvino" in capsys.readouterr().err

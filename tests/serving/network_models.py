@@ -2,6 +2,9 @@
 
 import functools
 
+import numpy as np
+
+from keras_bert_impl.serving.network.proof import keras_outputs
 from keras_bert_impl.tasks import (
     MaskedLM,
     MultipleChoice,
@@ -99,10 +102,29 @@ def models(kind, names=None):
 
 
 def features(model):
-    """Random features with padding, as `session.keras_outputs` takes them."""
+    """Random features with padding, as `keras_outputs` takes them."""
     config = getattr(model, "encoder", model).config
     is_grouped = len(model.input["token_ids"].shape) == 3
     if not is_grouped or isinstance(model, TextEmbedder):
         return random_features(config, [9, 4, 1])
     rows = random_features(config, [5, 9, 3, 7, 0, 0])  # of the second group two are padding
     return {name: row.reshape(2, 3, 9) for name, row in rows.items()}
+
+
+def largest_difference(received, expected, mask):
+    """The largest difference of outputs, not counting what stands at padding."""
+    assert sorted(received) == sorted(expected)
+    found = []
+    for name, array in expected.items():
+        other = received[name]
+        assert other.shape == array.shape and other.dtype == np.float32
+        if array.shape[:2] == mask.shape:
+            array, other = array[mask == 1], other[mask == 1]
+        found.append(np.abs(array - other).max())
+    return np.max(found)
+
+
+def difference_from_keras(session, model, given=None):
+    """The largest difference of what a session makes of features from what the model does."""
+    given = given or features(model)
+    return largest_difference(session(given), keras_outputs(model, given), given["padding_mask"])
