@@ -1,6 +1,8 @@
 """Tiny models of every architecture and every task."""
 
+import csv
 import functools
+import re
 
 import numpy as np
 
@@ -128,3 +130,38 @@ def difference_from_keras(session, model, given=None):
     """The largest difference of what a session makes of features from what the model does."""
     given = given or features(model)
     return largest_difference(session(given), keras_outputs(model, given), given["padding_mask"])
+
+
+_ONLY = """
+import json, sys
+assert not {"tensorflow", "keras", "keras_bert_impl", "torch", "onnx"} & set(sys.modules)
+print(json.dumps(logits.tolist()))
+"""
+TEXTS_OF_DOCS = ["a joy", "dull, and far too long"]
+
+
+def probabilities_of_docs(package, directory):
+    """What the code in docs/devices.md that imports a package makes of `TEXTS_OF_DOCS`, in a
+    process with what it imports alone; of a `TextClassifier` in that directory.
+    """
+    blocks = re.findall(r"```python\n(.*?)```", (helpers.ROOT / "docs/devices.md").read_text(), re.S)
+    (code,) = [block for block in blocks if package in block]
+    assert all(f'"{text}"' in code for text in TEXTS_OF_DOCS)
+    code, last = code.replace('"served/', f'"{directory}/').strip().rsplit("\n", 1)
+    code += f"\nlogits = {last.removesuffix('.argmax(axis=1)')}\n{_ONLY}"
+    logits = np.array(helpers.run_python(code))
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def export_command(model, folder, kind):
+    """Saves a classifier and labelled texts in a folder.
+
+    Returns:
+        list of str, the arguments of the command that exports it, all but `--out`.
+    """
+    model.save_pretrained(folder / "model")
+    texts, labels = helpers.examples(20)
+    with open(folder / "dev.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], *zip(texts, labels)])
+    gate = ["--dev", str(folder / "dev.csv"), "--text", "text", "--label", "label"]
+    return ["export", "--model", str(folder / "model"), "--format", kind, *gate]

@@ -1,6 +1,7 @@
 """The operations of a network in TensorFlow, in forms that all have a builtin operator in LiteRT.
 
-A traced Keras model has not: LiteRT's `StridedSlice` adds one dimension at most.
+A traced Keras model has not: LiteRT cannot index a tensor of unknown sizes so that it gets further
+dimensions, as in `mask[:, None]`, without kernels of TensorFlow.
 """
 
 import numpy as np

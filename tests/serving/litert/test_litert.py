@@ -1,7 +1,6 @@
 """LiteRT files: they compute what Keras does, with builtin operators, and are refused if not."""
 
 import collections
-import csv
 
 import numpy as np
 import pytest
@@ -12,7 +11,15 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.serving.litert import export, export_litert
 from keras_bert_impl.serving.litert.session import Session
 from tests.helpers import random_features
-from tests.serving.network_models import ARCHITECTURES, difference_from_keras, encoder, models
+from tests.serving.network_models import (
+    ARCHITECTURES,
+    TEXTS_OF_DOCS,
+    difference_from_keras,
+    encoder,
+    export_command,
+    models,
+    probabilities_of_docs,
+)
 from tests.tasks import helpers
 
 # Both compute in float32 and differ in the order of their sums, over values of the order of 1.
@@ -107,45 +114,17 @@ def test_what_is_refused(tmp_path, monkeypatch):
 
 # === The command ===
 
-_CLEAN = """
-import json, sys
-import numpy as np, tokenizers
-from ai_edge_litert.interpreter import Interpreter
-
-directory = sys.argv[1]
-tokenizer = tokenizers.Tokenizer.from_file(directory + "/tokenizer.json")
-tokenizer.enable_padding()
-rows = tokenizer.encode_batch(json.loads(sys.argv[2]))
-features = {
-    "input_ids": [row.ids for row in rows],
-    "attention_mask": [row.attention_mask for row in rows],
-    "token_type_ids": [row.type_ids for row in rows],
-}
-run = Interpreter(directory + "/model.tflite").get_signature_runner()
-logits = run(**{name: np.array(rows, "int32") for name, rows in features.items()})["logits"]
-assert not {"tensorflow", "keras", "keras_bert_impl", "torch"} & set(sys.modules)
-print(json.dumps(logits.tolist()))
-"""
-
 
 @pytest.mark.slow
 def test_command_writes_what_serves_without_the_model(tmp_path, capsys):
     model = helpers.classifier()
-    model.save_pretrained(tmp_path / "model")
-    texts, labels = helpers.examples(20)
-    with open(tmp_path / "dev.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["text", "label"], *zip(texts, labels)])
-    command = ["export", "--model", str(tmp_path / "model"), "--format", "litert"]
-    command += ["--dev", str(tmp_path / "dev.csv"), "--text", "text", "--label", "label"]
-
+    command = export_command(model, tmp_path, "litert")
     assert main([*command, "--out", str(tmp_path / "none"), "--max-drop", "-1"]) == 2
     said = capsys.readouterr().err.strip().split("\n")
     assert "drops from" in said[-1] and not (tmp_path / "none").exists()
 
     assert main([*command, "--out", str(tmp_path / "out"), "--max-drop", "0"]) == 0
     assert "wrote the LiteRT model" in capsys.readouterr().err
-    logits = np.array(helpers.run_python(_CLEAN, tmp_path / "out", '["a joy", "a dull plot"]'))
-    scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        scores, model.predict(["a joy", "a dull plot"], verbose=0), atol=TOLERANCE
-    )
+    received = probabilities_of_docs("ai_edge_litert", tmp_path / "out")
+    expected = model.predict(TEXTS_OF_DOCS, verbose=0)
+    np.testing.assert_allclose(received, expected, atol=TOLERANCE)
