@@ -40,8 +40,9 @@ def export_litert(model, directory, precision="fp32", **how):
 
 def _write(model, directory, precision, batches):
     if batches is not None:
-        raise InputError("LiteRT takes the scales of activations from what is computed: leave out "
-                         "--calibrate.")
+        raise InputError(
+            "LiteRT takes the scales of activations from what is computed: leave out --calibrate."
+        )
     weights = weights_of(model)
     if sum(weight.nbytes for weight in weights.values()) > _LARGE:
         raise InputError("the model has over 2 GB, more than a LiteRT file holds.")
