@@ -148,7 +148,7 @@ def test_command_refuses_in_one_line(command, folder, capsys):
     [
         (["--precision", "int8"], "--precision goes with --format onnx or litert or openvino"),
         (["--standard", "--format", "openvino"], "--standard goes with --format onnx"),
-        (["--calibrate", "a", "--format", "litert"], "--calibrate goes with --format onnx or openv"),
+        (["--calibrate", "a", "--format", "litert"], "--calibrate goes with --format onnx or open"),
         (["--ids-only", "--format", "litert"], "--ids-only goes with SavedModels alone"),
     ],
 )
