@@ -33,7 +33,8 @@ ARCHITECTURES = {
     "distilbert": _NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
     "flaubert": _NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
-    "flaubert-large": _NO_SEGMENTS | {"pad_token_id": 2, "pre_norm": True},
+    "flaubert-large": _NO_SEGMENTS
+    | {"pad_token_id": 2, "pre_norm": True, "intermediate_dim": 64},
     "modernbert": _NO_SEGMENTS
     | {
         "num_layers": 3,
