@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli import export_onnx
+from keras_bert_impl.cli import export_network
 from keras_bert_impl.errors import InputError
 
 EXAMPLE = (
@@ -26,10 +26,10 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--format",
-        choices=("saved_model", "onnx"),
+        choices=("saved_model", *export_network.FORMATS),
         default="saved_model",
-        help="a SavedModel that takes raw strings, or an ONNX model that takes token ids; default: "
-        "saved_model",
+        help="a SavedModel that takes raw strings, or a model for another runtime that takes token "
+        "ids; default: saved_model",
     )
     parser.add_argument(
         "--as",
@@ -53,7 +53,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
-    export_onnx.add_arguments(parser)
+    export_network.add_arguments(parser)
 
 
 def run(arguments):
@@ -61,10 +61,10 @@ def run(arguments):
     _check_arguments(arguments)
     from keras_bert_impl.tasks.served import load_model, load_signatures
 
-    if arguments.format == "onnx":
-        # What is compared with the ONNX file computes in float32.
+    if arguments.format != "saved_model":
+        # What is compared with the file computes in float32.
         model = load_model(arguments.model, arguments.use, "float32", arguments.base)
-        export_onnx.run(arguments, model)
+        export_network.run(arguments, model)
         return
     from keras_bert_impl.serving import export_version
 
@@ -79,14 +79,14 @@ def run(arguments):
 
 
 def _check_arguments(arguments):
-    if arguments.format == "onnx":
+    export_network.check(arguments)
+    if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype"):
             if getattr(arguments, name):
-                raise InputError(f"--{name.replace('_', '-')} goes with SavedModels, not ONNX.")
+                raise InputError(f"--{name.replace('_', '-')} goes with SavedModels alone.")
         if not arguments.out:
             raise InputError("--out is missing, the directory to write.")
         return
-    export_onnx.refuse(arguments)
     if bool(arguments.out) == isinstance(arguments.check, str):
         raise InputError("give --out to export, or --check DIR to check what was exported.")
     if arguments.ids_only and arguments.check:

@@ -3,8 +3,7 @@
 from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
-    "Report": "export",
     "export_onnx": "export",
-    "write_graph": "networks",
+    "write_graph": "export",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -96,6 +96,10 @@ class Graph:
         """bool. Whether there is a weight of that name."""
         return name in self._weights
 
+    def array(self, name):
+        """A weight as a numpy array."""
+        return self._weights[name]
+
     def weight(self, *names):
         """A weight in the dtype of the graph; of several names they are joined, last axis."""
         name = "+".join(names)

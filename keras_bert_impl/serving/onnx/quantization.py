@@ -6,7 +6,7 @@ import logging
 import onnx
 from onnxruntime import quantization
 
-from keras_bert_impl.serving.onnx.session import as_inputs
+from keras_bert_impl.serving.network.proof import as_inputs
 
 # With 8 bits the sums of two products overflow on x86 processors without VNNI; with 7 they cannot.
 _WEIGHTS = {"weight_type": quantization.QuantType.QInt8, "per_channel": True, "reduce_range": True}

@@ -1,18 +1,18 @@
 """What is written beside a graph, what is proved before, and what is refused."""
 
 import collections
-import csv
 
 import numpy as np
 import onnx
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.serving.onnx import export, export_onnx
-from keras_bert_impl.serving.onnx.session import Session, answered_by
+from keras_bert_impl.serving.onnx import export as onnx_export
+from keras_bert_impl.serving.onnx import export_onnx, write_graph
+from keras_bert_impl.serving.network.proof import answered_by
+from keras_bert_impl.serving.onnx.session import Session
 from keras_bert_impl.tokenizers import Tokenizer
-from tests.serving.onnx.onnx_models import models
+from tests.serving.network_models import export_command, models
 from tests.tasks import helpers
 
 TEXTS = ["a good film", "what a dull plot", "bad", "the plot is awful"]
@@ -87,7 +87,7 @@ def test_static_quantization_takes_scales_from_texts(made, tmp_path):
 )
 def test_predict_by_onnx_runtime_is_that_of_the_network(made, name, x):
     model = made[name]
-    session = Session(export.write_graph(model).SerializeToString(), model.config)
+    session = Session(write_graph(model).SerializeToString(), model.config)
     expected = model.predict(x, verbose=0)
     weights = model.get_weights()
     model.set_weights([0 * weight for weight in weights])  # what it would answer by itself is void
@@ -105,50 +105,13 @@ def test_predict_by_onnx_runtime_is_that_of_the_network(made, name, x):
     np.testing.assert_allclose(numbers(received), numbers(expected), atol=1e-5)
 
 
-def test_outputs_too_far_are_refused(made, tmp_path, monkeypatch):
-    monkeypatch.setitem(export._TOLERANCES, "fp32", 0.0)
-    with pytest.raises(InputError, match="differ from the model's by .* nothing was written"):
-        export_onnx(made["classifier"], tmp_path / "served")
-    assert not (tmp_path / "served").exists()
-
-
-def test_scores_that_drop_are_refused(made, tmp_path):
-    def scores(*values):
-        values = iter(values)
-        return lambda model: next(values)
-
-    directory = tmp_path / "served"
-    message = "from 80.00 to 79.40, by more than 0.5 points"
-    with pytest.raises(InputError, match=message):
-        export_onnx(made["tags"], directory, measure=scores(80.0, 79.4), max_drop=0.5)
-    with pytest.raises(InputError, match="drops"):
-        export_onnx(made["tags"], directory, measure=scores(80.0, float("nan")), max_drop=0.5)
-    assert not directory.exists()
-    report = export_onnx(made["tags"], directory, measure=scores(80.0, 79.6), max_drop=0.5)
-    assert (report.before, report.after) == (80.0, 79.6)
-
-
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_weights_of_large_models_go_to_a_second_file(tmp_path, monkeypatch, precision):
-    monkeypatch.setattr(export, "_LARGE", 1000)
+    monkeypatch.setattr(onnx_export, "_LARGE", 1000)
     model = helpers.encoder(hidden_dim=64, intermediate_dim=64)
     report = export_onnx(model, tmp_path / "served", precision)
     files = {file.name: file.stat().st_size for file in (tmp_path / "served").glob("model*")}
     assert len(files) == 2 and sum(files.values()) == report.bytes
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
-        ({"calibration": ["a"]}, "calibration takes precision int8"),
-        ({"precision": "int8", "calibration": []}, "at least one text"),
-        ({"max_drop": 0.5}, "max_drop takes labelled examples"),
-    ],
-)
-def test_arguments_that_do_not_go_together(made, tmp_path, arguments, message):
-    with pytest.raises(InputError, match=message):
-        export_onnx(made["classifier"], tmp_path / "served", **arguments)
 
 
 # === The command ===
@@ -156,36 +119,39 @@ def test_arguments_that_do_not_go_together(made, tmp_path, arguments, message):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A saved classifier, and labelled texts."""
-    folder = tmp_path_factory.mktemp("folder")
-    helpers.classifier().save_pretrained(folder / "model")
-    texts, labels = helpers.examples(20)
-    with open(folder / "dev.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["text", "label"], *zip(texts, labels)])
-    return folder
+    return tmp_path_factory.mktemp("folder")
 
 
-def command(folder, *more):
-    paths = ["--model", str(folder / "model"), "--out", str(folder / "out"), "--format", "onnx"]
-    gate = ["--dev", str(folder / "dev.csv"), "--text", "text", "--label", "label"]
-    return ["export", *paths, *gate, *more]
+@pytest.fixture(scope="module")
+def command(folder):
+    """The arguments that export a saved classifier, all but `--out`."""
+    return export_command(helpers.classifier(), folder, "onnx")
 
 
-def test_command_says_the_scores(folder, capsys):
-    assert main(command(folder, "--precision", "int8", "--max-drop", "100")) == 0
+def test_command_says_the_scores(command, folder, capsys):
+    gate = ["--precision", "int8", "--max-drop", "100"]
+    assert main([*command, *gate, "--out", str(folder / "out")]) == 0
     said = capsys.readouterr().err
     assert "score " in said and " before and " in said
     assert (folder / "out" / "model.onnx").exists()
 
 
-def test_command_refuses_in_one_line(folder, capsys):
-    assert main(command(folder, "--max-drop", "-1", "--out", str(folder / "none"))) == 2
+def test_command_refuses_in_one_line(command, folder, capsys):
+    assert main([*command, "--max-drop", "-1", "--out", str(folder / "none")]) == 2
     said = capsys.readouterr().err.strip().split("\n")
     assert len(said) == 1 and "drops from" in said[0]
     assert not (folder / "none").exists()
 
 
-def test_other_formats_know_no_precision(folder, capsys):
-    arguments = ["export", "--model", str(folder / "model"), "--out", str(folder / "none")]
-    assert main([*arguments, "--precision", "int8"]) == 2
-    assert "--precision goes with --format onnx" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--precision", "int8"], "--precision goes with --format onnx or litert or openvino"),
+        (["--standard", "--format", "openvino"], "--standard goes with --format onnx"),
+        (["--calibrate", "a", "--format", "litert"], "--calibrate goes with --format onnx or open"),
+        (["--ids-only", "--format", "litert"], "--ids-only goes with SavedModels alone"),
+    ],
+)
+def test_formats_that_do_not_know_an_argument(arguments, message, capsys):
+    assert main(["export", "--model", "run", "--out", "none", *arguments]) == 2
+    assert message in capsys.readouterr().err

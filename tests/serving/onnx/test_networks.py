@@ -8,9 +8,16 @@ import pytest
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.serving.onnx.networks import encoder_of, write_graph
-from keras_bert_impl.serving.onnx.session import Session, keras_outputs
-from tests.serving.onnx.onnx_models import ARCHITECTURES, encoder, features, models
+from keras_bert_impl.serving.network.networks import encoder_of
+from keras_bert_impl.serving.onnx import write_graph
+from keras_bert_impl.serving.onnx.session import Session
+from tests.serving.network_models import (
+    ARCHITECTURES,
+    difference_from_keras,
+    encoder,
+    features,
+    models,
+)
 from tests.tasks import helpers
 
 # Both compute in float32 and differ in the order of their sums, over values of the order of 1.
@@ -18,30 +25,15 @@ TOLERANCE = 1e-5
 FEW_HEADS = ("encoder", "classifier", "masked")
 
 
-def largest_difference(received, expected, mask):
-    """The largest difference of outputs, not counting what stands at padding."""
-    assert list(received) == list(expected)
-    found = []
-    for name, array in expected.items():
-        other = received[name]
-        assert other.shape == array.shape and other.dtype == np.float32
-        if array.shape[:2] == mask.shape:
-            array, other = array[mask == 1], other[mask == 1]
-        found.append(np.abs(array - other).max())
-    return np.max(found)
-
-
 def check_agreement(made):
     found = {}
     for name, model in made.items():
         given = features(model)
-        expected = keras_outputs(model, given)
         for fused in (True, False):
             proto = write_graph(model, fused=fused)
             onnx.checker.check_model(proto, full_check=True)
             session = Session(proto.SerializeToString(), encoder_of(model).config)
-            difference = largest_difference(session(given), expected, given["padding_mask"])
-            found[name, fused] = difference
+            found[name, fused] = difference_from_keras(session, model, given)
     assert {key: value for key, value in found.items() if not value <= TOLERANCE} == {}
 
 

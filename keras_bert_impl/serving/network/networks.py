@@ -1,20 +1,19 @@
-"""Encoders and task models as ONNX graphs, written from their configurations and weights."""
+"""Encoders and task models, written operation by operation for other runtimes."""
 
 import keras
 import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.heads import needs_pooler
-from keras_bert_impl.serving.onnx import layers
-from keras_bert_impl.serving.onnx.graph import Graph
+from keras_bert_impl.serving.network import layers
 
 _NO_ROW = np.float32(-1e9)  # the logit of a choice that is padding, as of `layers.ChoiceLogits`
 
 
-def write_graph(model, dtype="float32", fused=True):
-    """An ONNX graph of the network of a model.
+def write_network(model, graph):
+    """Writes the network of a model, operation by operation, from its configuration and weights.
 
-    Its inputs are those of `optimum`'s exports, int64 `[batch, length]` of any size:
+    Its inputs are those of `optimum`'s exports, whole numbers `[batch, length]` of any size:
     `input_ids`, `attention_mask` (1 for a real token, else 0) and, where the encoder has several
     segments, `token_type_ids`. Of `MultipleChoice` they are `[batch, choices, length]`, of a
     `TextClassifier` that pools windows `[batch, windows, length]`. What comes out is float32:
@@ -33,44 +32,48 @@ def write_graph(model, dtype="float32", fused=True):
 
     Args:
         model: `Encoder` or one of those above.
-        dtype: `"float32"`, or `"float16"` for weights and all but sums, which are in float32.
-        fused: bool. Whether with operators of ONNX Runtime; else with those of the standard, for
-            other runtimes.
-
-    Returns:
-        `onnx.ModelProto`.
-
-    Raises:
-        InputError: a model of another kind, or with an adapter.
+        graph: `onnx.graph.Graph` or `litert.graph.Graph`, with `weights_of(model)`.
     """
-    kind, config = kind_of(model), encoder_of(model).config
-    if config.adapter is not None:
+    _NETWORKS[kind_of(model)](graph, encoder_of(model).config, model)
+
+
+def weights_of(model):
+    """dict of the paths of a model's weights to numpy arrays."""
+    return {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
+
+
+def check_model(model):
+    """Raises an `InputError` for a model of another kind, or with an adapter."""
+    kind_of(model)
+    adapter = encoder_of(model).config.adapter
+    if adapter is not None:
         raise InputError(
-            f"a model with an adapter, {config.adapter.kind}, has no ONNX form here; LoRA's can be "
-            "made an ordinary model by `keras-bert merge`."
+            f"a model with an adapter, {adapter.kind}, has no such form here; LoRA's can be made "
+            "an ordinary model by `keras-bert merge`."
         )
-    weights = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
-    graph = Graph(weights, dtype, fused)
-    _NETWORKS[kind](graph, config, model)
-    return graph.model()
 
 
 def kind_of(model):
-    """str. The class in the table of `write_graph` that a model is of; as a name, because tasks
+    """str. The class in the table of `write_network` that a model is of; as a name, because tasks
     import `serving`, and not the other way around.
 
     Raises:
-        InputError: none.
+        InputError: it is of none.
     """
     for kind in type(model).__mro__:
         if kind.__name__ in _NETWORKS:
             return kind.__name__
-    raise InputError(f"a {type(model).__name__} has no ONNX form here.")
+    raise InputError(f"a {type(model).__name__} has no form here but a SavedModel.")
 
 
 def encoder_of(model):
     """The `Encoder` of a model, or the model, if it is one."""
     return getattr(model, "encoder", model)
+
+
+def input_rank(model):
+    """int. How many dimensions the inputs have; those of a `TextEmbedder` are rows."""
+    return 2 if kind_of(model) == "TextEmbedder" else len(model.input["token_ids"].shape)
 
 
 def input_names(config):
@@ -236,7 +239,7 @@ def _mixed(graph, states, model):
     """`layers.LayerMix` of the states of several layers, or all of them beside each other."""
     if model.layer_mix is None:
         return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
-    weights = np.array(model.layer_weights)
+    weights = graph.array(model.layer_mix.kernel.path)
     parts = [graph.add("Mul", state, float(w)) for state, w in zip(states, weights / weights.sum())]
     return graph.add("Sum", *parts)
 

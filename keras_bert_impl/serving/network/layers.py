@@ -1,4 +1,5 @@
-"""The layers of an encoder and its heads as ONNX nodes; a function here mirrors a Keras layer.
+"""The layers of an encoder and its heads as operators of ONNX; a function here mirrors a Keras
+layer.
 
 Each takes the `Graph`, tensors by name, and the path of its weights. Shapes are those of the layer.
 """
@@ -22,8 +23,9 @@ def dense(graph, inputs, name, activation=None):
 
 
 def _gelu(graph, inputs):
+    # In this order runtimes know it for a GELU; LiteRT has no other.
     erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
-    return graph.add("Mul", graph.add("Mul", inputs, graph.add("Add", erf, 1.0)), 0.5)
+    return graph.add("Mul", graph.add("Mul", inputs, 0.5), graph.add("Add", erf, 1.0))
 
 
 def _gelu_tanh(graph, inputs):

@@ -1,7 +1,13 @@
 """Tiny models of every architecture and every task."""
 
+import csv
 import functools
+import re
 
+import keras
+import numpy as np
+
+from keras_bert_impl.serving.network.proof import keras_outputs
 from keras_bert_impl.tasks import (
     MaskedLM,
     MultipleChoice,
@@ -27,7 +33,8 @@ ARCHITECTURES = {
     "distilbert": _NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
     "flaubert": _NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
-    "flaubert-large": _NO_SEGMENTS | {"pad_token_id": 2, "pre_norm": True},
+    "flaubert-large": _NO_SEGMENTS
+    | {"pad_token_id": 2, "pre_norm": True, "intermediate_dim": 64},
     "modernbert": _NO_SEGMENTS
     | {
         "num_layers": 3,
@@ -90,6 +97,7 @@ def models(kind, names=None):
     }
     if base.config.architecture in ("bert", "albert"):
         makers["next"] = lambda: NextSentencePredictor(base, tokenizer)
+    keras.utils.set_random_seed(0)  # of heads, whatever was made before
     made = {name: makers[name]() for name in names or makers}
     weights = base.get_weights()
     for model in made.values():
@@ -99,10 +107,65 @@ def models(kind, names=None):
 
 
 def features(model):
-    """Random features with padding, as `session.keras_outputs` takes them."""
+    """Random features with padding, as `keras_outputs` takes them."""
     config = getattr(model, "encoder", model).config
     is_grouped = len(model.input["token_ids"].shape) == 3
     if not is_grouped or isinstance(model, TextEmbedder):
         return random_features(config, [9, 4, 1])
     rows = random_features(config, [5, 9, 3, 7, 0, 0])  # of the second group two are padding
     return {name: row.reshape(2, 3, 9) for name, row in rows.items()}
+
+
+def largest_difference(received, expected, mask):
+    """The largest difference of outputs, not counting what stands at padding."""
+    assert sorted(received) == sorted(expected)
+    found = []
+    for name, array in expected.items():
+        other = received[name]
+        assert other.shape == array.shape and other.dtype == np.float32
+        if array.shape[:2] == mask.shape:
+            array, other = array[mask == 1], other[mask == 1]
+        found.append(np.abs(array - other).max())
+    return np.max(found)
+
+
+def difference_from_keras(session, model, given=None):
+    """The largest difference of what a session makes of features from what the model does."""
+    given = given or features(model)
+    return largest_difference(session(given), keras_outputs(model, given), given["padding_mask"])
+
+
+_ONLY = """
+import json, sys
+assert not {"tensorflow", "keras", "keras_bert_impl", "torch", "onnx"} & set(sys.modules)
+print(json.dumps(logits.tolist()))
+"""
+TEXTS_OF_DOCS = ["a joy", "dull, and far too long"]
+
+
+def probabilities_of_docs(package, directory):
+    """What the code in docs/devices.md that imports a package makes of `TEXTS_OF_DOCS`, in a
+    process with what it imports alone; of a `TextClassifier` in that directory.
+    """
+    docs = (helpers.ROOT / "docs/devices.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
+    (code,) = [block for block in blocks if package in block]
+    assert all(f'"{text}"' in code for text in TEXTS_OF_DOCS)
+    code, last = code.replace('"served/', f'"{directory}/').strip().rsplit("\n", 1)
+    code += f"\nlogits = {last.removesuffix('.argmax(axis=1)')}\n{_ONLY}"
+    logits = np.array(helpers.run_python(code))
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def export_command(model, folder, kind):
+    """Saves a classifier and labelled texts in a folder.
+
+    Returns:
+        list of str, the arguments of the command that exports it, all but `--out`.
+    """
+    model.save_pretrained(folder / "model")
+    texts, labels = helpers.examples(20)
+    with open(folder / "dev.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], *zip(texts, labels)])
+    gate = ["--dev", str(folder / "dev.csv"), "--text", "text", "--label", "label"]
+    return ["export", "--model", str(folder / "model"), "--format", kind, *gate]

@@ -1,0 +1,87 @@
+"""`keras-bert export --format onnx|litert|openvino`: its arguments, and what it says."""
+
+import functools
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+from keras_bert_impl.cli.examples import add_examples, read_examples
+from keras_bert_impl.errors import InputError
+
+# Of each format: what it is called and the packages that it takes; of each argument the
+# formats that know it.
+_NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
+_PACKAGES = {
+    "onnx": ("onnx", "onnxruntime"),
+    "litert": ("ai_edge_litert",),
+    "openvino": ("openvino", "onnx", "onnxruntime"),
+}
+_ARGUMENTS = {
+    "precision": tuple(_NAMES),
+    "standard": ("onnx",),
+    "calibrate": ("onnx", "openvino"),
+    "max_drop": tuple(_NAMES),
+}
+FORMATS = tuple(_NAMES)
+
+
+def add_arguments(parser):
+    """The arguments beside those of every export."""
+    group = parser.add_argument_group("with --format onnx, litert or openvino")
+    group.add_argument("--precision", choices=("fp32", "fp16", "int8"), help="default: fp32")
+    group.add_argument("--standard", action="store_true", help="of ONNX: operators of the standard "
+                       "alone, for other runtimes than ONNX Runtime")
+    group.add_argument("--calibrate", metavar="FILE", help="with int8, not of LiteRT: texts, one a "
+                       "line, that the scales of activations are taken from; default: from what is "
+                       "computed")
+    group.add_argument("--max-drop", type=float, metavar="POINTS", help="refuse to write what "
+                       "scores so many points less than the model on the examples below")
+    examples = parser.add_argument_group("labelled examples to score the written model on")
+    add_examples(examples, is_training=False)
+
+
+def check(arguments):
+    """Raises an `InputError` for arguments that the format does not know."""
+    for name, formats in _ARGUMENTS.items():
+        value = getattr(arguments, name)
+        if value is not None and value is not False and arguments.format not in formats:
+            raise InputError(
+                f"--{name.replace('_', '-')} goes with --format {' or '.join(formats)}."
+            )
+
+
+def run(arguments, model):
+    """Exports, and says what came out."""
+    kind, name = arguments.format, _NAMES[arguments.format]
+    if not all(map(importlib.util.find_spec, _PACKAGES[kind])):
+        raise InputError(f"{name} takes more packages: pip install 'keras-bert-impl[{kind}]'.")
+    from keras_bert_impl.tasks.tables import read_lines
+
+    settings = {"fused": False} if arguments.standard else {}
+    if arguments.calibrate:
+        lines = read_lines(Path(arguments.calibrate))
+        settings["calibration"] = [text for _, text in lines if text.strip()]
+    if arguments.dev or arguments.task:
+        settings["measure"] = functools.partial(_points, examples=read_examples(arguments, "dev"))
+    export = getattr(importlib.import_module(f"keras_bert_impl.serving.{kind}"), f"export_{kind}")
+    report = export(
+        model,
+        arguments.out,
+        arguments.precision or "fp32",
+        max_drop=arguments.max_drop,
+        **settings,
+    )
+    said = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
+    if report.before is not None:
+        said += f", score {report.before:.2f} before and {report.after:.2f} after"
+    print(f"wrote the {name} model to {arguments.out}: {said}", file=sys.stderr)
+
+
+def _points(model, examples):
+    """The first metric of the task, in points of a hundred."""
+    from keras_bert_impl.tasks.kinds import score
+    from keras_bert_impl.tasks.squad import QuestionExamples
+
+    first = next(iter(score(model, examples).values()))
+    return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's are percent

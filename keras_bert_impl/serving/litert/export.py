@@ -1,0 +1,77 @@
+"""Models as LiteRT files, by TensorFlow's converter."""
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.litert.graph import Graph
+from keras_bert_impl.serving.network.export import Format, export_network
+from keras_bert_impl.serving.network.networks import (
+    encoder_of,
+    input_names,
+    input_rank,
+    weights_of,
+    write_network,
+)
+
+_LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, graph and names included
+_FILE = "model.tflite"
+
+
+def export_litert(model, directory, precision="fp32", **how):
+    """Writes `model.tflite` and, beside it, the tokenizer and `config.json` as in a model
+    directory.
+
+    Inputs, int32, and outputs are those of `write_network`, of any batch and length; its signature
+    has their names. All operators are builtin ones of LiteRT.
+
+    Args:
+        model: as of `write_network`.
+        directory: str or `Path`. Written aside and renamed.
+        precision: `"fp32"`; `"fp16"`: weights in 16 bits, computed with in 32; or `"int8"`: weights
+            in 8 bits, and activations by what is computed.
+        **how: `texts`, `measure`, `max_drop`: as of `export_network`, which says what is returned
+            and raised.
+
+    Example:
+        export_litert(TextClassifier.from_pretrained("path/to/model"), "served")
+    """
+    return export_network(model, directory, Format("LiteRT", _write, _session), precision, **how)
+
+
+def _write(model, directory, precision, batches):
+    if batches is not None:
+        raise InputError(
+            "LiteRT takes the scales of activations from what is computed: leave out --calibrate."
+        )
+    weights = weights_of(model)
+    if sum(weight.nbytes for weight in weights.values()) > _LARGE:
+        raise InputError("the model has over 2 GB, more than a LiteRT file holds.")
+    module = tf.Module()
+    module.weights = {
+        path: tf.Variable(weight, trainable=False, dtype="float32")
+        for path, weight in weights.items()
+    }
+
+    def network(**inputs):
+        graph = Graph(module.weights, inputs)
+        write_network(model, graph)
+        return graph.outputs
+
+    shape = [None] * input_rank(model)
+    names = input_names(encoder_of(model).config)
+    module.network = tf.function(network, autograph=False)
+    function = module.network.get_concrete_function(
+        **{name: tf.TensorSpec(shape, tf.int32, name) for name in names}
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    if precision != "fp32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "fp16":
+        converter.target_spec.supported_types = [tf.float16]
+    (directory / _FILE).write_bytes(converter.convert())
+
+
+def _session(directory, config):
+    from keras_bert_impl.serving.litert.session import Session
+
+    return Session(directory / _FILE, config)

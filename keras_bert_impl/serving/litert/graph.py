@@ -1,0 +1,163 @@
+"""The operations of a network in TensorFlow, in forms that all have a builtin operator in LiteRT.
+
+A traced Keras model has not: LiteRT cannot index a tensor of unknown sizes so that it gets further
+dimensions, as in `mask[:, None]`, without kernels of TensorFlow.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+_DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": tf.bool}
+
+
+class Graph:
+    """What `network.networks` writes to, as of `onnx.graph.Graph`; a tensor is one of TensorFlow.
+
+    It computes in float32 and int32. To be used inside of a `tf.function`.
+
+    Args:
+        weights: dict of name to `tf.Variable`.
+        inputs: dict of name to int32 tensor.
+
+    Attributes:
+        outputs: dict of name to float32 tensor, those that were made outputs.
+    """
+
+    dtype = "float32"
+    fused = False
+
+    def __init__(self, weights, inputs):
+        self.outputs = {}
+        self._weights = weights
+        self._inputs = inputs
+        self._read = {}
+
+    def input(self, name, shape):
+        """The input of that name."""
+        return self._inputs[name]
+
+    def output(self, name, tensor, shape):
+        """Makes a tensor an output."""
+        self.outputs[name] = tf.identity(tensor)
+
+    def add(self, op, *inputs, **attributes):
+        """The tensor that an operator of the ONNX standard makes."""
+        return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
+
+    def cast(self, tensor, dtype):
+        """A tensor in another dtype; whole numbers have 32 bits."""
+        return tf.cast(tensor, _DTYPES[dtype])
+
+    def as_float32(self, tensor):
+        """The tensor."""
+        return tensor
+
+    def as_computed(self, tensor):
+        """The tensor."""
+        return tensor
+
+    def declare(self, tensor, shape):
+        """Nothing: TensorFlow infers shapes."""
+
+    def has(self, name):
+        """bool. Whether there is a weight of that name."""
+        return name in self._weights
+
+    def array(self, name):
+        """A weight as a numpy array."""
+        with tf.init_scope():
+            return self._weights[name].numpy()
+
+    def weight(self, name):
+        """A weight."""
+        if name not in self._read:
+            self._read[name] = tf.convert_to_tensor(self._weights[name])
+        return self._read[name]
+
+    def _as_tensor(self, value):
+        if tf.is_tensor(value):
+            return value
+        array = np.asarray(value)
+        return tf.constant(array.astype("float32" if array.dtype.kind == "f" else "int32"))
+
+
+def _numbers(tensor):
+    """list of int: the values of a constant."""
+    return np.atleast_1d(tf.get_static_value(tensor)).tolist()
+
+
+def _layer_normalization(inputs, gamma, beta=None, axis=-1, epsilon=1e-5):
+    centred = inputs - tf.reduce_mean(inputs, axis, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis, keepdims=True)
+    outputs = centred * tf.math.rsqrt(variance + epsilon) * gamma
+    return outputs if beta is None else outputs + beta
+
+
+def _reduce(function):
+    def reduce(inputs, axes_tensor=None, axes=None, keepdims=1):
+        axes = _numbers(axes_tensor) if axes is None else axes
+        return function(inputs, axes, keepdims=bool(keepdims))
+
+    return reduce
+
+
+def _reshape(inputs, shape):
+    """A 0 in a constant shape is the size that there was."""
+    known = tf.get_static_value(shape)
+    if known is not None and 0 in known:
+        sizes = tf.shape(inputs)
+        shape = tf.stack([size or sizes[place] for place, size in enumerate(known.tolist())])
+        outputs = tf.reshape(inputs, shape)
+        outputs.set_shape([size or inputs.shape[place] for place, size in enumerate(known)])
+        return outputs
+    return tf.reshape(inputs, shape)
+
+
+def _slice(inputs, starts, ends, axes):
+    (axis,) = _numbers(axes)
+    (start,), end = _numbers(starts), ends[0]
+    return inputs[(slice(None),) * axis + (slice(start, end),)]
+
+
+def _unsqueeze(inputs, axes):
+    for axis in _numbers(axes):
+        inputs = tf.expand_dims(inputs, axis)
+    return inputs
+
+
+_OPERATORS = {
+    "Abs": tf.abs,
+    "Add": tf.add,
+    "And": tf.logical_and,
+    "Concat": lambda *inputs, axis: tf.concat(inputs, axis),
+    "Cos": tf.cos,
+    "CumSum": tf.cumsum,
+    "Div": tf.divide,
+    "Equal": tf.equal,
+    "Erf": tf.math.erf,
+    "Gather": lambda inputs, ids, axis=0: tf.gather(inputs, ids, axis=axis),
+    "GreaterOrEqual": tf.greater_equal,
+    "LayerNormalization": _layer_normalization,
+    "LessOrEqual": tf.less_equal,
+    "MatMul": tf.matmul,
+    "Max": tf.maximum,
+    "Mul": tf.multiply,
+    "Not": tf.logical_not,
+    "Range": tf.range,
+    "ReduceL2": _reduce(lambda x, axes, keepdims: tf.sqrt(tf.reduce_sum(x * x, axes, keepdims))),
+    "ReduceMax": _reduce(tf.reduce_max),
+    "ReduceSum": _reduce(tf.reduce_sum),
+    "Relu": tf.nn.relu,
+    "Reshape": _reshape,
+    "Shape": lambda inputs, start=0, end=None: tf.shape(inputs)[start:end],
+    "Sin": tf.sin,
+    "Slice": _slice,
+    "Softmax": lambda inputs, axis: tf.nn.softmax(inputs, axis),
+    "Squeeze": tf.squeeze,
+    "Sub": tf.subtract,
+    "Sum": lambda *inputs: tf.add_n(inputs),
+    "Tanh": tf.tanh,
+    "Transpose": lambda inputs, perm: tf.transpose(inputs, perm),
+    "Unsqueeze": _unsqueeze,
+    "Where": tf.where,
+}

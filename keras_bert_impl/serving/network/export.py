@@ -1,0 +1,158 @@
+"""A directory with a model for a runtime other than TensorFlow's, proved before it appears."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_directory
+from keras_bert_impl.interop import huggingface_config
+from keras_bert_impl.serving.network.networks import check_model, encoder_of, kind_of
+from keras_bert_impl.serving.network.proof import (
+    answered_by,
+    features_of,
+    keras_outputs,
+    relative_difference,
+)
+
+# How far outputs may be from those of the model, relative to their root mean square. Numbers have
+# 24 bits in float32 and 11 in float16, of which the sums of a deep network lose some; what 8 bits
+# cost a task is told by its scores, and here only that the file is no wreck.
+_TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "int8": 0.5}
+PRECISIONS = tuple(_TOLERANCES)
+_CALIBRATION_BATCH = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Attributes:
+        name: str, for messages.
+        write: function of a model, the `Path` of a directory, a precision and batches of features
+            to calibrate with (a list, or None), that writes the model into that directory.
+        session: function of the directory and an `EncoderConfig` to a function of features to
+            outputs by name, which the format's runtime computes.
+    """
+
+    name: str
+    write: Callable
+    session: Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What an export found out.
+
+    Attributes:
+        difference: float. How far its outputs are from the model's, relative to those.
+        before, after: float. The score of the model and of the file, in points; None where none
+            was measured.
+        bytes: int. The size of the file or files of the network.
+    """
+
+    difference: float
+    before: float | None
+    after: float | None
+    bytes: int
+
+
+def export_network(
+    model,
+    directory,
+    file_format,
+    precision="fp32",
+    texts=None,
+    calibration=None,
+    measure=None,
+    max_drop=None,
+):
+    """Writes the network of a model and, beside it, the tokenizer and `config.json` as in a model
+    directory. It is run in its runtime beside the model, and appears, whole, if it has passed.
+
+    Args:
+        model: as of `write_network`.
+        directory: str or `Path`. Written aside and renamed.
+        file_format: `Format`.
+        precision: `"fp32"`, `"fp16"` or `"int8"`.
+        texts: list of str to compare the outputs on. Default: four, of several languages.
+        calibration: list of str, for `"int8"`: the scales of activations are taken from these
+            texts.
+        measure: function of a task model to its score in points, the more the better.
+        max_drop: float. How many points less than the model the file may score.
+
+    Returns:
+        `Report`.
+
+    Raises:
+        InputError: a model that has no such form, arguments that do not go together, outputs too
+            far from the model's, or a score that drops by more than `max_drop`.
+    """
+    _check(precision, calibration, measure, max_drop)
+    check_model(model)
+    with replace_directory(directory) as temporary:
+        file_format.write(model, temporary, precision, _batches(model, calibration))
+        session = file_format.session(temporary, encoder_of(model).config)
+        features = features_of(model, texts)
+        difference = _compare(session, model, features, _TOLERANCES[precision], file_format.name)
+        before = after = None
+        if measure is not None:
+            before, after = _measure(session, model, measure, max_drop)
+        size = sum(file.stat().st_size for file in temporary.iterdir())
+        _write_more(model, temporary)
+    return Report(difference, before, after, size)
+
+
+def _check(precision, calibration, measure, max_drop):
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"precision must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
+        )
+    if calibration is not None and (precision != "int8" or not calibration):
+        raise InputError("calibration takes precision int8, and at least one text.")
+    if max_drop is not None and measure is None:
+        raise InputError("max_drop takes labelled examples to score the model on.")
+
+
+def _batches(model, texts):
+    if texts is None:
+        return None
+    starts = range(0, len(texts), _CALIBRATION_BATCH)
+    return [features_of(model, texts[start : start + _CALIBRATION_BATCH]) for start in starts]
+
+
+def _compare(session, model, features, tolerance, name):
+    received, expected = session(features), keras_outputs(model, features)
+    difference = relative_difference(received, expected, features["padding_mask"])
+    if difference > tolerance:
+        raise InputError(
+            f"the outputs of the {name} file differ from the model's by {difference:.2g} of their "
+            f"size, more than {tolerance:.2g}; nothing was written."
+        )
+    return difference
+
+
+def _measure(session, model, measure, max_drop):
+    before = measure(model)
+    with answered_by(session, model):
+        after = measure(model)
+    if max_drop is not None and not before - after <= max_drop:
+        raise InputError(
+            f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
+            "nothing was written."
+        )
+    return before, after
+
+
+def _write_more(model, directory):
+    if hasattr(model, "file_config"):
+        content = model.file_config()
+    else:
+        head = "masked_lm" if kind_of(model) == "MaskedLM" else None
+        content = huggingface_config(encoder_of(model).config, head)
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    (directory / "config.json").write_text(text, encoding="utf-8")
+    if hasattr(model, "tokenizer"):
+        model.tokenizer.save_pretrained(directory)
+    if hasattr(model, "save_more"):
+        model.save_more(directory)

@@ -1,0 +1,48 @@
+"""Models as OpenVINO files, from ONNX graphs of the standard's operators."""
+
+import tempfile
+from pathlib import Path
+
+import openvino
+
+from keras_bert_impl.serving.network.export import Format, export_network
+from keras_bert_impl.serving.onnx import export as onnx_export
+
+_FILE = "model.xml"
+
+
+def export_openvino(model, directory, precision="fp32", **how):
+    """Writes `model.xml`, `model.bin` and, beside them, the tokenizer and `config.json` as in a
+    model directory.
+
+    Inputs, int64, and outputs are those of `write_network`, of any batch and length. OpenVINO is
+    told to compute in float32; where it is not, it computes in bfloat16 on processors that have it.
+
+    Args:
+        model: as of `write_network`.
+        directory: str or `Path`. Written aside and renamed.
+        precision: `"fp32"`; `"fp16"`: weights in 16 bits; or `"int8"`: weights of dense layers and
+            embeddings in 8 bits, and products of them too.
+        **how: `texts`, `calibration`, `measure`, `max_drop`: as of `export_network`, which says
+            what is returned and raised.
+
+    Example:
+        export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
+    """
+    openvino_format = Format("OpenVINO", _write, _session)
+    return export_network(model, directory, openvino_format, precision, **how)
+
+
+def _write(model, directory, precision, batches):
+    with tempfile.TemporaryDirectory() as temporary:
+        # Halving the weights is left to OpenVINO, so that it knows where float32 is better.
+        graph_precision = "int8" if precision == "int8" else "fp32"
+        onnx_export.write(model, Path(temporary), graph_precision, batches, fused=False)
+        read = openvino.Core().read_model(Path(temporary) / "model.onnx")
+        openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
+
+
+def _session(directory, config):
+    from keras_bert_impl.serving.openvino.session import Session
+
+    return Session(directory / _FILE, config)

@@ -1,0 +1,63 @@
+"""What is refused of every format: outputs too far from the model's, and scores that drop."""
+
+import pytest
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.network import export
+from keras_bert_impl.serving.network.proof import keras_outputs
+from tests.tasks import helpers
+
+
+def exported(directory, error=0.0, **how):
+    """The report on a classifier whose runtime is Keras, with an error in proportion."""
+    model = helpers.classifier()
+
+    def write(model, directory, precision, batches):
+        (directory / "model").write_bytes(b"network")
+
+    def session(directory, config):
+        def outputs(features):
+            expected = keras_outputs(model, features)
+            return {name: (1 + error) * array for name, array in expected.items()}
+
+        return outputs
+
+    return export.export_network(model, directory, export.Format("Keras", write, session), **how)
+
+
+def test_outputs_too_far_are_refused(tmp_path):
+    with pytest.raises(InputError, match="Keras file differ .* by 0.0002 .* nothing was written"):
+        exported(tmp_path / "served", error=2e-4)
+    assert not (tmp_path / "served").exists()
+    report = exported(tmp_path / "served", error=5e-5)
+    assert report.difference == pytest.approx(5e-5, rel=0.01) and report.bytes == len(b"network")
+
+
+def test_scores_that_drop_are_refused(tmp_path):
+    def scores(*values):
+        values = iter(values)
+        return lambda model: next(values)
+
+    directory = tmp_path / "served"
+    message = "from 80.00 to 79.40, by more than 0.5 points"
+    with pytest.raises(InputError, match=message):
+        exported(directory, measure=scores(80.0, 79.4), max_drop=0.5)
+    with pytest.raises(InputError, match="drops"):
+        exported(directory, measure=scores(80.0, float("nan")), max_drop=0.5)
+    assert not directory.exists()
+    report = exported(directory, measure=scores(80.0, 79.6), max_drop=0.5)
+    assert (report.before, report.after) == (80.0, 79.6)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
+        ({"calibration": ["a"]}, "calibration takes precision int8"),
+        ({"precision": "int8", "calibration": []}, "at least one text"),
+        ({"max_drop": 0.5}, "max_drop takes labelled examples"),
+    ],
+)
+def test_arguments_that_do_not_go_together(tmp_path, arguments, message):
+    with pytest.raises(InputError, match=message):
+        exported(tmp_path / "served", **arguments)
