@@ -34,16 +34,17 @@ class Models:
 
     Args:
         folders: list of `Path`, each of the versions of a model.
+        warm_up: bool. Whether to answer their warm-up requests first.
     """
 
-    def __init__(self, folders):
+    def __init__(self, folders, warm_up=True):
         library = c_api.load_libraries()
         self.versions = {folder.name: newest_version(folder) for folder in folders}
         self.models = {
             folder.name: c_api.Model(folder / str(self.versions[folder.name]), library)
             for folder in folders
         }
-        for folder in folders:
+        for folder in folders if warm_up else ():
             extra = folder / str(self.versions[folder.name]) / "assets.extra"
             for record in read_records(extra / "tf_serving_warmup_requests"):
                 log = read_fields(read_fields(record)[6][0])  # PredictionLog.predict_log
@@ -212,7 +213,7 @@ def _with_bytes(values):
     if not isinstance(values, dict):
         return values
     if set(values) == {"b64"}:
-        return base64.b64decode(values["b64"])
+        return base64.b64decode(values["b64"], validate=True)
     return {key: _with_bytes(value) for key, value in values.items()}
 
 
@@ -220,12 +221,11 @@ def _array_of_json(rows, kind):
     """An array of nested lists; numbers that are not of this `DataType` are an error."""
     if kind == c_api.STRING:
         return np.array(rows, object)
-    array = np.array(rows)
-    made = array.astype(c_api.DTYPES[kind])
-    is_number = array.dtype.kind in ("iuf" if made.dtype.kind == "f" else "iu")
-    if array.size and not (is_number and (made.dtype.kind == "f" or (made == array).all())):
-        raise ValueError(f"expected numbers of {made.dtype}. Received: {rows!r:.60}")
-    return made
+    array, dtype = np.array(rows), np.dtype(c_api.DTYPES[kind])
+    is_number = array.dtype.kind in ("iuf" if dtype.kind == "f" else "iu") or not array.size
+    if not is_number or (dtype.kind == "i" and (array.astype(dtype) != array).any()):
+        raise ValueError(f"expected numbers of {dtype}. Received: {rows!r:.60}")
+    return array.astype(dtype)
 
 
 def _json_of_bytes(text):
@@ -241,8 +241,10 @@ def main():
     parser.add_argument("folders", nargs="+", type=Path, help="of versions, named as the models")
     parser.add_argument("--port", type=int, default=8500, help="of gRPC; 0 for any")
     parser.add_argument("--rest-port", type=int, default=8501, help="of HTTP; 0 for any")
+    parser.add_argument("--no-warm-up", action="store_true", help="be ready without it")
     arguments = parser.parse_args()
-    models = Models([folder.absolute() for folder in arguments.folders])
+    folders = [folder.absolute() for folder in arguments.folders]
+    models = Models(folders, warm_up=not arguments.no_warm_up)
     server, port = grpc_server(models, arguments.port)
     _, rest_port = rest_server(models, arguments.rest_port)
     print(json.dumps({"port": port, "rest_port": rest_port}), flush=True)
