@@ -107,7 +107,8 @@ def traced_and_fused(model, directory, output, output_axes):
     from onnxruntime.transformers import optimizer
 
     names = list(_inputs(1, 8))
-    example = tuple(map(torch.from_numpy, _inputs(2, 8).values()))
+    size = model.config.vocab_size
+    example = tuple(torch.from_numpy(array) % size for array in _inputs(2, 8).values())
     traced, fused = directory / "traced.onnx", directory / "fused.onnx"
 
     class First(torch.nn.Module):

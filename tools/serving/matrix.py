@@ -206,8 +206,7 @@ def _features(case):
     if "num_windows" not in features:
         return features
     is_window = features["padding_mask"].any(axis=-1)
-    features = {n: rows for n, rows in features.items() if rows.shape == (*is_window.shape, 512)}
-    return {name: rows[is_window] for name, rows in features.items()}
+    return {name: rows[is_window] for name, rows in features.items() if rows.ndim == 3}
 
 
 def _cut(features, part):
