@@ -163,8 +163,8 @@ def keras_hub_exported(folder, length, threads):
         input_signature=[tf.TensorSpec([None], tf.string)],
     )
     archive.write_out(target, verbose=False)
-    answer = tf.saved_model.load(target).serve
-    return lambda texts: np.asarray(answer(tf.constant(texts)))
+    served = tf.saved_model.load(target)
+    return lambda texts: np.asarray(served.serve(tf.constant(texts)))
 
 
 SYSTEMS = {
