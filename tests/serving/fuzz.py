@@ -12,6 +12,7 @@ import base64
 import http.client
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -207,7 +208,7 @@ def run(ask, signatures, ranks, inputs, seed, sample):
             answer = ask(signature, request)
         except Refused as refused:
             counts["refused"] += 1
-            text = str(refused).splitlines()[0][:80]
+            text = re.sub(r"\d+", "#", str(refused).splitlines()[0])[:60]
             messages[text] = messages.get(text, 0) + 1
             continue
         check(request, answer)

@@ -96,12 +96,13 @@ def _saved_model(loader):
 
         def difference(case, folder):
             directory = _exported(case, folder, ids_only=False)
-            count = len(next(iter(case.inputs.values())))
-            expected, found = case.reference(), []
-            for rows in _slices(count):
-                batches = [{n: texts[part] for n, texts in case.inputs.items()} for part in rows]
-                received = answers.ask(directory, case.signature, batches)
-                found.append(difference_of_rows(expected, received))
+            count, found = len(next(iter(case.inputs.values()))), []
+            for signature in case.asked:
+                expected = case.reference(signature)
+                for rows in _slices(count):
+                    batches = [{n: of[part] for n, of in case.inputs.items()} for part in rows]
+                    received = answers.ask(directory, signature, batches)
+                    found.append(difference_of_rows(expected, received))
             return max(found)
 
         yield difference
@@ -231,7 +232,7 @@ def _expected_of_ids(case, features):
         counts = features["padding_mask"].sum(axis=-1)
         names = ("start_logits", "end_logits")
         return [dict(zip(names, row[:, :count])) for row, count in zip(logits, counts)]
-    return case.reference()
+    return case.reference(*case.asked)
 
 
 def _at_words(row, mask):

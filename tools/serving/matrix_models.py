@@ -37,26 +37,32 @@ class Case:
     Attributes:
         name: str.
         signatures: `Signatures` of the model.
-        inputs: dict of lists of strings, as the signature takes them.
-        signature: str, the name of the one on strings.
+        inputs: dict of lists of strings, as the signatures take them.
+        asked: tuple of str, the names of those on strings.
     """
 
     name: str
     signatures: object
     inputs: dict
-    signature: str = "serving_default"
+    asked: tuple = ("serving_default",)
 
     @property
     def model(self):
         """The task model, or the `Encoder`."""
         return self.signatures.model
 
-    def reference(self):
-        """What the model answers in this process, as of `Signatures.reference`."""
-        if self.signature == "serving_default":
+    def reference(self, signature):
+        """What the model answers in this process to a signature, as of `Signatures.reference`."""
+        if signature == "serving_default":
             return self.signatures.reference(**self.inputs)
-        pairs = list(zip(*self.inputs.values()))
-        return [{"scores": row} for row in self.model.predict(pairs, verbose=0)]
+        if signature == "pairs":
+            pairs = list(zip(*self.inputs.values()))
+            return [{"scores": row} for row in self.model.predict(pairs, verbose=0)]
+        texts = self.inputs["text"]  # of words
+        return [
+            {"num_words": len(labels), "labels": labels, "scores": scores}
+            for labels, scores in zip(self.model.tag(texts), self.model.predict(texts, verbose=0))
+        ]
 
 
 def cases(names=None):
@@ -132,16 +138,18 @@ def _noisy(model):
     )
 
 
-def _on_text(name, model):
-    return [Case(name, _noisy(model), {"text": texts()})]
+def _on_text(name, model, asked=("serving_default",)):
+    return [Case(name, _noisy(model), {"text": texts()}, asked)]
 
 
 def _classifier(**settings):
     return TextClassifier(encoder(), tokenizer(), **{"max_length": POSITIONS} | settings)
 
 
-def _tagger(kind=TokenClassifier, **settings):
-    return kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
+def _tagger(name, kind=TokenClassifier, **settings):
+    model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
+    # There may be few entities, of words there are scores.
+    return _on_text(name, model, asked=("serving_default", "words"))
 
 
 @_of("TextClassifier, one label", "TextClassifier, pairs")
@@ -150,7 +158,7 @@ def _one_label():
     pairs = {"first": texts(255), "second": texts(254, seed=1)}
     return [
         Case("TextClassifier, one label", signatures, {"text": texts()}),
-        Case("TextClassifier, pairs", signatures, pairs, "pairs"),
+        Case("TextClassifier, pairs", signatures, pairs, ("pairs",)),
     ]
 
 
@@ -174,17 +182,17 @@ def _windows():
 
 @_of("TokenClassifier")
 def _tags():
-    return _on_text("TokenClassifier", _tagger())
+    return _tagger("TokenClassifier")
 
 
 @_of("TokenClassifier, CRF")
 def _tags_of_crf():
-    return _on_text("TokenClassifier, CRF", _tagger(crf=True))
+    return _tagger("TokenClassifier, CRF", crf=True)
 
 
 @_of("FeatureTagger")
 def _features():
-    return _on_text("FeatureTagger", _tagger(FeatureTagger, lstm_dim=16))
+    return _tagger("FeatureTagger", FeatureTagger, lstm_dim=16)
 
 
 @_of("QuestionAnswerer")
