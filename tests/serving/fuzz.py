@@ -2,9 +2,9 @@
 
     python -m tests.serving.fuzz DIRECTORY --inputs 1000 --ranks '{"text": 1, "ids": 2}'
 
-It asks by the C API or, with `--server`, a running server by gRPC or REST. Prints, as JSON, how many
-requests were answered and how many refused. Every answer must have a row for each example and only
-finite numbers; some are written to a file, to be compared with the model's own.
+It asks by the C API or, with `--server`, a running server by gRPC or REST. Prints, as JSON, how
+many requests were answered and how many refused. Every answer must have a row for each example and
+only finite numbers; some are written to a file, to be compared with the model's own.
 """
 
 import argparse

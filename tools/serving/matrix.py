@@ -125,7 +125,8 @@ def _ids_only():
                 batches = [{n: rows.tolist() for n, rows in batch.items()} for batch in batches]
                 received = answers.ask(directory, "ids", batches)
                 if "word_mask" in features:
-                    received = [_at_words(row, m) for row, m in zip(received, features["word_mask"])]
+                    masks = features["word_mask"]
+                    received = [_at_words(row, mask) for row, mask in zip(received, masks)]
                 found.append(difference_of_rows(expected, received))
             return max(found)
 
