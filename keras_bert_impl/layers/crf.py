@@ -103,7 +103,7 @@ class CRF(keras.layers.Layer):
             steps = score[:, :, None] + transitions  # [batch, from, to]
             on = is_place & begun
             best = ops.where(on, ops.cast(ops.argmax(steps, axis=1), "int32"), stay)
-            reached = ops.where(begun, ops.max(steps, axis=1), start) + emission
+            reached = _lowered(ops.where(begun, ops.max(steps, axis=1), start) + emission)[0]
             state = ops.where(is_place, reached, score), best, begun | is_place
             return state, state
 
@@ -139,9 +139,9 @@ class CRF(keras.layers.Layer):
             ops.stop_gradient(ops.convert_to_tensor(weight))
             for weight in (self.transitions, self.start, self.end)
         )
-        before, had_begun, last = self._forward(emissions, mask, transitions, start)
+        before, had_begun, last, lowered = self._forward(emissions, mask, transitions, start)
         behind = emissions + self._backward(emissions, mask, transitions, end)
-        total = ops.logsumexp(last + end, axis=-1)
+        total = ops.logsumexp(last + end, axis=-1) + lowered
         pairs = before[..., None] + transitions + behind[:, :, None]  # [batch, length, from, to]
         pairs = ops.exp(pairs - ops.logsumexp(pairs, axis=(2, 3), keepdims=True))
         pairs = ops.where((mask & had_begun)[..., None, None], pairs, 0.0)
@@ -151,33 +151,36 @@ class CRF(keras.layers.Layer):
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
 
     def _forward(self, emissions, mask, transitions, start):
-        """Logs of the summed scores of what comes before.
+        """Logs of the summed scores of what comes before, each place's lowered so that 0 is most.
 
         Returns:
             before each place float32 `[batch, length, num_labels]`, by the label before; whether
             there is a label before, bool `[batch, length]`; by the last label
-            `[batch, num_labels]`.
+            `[batch, num_labels]`; by how much all of them lowered that, `[batch]`.
         """
 
         def step(state, place):
-            score, begun = state
+            score, begun, lowered = state
             emission, is_place = _parts(place)
             steps = ops.logsumexp(score[:, :, None] + transitions, axis=1)
-            reached = ops.where(begun, steps, start) + emission
-            return (ops.where(is_place, reached, score), begun | is_place), state
+            reached, most = _lowered(ops.where(begun, steps, start) + emission)
+            lowered = ops.where(is_place, lowered + most, lowered)
+            return (ops.where(is_place, reached, score), begun | is_place, lowered), state
 
-        places = _by_place(emissions, mask)
-        (last, _), (scores, begun) = ops.scan(step, self._begin(emissions), places)
-        return ops.transpose(scores, (1, 0, 2)), ops.transpose(begun[..., 0]), last
+        zeros, begun = self._begin(emissions)
+        state = zeros, begun, zeros[:, :1]
+        (last, _, lowered), states = ops.scan(step, state, _by_place(emissions, mask))
+        scores, begun = ops.transpose(states[0], (1, 0, 2)), ops.transpose(states[1][..., 0])
+        return scores, begun, last, lowered[:, 0]
 
     def _backward(self, emissions, mask, transitions, end):
-        """Logs of the summed scores of what comes behind each place, by its label."""
+        """Logs of the summed scores of what comes behind each place, by its label; lowered."""
 
         def step(score, place):
             emission, is_place = _parts(place)
             behind = (score + emission)[:, None, :]  # [batch, 1, to]
             before = ops.logsumexp(transitions + behind, axis=2)
-            return ops.where(is_place, before, score), score
+            return ops.where(is_place, _lowered(before)[0], score), score
 
         end = ops.zeros_like(emissions[:, 0]) + end
         _, scores = ops.scan(step, end, _by_place(emissions, mask), reverse=True)
@@ -201,3 +204,12 @@ def _by_place(emissions, mask):
 def _parts(place):
     """(emissions [batch, num_labels], mask bool [batch, 1]) of a place."""
     return place[:, :-1], place[:, -1:] > 0
+
+
+def _lowered(scores):
+    """(scores [batch, num_labels] less their most, that most [batch, 1]).
+
+    What is added up over a row would grow with its length, and float32 round it to less and less.
+    """
+    most = ops.max(scores, axis=-1, keepdims=True)
+    return scores - most, most

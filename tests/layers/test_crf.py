@@ -134,6 +134,26 @@ def test_long_rows_stay_finite():
     assert received[0] == pytest.approx(-100 * np.log(LABELS), abs=0.05)
 
 
+def test_long_rows_are_as_exact_as_short_ones():
+    """Where each transition is a sum of one number of each label, places know nothing of others."""
+    draw, length = np.random.default_rng(0), 510
+    before, behind, start, end = draw.normal(size=(4, LABELS))
+    crf = CRF(LABELS)
+    crf.build((None, None, LABELS))
+    crf.set_weights([before[:, None] + behind, start, end])
+    emissions = draw.normal(loc=5.0, size=(1, length, LABELS)).astype("float32")
+    logits = emissions[0] + before + behind
+    logits[0] += start - behind
+    logits[-1] += end - before
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    mask = np.ones((1, length))
+    # Numbers of the order of 10 have an error of 5e-7 each, and what is before is forgotten soon.
+    received = to_numpy(compiled(crf)(emissions, mask))[0]
+    np.testing.assert_allclose(received, expected, atol=5e-6)
+    decoded = to_numpy(compiled(crf.decode)(emissions, mask))[0]
+    np.testing.assert_array_equal(decoded, logits.argmax(axis=1))
+
+
 def test_configuration():
     crf = CRF.from_config(CRF(LABELS, dtype="mixed_bfloat16", name="tags").get_config())
     outputs = crf(keras.KerasTensor((2, 5, LABELS)), keras.KerasTensor((2, 5), dtype="int32"))

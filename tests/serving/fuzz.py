@@ -1,13 +1,18 @@
-"""Sends random requests to a SavedModel by the C API; run as a program, which a crash would end.
+"""Sends random requests to a SavedModel; run as a program, which a crash would end.
 
-    python -m tests.serving.fuzz DIRECTORY NUMBER_OF_INPUTS SEED
+    python -m tests.serving.fuzz DIRECTORY --inputs 1000 --ranks '{"text": 1, "ids": 2}'
 
-Prints, as JSON, how many requests were answered and how many refused. Every answer must have a row
-for each example and only finite numbers.
+It asks by the C API or, with `--server`, a running server by gRPC or REST. Prints, as JSON, how
+many requests were answered and how many refused. Every answer must have a row for each example and
+only finite numbers; some are written to a file, to be compared with the model's own.
 """
 
+import argparse
+import base64
+import http.client
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +22,7 @@ TOOLS = Path(__file__).parents[2] / "tools" / "serving"
 WORDS = "good bad film a the is great [MASK] [CLS] don't U.S.A.".split()
 WORDS += ["\u65e5\u672c", "\u00e9t\u00e9", "\U0001f600"]
 SPACES = [" ", "  ", "\t", "\n", "\u3000", "\u200b", "\0", ""]
+SAMPLES = 100  # requests that are written, at most
 
 
 def load_tool(name="c_api"):
@@ -28,15 +34,25 @@ def load_tool(name="c_api"):
         sys.path.remove(str(TOOLS))
 
 
+c_api = load_tool()
+
+
+class Refused(Exception):
+    """A request was answered by an error that says so."""
+
+
+# === Random requests ===
+
+
 def random_text(draw):
     """bytes: words, any characters, or any bytes."""
     size = int(draw.choice([0, 1, 5, 30, 300], p=[0.1, 0.2, 0.4, 0.25, 0.05]))
     kind = draw.integers(4)
     if kind == 0:
         return draw.bytes(size)
-    if kind == 1:
+    if kind == 1:  # halves of surrogate pairs among them, which are no UTF-8
         codes = draw.integers(0, 0x110000, size)
-        return "".join(map(chr, codes)).encode("utf-8", "replace")
+        return "".join(map(chr, codes)).encode("utf-8", "surrogatepass")
     if kind == 2:
         return "".join(map(chr, draw.integers(0, 128, size))).encode()
     picks = zip(draw.choice(WORDS, size), draw.choice(SPACES, size))
@@ -45,7 +61,8 @@ def random_text(draw):
 
 def random_strings(draw, rank):
     """Object array, now and then of a wrong rank."""
-    shape = (int(draw.integers(0, 7)), *draw.integers(0, 4, rank - 1))
+    most = 7 if draw.random() < 0.8 else 65
+    shape = (int(draw.integers(0, most)), *draw.integers(0, 4, rank - 1))
     if draw.random() < 0.05:
         shape = tuple(draw.integers(0, 3, draw.integers(0, 4)))
     flat = [random_text(draw) for _ in range(int(np.prod(shape)))]
@@ -69,7 +86,7 @@ def random_ids(draw, names, rank):
     return found
 
 
-def random_request(draw, c_api, takes, ranks):
+def random_request(draw, takes, ranks):
     """dict of arrays for a signature."""
     if all(dtype == c_api.STRING for _, dtype in takes.values()):
         strings = {name: random_strings(draw, ranks.get(name, 1)) for name in takes}
@@ -87,6 +104,77 @@ def size_of(request):
     return max((len(values) if values.ndim else 0 for values in request.values()), default=0)
 
 
+# === Who is asked ===
+
+
+def ask_session(directory):
+    """The function that asks a SavedModel by the C API."""
+    model = c_api.Model(directory)
+
+    def ask(signature, request):
+        try:
+            return model.ask(signature, **request)
+        except c_api.Failure as failure:
+            raise Refused(str(failure)) from failure
+
+    return ask
+
+
+def ask_grpc(port, name):
+    """The function that asks a server by the stubs of TensorFlow Serving."""
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+    def ask(signature, request):
+        message = predict_pb2.PredictRequest()
+        message.model_spec.name, message.model_spec.signature_name = name, signature
+        for key, values in request.items():
+            message.inputs[key].CopyFrom(tf.make_tensor_proto(values))
+        try:
+            response = service.Predict(message, timeout=60.0)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.INVALID_ARGUMENT:
+                raise
+            raise Refused(error.details()) from error
+        return {key: tf.make_ndarray(value) for key, value in response.outputs.items()}
+
+    return ask
+
+
+def ask_rest(port, name):
+    """The function that asks a server by HTTP, in columns."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(signature, request):
+        inputs = {key: _as_json(values.tolist()) for key, values in request.items()}
+        body = json.dumps({"signature_name": signature, "inputs": inputs})
+        connection.request("POST", f"/v1/models/{name}:predict", body)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status == 400:
+            raise Refused(answer["error"])
+        assert response.status == 200, (response.status, answer)
+        outputs = answer["outputs"]
+        if not isinstance(outputs, dict):  # the only one stands without its name
+            outputs = {"": outputs}
+        return {key: np.array(values) for key, values in outputs.items()}
+
+    return ask
+
+
+def _as_json(values):
+    if isinstance(values, list):
+        return [_as_json(value) for value in values]
+    return {"b64": base64.b64encode(values).decode()} if isinstance(values, bytes) else values
+
+
+# === The run ===
+
+
 def check(request, answer):
     """Raises an `AssertionError` unless there is a finite row for each example."""
     for name, values in answer.items():
@@ -95,24 +183,64 @@ def check(request, answer):
             assert np.isfinite(values).all(), (name, values)
 
 
-def main(directory, inputs, seed, ranks="{}"):
-    c_api = load_tool()
-    model, draw = c_api.Model(directory), np.random.default_rng(int(seed))
-    ranks, sent, counts = json.loads(ranks), 0, {"answered": 0, "refused": 0}
-    messages = {}
-    while sent < int(inputs):
-        signature = str(draw.choice(sorted(model.signatures)))
-        request = random_request(draw, c_api, model.signatures[signature][0], ranks)
+def as_text(array):
+    """Nested lists of an array, its bytes as str from which they can be had again."""
+    if array.dtype != object:
+        return array.tolist()
+    return np.vectorize(lambda text: text.decode("utf-8", "surrogateescape"), "O")(array).tolist()
+
+
+def signatures_in(directory):
+    """Those of a SavedModel, as of `c_api.read_signatures`, without a session."""
+    saved_model = (Path(directory) / "saved_model.pb").read_bytes()
+    return c_api.read_signatures(load_tool("wire").read_fields(saved_model)[2][0])
+
+
+def run(ask, signatures, ranks, inputs, seed, sample):
+    """Asks until so many inputs are sent; returns a dict of what was counted."""
+    draw, sent, written, messages = np.random.default_rng(seed), 0, 0, {}
+    counts = {"answered": 0, "refused": 0}
+    while sent < inputs:
+        signature = str(draw.choice(sorted(signatures)))
+        request = random_request(draw, signatures[signature][0], ranks)
         sent += max(size_of(request), 1)
         try:
-            check(request, model.ask(signature, **request))
-            counts["answered"] += 1
-        except c_api.Failure as failure:
+            answer = ask(signature, request)
+        except Refused as refused:
             counts["refused"] += 1
-            text = str(failure).splitlines()[0][:80]
+            text = re.sub(r"\d+", "#", str(refused).splitlines()[0])[:60]
             messages[text] = messages.get(text, 0) + 1
-    print(json.dumps({**counts, "inputs": sent, "messages": messages}))
+            continue
+        check(request, answer)
+        counts["answered"] += 1
+        if sample and signature == "serving_default" and size_of(request) and written < SAMPLES:
+            written += 1
+            both = {"inputs": request, "outputs": answer}
+            both = {k: {n: as_text(a) for n, a in arrays.items()} for k, arrays in both.items()}
+            print(json.dumps(both), file=sample)
+    return {**counts, "inputs": sent, "compared": written, "messages": messages}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("directory", help="of the SavedModel")
+    parser.add_argument("--inputs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ranks", type=json.loads, default={}, help="of strings, and of ids")
+    parser.add_argument("--server", nargs=3, metavar=("grpc|rest", "PORT", "NAME"))
+    parser.add_argument("--sample", type=Path, help="file for some requests and answers")
+    options = parser.parse_args()
+    if options.server:
+        way, port, name = options.server
+        ask = {"grpc": ask_grpc, "rest": ask_rest}[way](int(port), name)
+    else:
+        ask = ask_session(options.directory)
+    signatures = signatures_in(options.directory)
+    with open(options.sample or "/dev/null", "w", encoding="utf-8") as sample:
+        written = sample if options.sample else None
+        found = run(ask, signatures, options.ranks, options.inputs, options.seed, written)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

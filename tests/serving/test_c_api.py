@@ -1,15 +1,13 @@
 """SavedModels in TensorFlow's C API, as in a server in C++, and in Python without this package."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
+from tests.serving.asking import fuzz, output_of
 from tests.serving.families import FAMILIES, signatures_of
-from tests.tasks.helpers import ROOT
 
 SLOW_INPUTS = 100_000 // len(FAMILIES)
 SOME_SLOW = [
@@ -27,20 +25,6 @@ def exported(request, tmp_path_factory):
     return request.param, signatures, directory
 
 
-def output_of(command, given=""):
-    """What a program printed; a crash fails the test."""
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        input=given,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=3600,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.splitlines()
-
-
 @pytest.mark.slow
 def test_the_session_answers_as_the_model(exported):
     family, signatures, directory = exported
@@ -56,24 +40,11 @@ def test_a_process_without_this_package_answers_as_the_model(exported):
     assert largest_difference(signatures, directory, FAMILIES[family][1]) <= TOLERANCE
 
 
-def fuzz(exported, inputs):
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", [300, SLOW_INPUTS])
+def test_random_requests_are_answered_right_or_refused(exported, inputs, tmp_path):
     _, signatures, directory = exported
-    ranks = {**signatures.strings, "ids": signatures.features_rank}
-    command = ["-m", "tests.serving.fuzz", directory, inputs, 0, json.dumps(ranks)]
-    result = json.loads(output_of(command)[-1])
-    assert result["inputs"] >= inputs
-    assert result["answered"] > 0 and result["refused"] > 0
-    return result
-
-
-@pytest.mark.slow
-def test_some_random_requests_are_answered_or_refused(exported):
-    fuzz(exported, inputs=300)
-
-
-@pytest.mark.slow
-def test_random_requests_are_answered_or_refused(exported):
-    fuzz(exported, SLOW_INPUTS)
+    fuzz(signatures, directory, inputs, tmp_path)
 
 
 @pytest.mark.slow

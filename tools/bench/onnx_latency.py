@@ -18,6 +18,7 @@ import harness
 import numpy as np
 
 _BASELINE = "ours"
+_AXES = {0: "batch", 1: "length"}
 _SECONDS = 0.1  # of processor time for a report, about
 
 
@@ -87,36 +88,44 @@ def write_models(name, folder):
         print(system, export_onnx(encoder, folder / system, **settings), file=sys.stderr)
         systems[system] = "onnx", folder / system / "model.onnx"
     encoder.save_pretrained(folder / "pytorch")
-    systems["peer"] = "onnx", _traced_and_fused(folder / "pytorch")
+    traced = _pytorch_model(folder / "pytorch"), folder / "pytorch", "last_hidden_state", _AXES
+    systems["peer"] = "onnx", traced_and_fused(*traced)
     systems["pytorch"] = "pytorch", folder / "pytorch"
     return systems
 
 
-def _traced_and_fused(directory):
-    """Path of the model of `transformers` as an ONNX file, traced and fused."""
+def traced_and_fused(model, directory, output, output_axes):
+    """Path of a model of `transformers` as an ONNX file, traced and fused.
+
+    Args:
+        model: in PyTorch; what is traced is the first of its outputs.
+        directory: `Path` to write to.
+        output: str, the name of the output.
+        output_axes: dict, of its dimensions of any size: number to name.
+    """
     import torch
     from onnxruntime.transformers import optimizer
 
-    model = _pytorch_model(directory)
     names = list(_inputs(1, 8))
-    example = tuple(map(torch.from_numpy, _inputs(2, 8).values()))
+    size = model.config.vocab_size
+    example = tuple(torch.from_numpy(array) % size for array in _inputs(2, 8).values())
     traced, fused = directory / "traced.onnx", directory / "fused.onnx"
 
-    class LastState(torch.nn.Module):
+    class First(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.model = model
 
         def forward(self, *inputs):
-            return self.model(*inputs, return_dict=False)[0]
+            return self.model(**dict(zip(names, inputs)), return_dict=False)[0]
 
     torch.onnx.export(
-        LastState().requires_grad_(False),
+        First().requires_grad_(False),
         example,
         str(traced),
         input_names=names,
-        output_names=["last_hidden_state"],
-        dynamic_axes={name: {0: "batch", 1: "length"} for name in [*names, "last_hidden_state"]},
+        output_names=[output],
+        dynamic_axes=dict.fromkeys(names, _AXES) | {output: output_axes},
         opset_version=17,
         dynamo=False,
     )

@@ -12,6 +12,7 @@ import argparse
 import base64
 import http.server
 import json
+import math
 import struct
 import threading
 from concurrent import futures
@@ -23,6 +24,7 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
+_MOST_VALUES = 1 << 26  # of a tensor, however few bytes say that it has more
 # Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
@@ -32,16 +34,17 @@ class Models:
 
     Args:
         folders: list of `Path`, each of the versions of a model.
+        warm_up: bool. Whether to answer their warm-up requests first.
     """
 
-    def __init__(self, folders):
+    def __init__(self, folders, warm_up=True):
         library = c_api.load_libraries()
         self.versions = {folder.name: newest_version(folder) for folder in folders}
         self.models = {
             folder.name: c_api.Model(folder / str(self.versions[folder.name]), library)
             for folder in folders
         }
-        for folder in folders:
+        for folder in folders if warm_up else ():
             extra = folder / str(self.versions[folder.name]) / "assets.extra"
             for record in read_records(extra / "tf_serving_warmup_requests"):
                 log = read_fields(read_fields(record)[6][0])  # PredictionLog.predict_log
@@ -103,7 +106,9 @@ def read_tensor(message):
     kind = fields[1][0]
     dims = read_fields(fields.get(2, [b""])[0]).get(2, [])
     shape = [read_fields(dim).get(1, [0])[0] for dim in dims]
-    size = int(np.prod(shape))
+    size = math.prod(shape)
+    if size > _MOST_VALUES:
+        raise ValueError(f"a tensor of {size} values is too large, or of no shape.")
     if kind == c_api.STRING:
         flat = np.empty(size, object)
         flat[:] = (fields.get(8, [b""]) * size)[:size]
@@ -163,7 +168,7 @@ def rest_server(models, port):
                 size = int(self.headers["Content-Length"])
                 name = self.path.removeprefix("/v1/models/").removesuffix(":predict")
                 answer = rest_answer(models, name, json.loads(self.rfile.read(size)))
-            except (c_api.Failure, LookupError, TypeError, ValueError) as error:
+            except (c_api.Failure, LookupError, RecursionError, TypeError, ValueError) as error:
                 status, answer = 400, {"error": str(error)[:1000]}
             content = json.dumps(answer, default=_json_of_bytes).encode()
             self.send_response(status)
@@ -182,22 +187,45 @@ def rest_server(models, port):
 
 def rest_answer(models, name, request):
     """The answer to a request in rows (`instances`) or columns (`inputs`)."""
+    if not isinstance(request, dict):
+        raise ValueError("a request is a JSON object.")
     signature = request.get("signature_name", "serving_default")
     takes = models.models[name].signatures[signature][0]
     by_row = "instances" in request
-    inputs = request["instances"] if by_row else request["inputs"]
+    inputs = _with_bytes(request["instances"] if by_row else request["inputs"])
     if by_row and inputs and isinstance(inputs[0], dict):
         inputs = {key: [row[key] for row in inputs] for key in takes}
     if not isinstance(inputs, dict):
         (only,) = takes
         inputs = {only: inputs}
-    dtypes = {c_api.STRING: object, **c_api.DTYPES}
-    arrays = {key: np.array(rows, dtypes[takes[key][1]]) for key, rows in inputs.items()}
+    arrays = {key: _array_of_json(rows, takes[key][1]) for key, rows in inputs.items()}
     outputs = {key: value.tolist() for key, value in models.ask(name, signature, arrays).items()}
     if not by_row:
         return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
     rows = [dict(zip(outputs, row)) for row in zip(*outputs.values())]
     return {"predictions": rows if len(outputs) > 1 else next(iter(outputs.values()))}
+
+
+def _with_bytes(values):
+    """What JSON has, with bytes for `{"b64": ...}`."""
+    if isinstance(values, list):
+        return [_with_bytes(value) for value in values]
+    if not isinstance(values, dict):
+        return values
+    if set(values) == {"b64"}:
+        return base64.b64decode(values["b64"], validate=True)
+    return {key: _with_bytes(value) for key, value in values.items()}
+
+
+def _array_of_json(rows, kind):
+    """An array of nested lists; numbers that are not of this `DataType` are an error."""
+    if kind == c_api.STRING:
+        return np.array(rows, object)
+    array, dtype = np.array(rows), np.dtype(c_api.DTYPES[kind])
+    is_number = array.dtype.kind in ("iuf" if dtype.kind == "f" else "iu") or not array.size
+    if not is_number or (dtype.kind == "i" and (array.astype(dtype) != array).any()):
+        raise ValueError(f"expected numbers of {dtype}. Received: {rows!r:.60}")
+    return array.astype(dtype)
 
 
 def _json_of_bytes(text):
@@ -213,8 +241,10 @@ def main():
     parser.add_argument("folders", nargs="+", type=Path, help="of versions, named as the models")
     parser.add_argument("--port", type=int, default=8500, help="of gRPC; 0 for any")
     parser.add_argument("--rest-port", type=int, default=8501, help="of HTTP; 0 for any")
+    parser.add_argument("--no-warm-up", action="store_true", help="be ready without it")
     arguments = parser.parse_args()
-    models = Models([folder.absolute() for folder in arguments.folders])
+    folders = [folder.absolute() for folder in arguments.folders]
+    models = Models(folders, warm_up=not arguments.no_warm_up)
     server, port = grpc_server(models, arguments.port)
     _, rest_port = rest_server(models, arguments.rest_port)
     print(json.dumps({"port": port, "rest_port": rest_port}), flush=True)

@@ -1,0 +1,68 @@
+"""tools/bench/serving.py: that the systems do the same work, and that ratios are what they say."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tasks.helpers import WORDS, classifier
+
+BENCH = str(Path(__file__).resolve().parents[2] / "tools" / "bench")
+MODULES = ("serving", "serving_systems", "onnx_latency", "harness")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """The modules of tools/bench, which is no package."""
+    sys.path.insert(0, BENCH)
+    yield {name: importlib.import_module(name) for name in MODULES}
+    sys.path.remove(BENCH)
+    for name in MODULES:
+        del sys.modules[name]
+
+
+def test_ratios_are_of_medians_within_a_round(bench):
+    def reports(*milliseconds):
+        return [
+            {"milliseconds": [ms, ms, 9 * ms], "batches": 3, "cpu_seconds": ms / 100}
+            for ms in milliseconds
+        ]
+
+    # The machine is twice and four times as slow in the later rounds; the ratio stays 2.
+    found = {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
+    lines = bench["serving"].table("4x8", found).splitlines()
+    assert lines[2].endswith("| 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |")
+    assert lines[3].endswith("| 2.00 (2.00–2.00) | 2.00 (2.00–2.00) |")
+    # 9 batches of 4 in (2 + 2 + 18) + (4 + 4 + 36) + (8 + 8 + 72) ms
+    assert f"| {36 / 0.154:,.1f} |" in lines[3]
+
+
+def test_texts_have_the_length_that_is_asked(bench, tmp_path):
+    model = classifier()
+    model.save_pretrained(tmp_path)
+    text = tmp_path / "text"
+    text.write_text("<doc>\n" + " ".join(WORDS * 30) + "\n")
+    batches = bench["serving"].texts_of(text, tmp_path, "3x10")
+    assert [len(batch) for batch in batches] == [3] * 8
+    lengths = {len(one.split()) for batch in batches for one in batch}
+    assert lengths == {8}  # with [CLS] and [SEP] ten
+
+
+@pytest.mark.slow
+def test_all_systems_give_the_same_scores(bench, tmp_path):
+    model = classifier(max_length=32)
+    model.save_pretrained(tmp_path / "model")
+    systems = bench["serving_systems"]
+    names = [name for name in systems.SYSTEMS if name != "pytorch-compiled"]
+    systems.write_models(tmp_path / "model", tmp_path, names)
+    texts = ["good film", "a very dull plot not"]
+    logits = np.asarray(systems.SYSTEMS["pytorch"](tmp_path, 8, 1)(texts))
+    scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    for name in names:
+        received = np.asarray(systems.SYSTEMS[name](tmp_path, 8, 1)(texts))
+        expected = scores if name in ("ours", "ours-c-api") else logits
+        # KerasHub's activation is another function, 8 bits are 8 bits.
+        inexact = {"keras-hub": 2e-2, "keras-hub-exported": 2e-2, "ours-onnx-int8": 5e-2}
+        np.testing.assert_allclose(received, expected, atol=inexact.get(name, 1e-5))

@@ -1,0 +1,161 @@
+"""Latency from texts to scores: ours in every form, and what other libraries offer.
+
+    PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
+
+All systems classify the same real texts, each of exactly so many tokens, with the same weights; the
+tokenizer is a part of every time. Each is in a process of its own, one at work at a time, in a new
+order every round: on a machine that others use too, read the ratios, which are taken within a
+round, and the processor time.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+import numpy as np
+import serving_systems
+
+_BASELINE = "ours"
+_BATCHES = 8  # different ones, in turn
+
+
+def main(arguments=None):
+    """Runs the benchmark and prints Markdown tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", help="a directory of a BERT, tuned or not")
+    parser.add_argument("--text", type=Path, help="a file of running text")
+    parser.add_argument(
+        "--shapes",
+        nargs="+",
+        default=["1x32", "1x128", "1x384", "32x32", "32x128", "32x384"],
+        help="batch x length, [CLS] and [SEP] included",
+    )
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        choices=serving_systems.SYSTEMS,
+        default=[name for name in serving_systems.SYSTEMS if name != "pytorch-compiled"],
+    )
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a system in a round, about")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="a file for all that was measured")
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        system, folder, shape = options.serve
+        harness.serve(_work(system, Path(folder), shape, options.seconds, options.threads))
+        return
+    measured = {}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        serving_systems.write_models(options.model, folder, options.systems)
+        for shape in options.shapes:
+            batches = texts_of(options.text, folder / "pytorch", shape)
+            (folder / f"{shape}.json").write_text(json.dumps(batches))
+            commands = {
+                name: [sys.executable, __file__, "--threads", str(options.threads)]
+                + ["--seconds", str(options.seconds), "--serve", name, str(folder), shape]
+                for name in options.systems
+            }
+            measured[shape] = harness.measure(commands, options.rounds, options.threads)
+            print(table(shape, measured[shape]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(measured))
+
+
+def texts_of(path, directory, shape):
+    """Batches of texts of one length.
+
+    Args:
+        path: `Path` of a text.
+        directory: `Path` with a `tokenizer.json`.
+        shape: str, batch x length in tokens.
+
+    Returns:
+        list of lists of str; some may share texts where there is not enough.
+    """
+    import tokenizers
+
+    batch, length = map(int, shape.split("x"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.no_truncation()
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "<"]
+    text = " ".join(" ".join(lines).split())[: batch * length * _BATCHES * 12]
+    offsets, found, start = tokenizer.encode(text, add_special_tokens=False).offsets, [], 0
+    while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
+        first, last = offsets[start], offsets[start + length - 3]
+        part = text[first[0] : last[1]]
+        # Cut inside of a word it may be other pieces.
+        if len(tokenizer.encode(part).ids) == length:
+            found.append(part)
+        start += length - 2
+    if len(found) < batch:
+        raise SystemExit(f"{path} has too little text for {shape}.")
+    return [[found[(b * batch + i) % len(found)] for i in range(batch)] for b in range(_BATCHES)]
+
+
+def _work(system, folder, shape, seconds, threads):
+    """The function to measure: batches, each timed, for some time."""
+    import time
+
+    batches = json.loads((folder / f"{shape}.json").read_text())
+    run = serving_systems.SYSTEMS[system](folder, int(shape.split("x")[1]), threads)
+
+    def timed(count):
+        times = []
+        for number in range(count):
+            begun = time.perf_counter()
+            scores = run(batches[number % len(batches)])
+            times.append(1e3 * (time.perf_counter() - begun))
+        return times, np.asarray(scores)
+
+    timed(3)  # traces, arenas
+    count = max(1, round(1e3 * seconds / np.median(timed(3)[0])))
+
+    def work():
+        times, scores = timed(count)
+        return {"batches": count, "milliseconds": times, "score": float(scores.ravel()[0])}
+
+    return work
+
+
+def table(shape, reports):
+    """A Markdown table of a shape: percentiles over all rounds, ratios within each.
+
+    Args:
+        shape: str.
+        reports: as from `harness.measure`; with `batches`, and `milliseconds` of each.
+    """
+    batch = int(shape.split("x")[0])
+    lines = [
+        f"| {shape} | p50, p95, p99, ms | texts/s | CPU ms of a batch | p50, ratio | CPU, ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+
+    def medians(name):
+        return [float(np.median(report["milliseconds"])) for report in reports[name]]
+
+    def processor(name):
+        return [1e3 * report["cpu_seconds"] / report["batches"] for report in reports[name]]
+
+    baseline = _BASELINE if _BASELINE in reports else next(iter(reports))
+    for name in reports:
+        times = np.concatenate([report["milliseconds"] for report in reports[name]])
+        cells = [", ".join(f"{time:.1f}" for time in np.percentile(times, [50, 95, 99]))]
+        cells += [f"{1e3 * batch * len(times) / times.sum():,.1f}"]
+        cells += [harness.spread(processor(name), 1)]
+        for of in (medians, processor):
+            ratios = [a / b for a, b in zip(of(name), of(baseline), strict=True)]
+            cells.append(harness.spread(ratios, 2))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Processes that ask SavedModels, and have nothing of this package."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+
+class Answers:
+    """A process that asks SavedModels.
+
+    Args:
+        loader: str, a key of `_LOADERS`.
+    """
+
+    def __init__(self, loader):
+        self._command = [sys.executable, __file__, loader]
+
+    def __enter__(self):
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *error):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+        self._errors.close()
+
+    def ask(self, directory, signature, batches):
+        """list (an example) of dicts of the outputs of batches, which are dicts of lists."""
+        request = {"directory": str(directory), "signature": signature, "batches": batches}
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"{directory} cannot be asked:\n{self._errors.read()[-3000:]}")
+        return json.loads(line)
+
+
+def answer_requests(loader):
+    """Runs in the process: answers each request, a line of JSON on stdin, by a line on stdout."""
+    sys.modules["keras_bert_impl"] = None  # to import it is an error from here on
+    load, loaded = _LOADERS[loader](), {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["directory"] not in loaded:
+            loaded = {request["directory"]: load(request["directory"])}
+        ask, rows = loaded[request["directory"]], []
+        for batch in request["batches"]:
+            outputs = ask(request["signature"], batch)
+            rows += [dict(zip(outputs, row)) for row in zip(*map(_listed, outputs.values()))]
+        print(json.dumps(rows, default=bytes.decode), flush=True)
+
+
+def _listed(output):
+    return np.asarray(output).tolist()
+
+
+def _with_tensorflow(with_text):
+    if with_text:
+        import tensorflow_text  # noqa: F401, the operations of tokenizers
+    else:
+        sys.modules["tensorflow_text"] = None
+    import tensorflow as tf
+
+    def load(directory):
+        signatures = tf.saved_model.load(directory).signatures
+
+        def ask(signature, batch):
+            return signatures[signature](**{n: tf.constant(rows) for n, rows in batch.items()})
+
+        return ask
+
+    return load
+
+
+def _with_c_api():
+    import c_api
+
+    library = c_api.load_libraries()
+    sys.modules["tensorflow"] = None  # its Python
+
+    def load(directory):
+        model = c_api.Model(directory, library)
+        return lambda signature, batch: model.ask(signature, **batch)
+
+    return load
+
+
+_LOADERS = {
+    "strings": lambda: _with_tensorflow(with_text=True),
+    "ids": lambda: _with_tensorflow(with_text=False),
+    "c_api": _with_c_api,
+}
+
+
+if __name__ == "__main__":
+    answer_requests(sys.argv[1])

@@ -1,0 +1,269 @@
+#!/usr/bin/env python
+"""Compares every form of every served model with `predict`, and writes what was found as a table.
+
+Each model is asked with texts of 1 to 512 tokens in batches of 1, 8 and 64: one by one, eight of a
+length, and all together. A cell is the largest difference of any output; `inf` if a string, a whole
+number or a shape is another. SavedModels are asked in processes without this package.
+
+    PYTHONPATH=. python tools/serving/matrix.py --out docs/formats.md
+    PYTHONPATH=. python tools/serving/matrix.py --cases TokenClassifier --formats "ONNX Runtime"
+"""
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from answers import Answers
+
+_BEGIN, _END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
+
+
+def main(arguments=None):
+    """Prints the table, or writes it between its marks in a file."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", nargs="+", help="rows; default: all")
+    parser.add_argument("--formats", nargs="+", help="columns; default: all that are installed")
+    parser.add_argument("--out", type=Path, help="a Markdown file with the marks of the table")
+    options = parser.parse_args(arguments)
+    table = as_table(differences(options.cases, options.formats))
+    if options.out is None:
+        print(table)
+    else:
+        write_between(options.out, table)
+
+
+def differences(case_names=None, formats=None):
+    """Asks all cases in all formats.
+
+    Args:
+        case_names: list of str, of `matrix_models`. Default: all.
+        formats: list of str, keys of `FORMATS`. Default: all.
+
+    Returns:
+        dict of the names of cases to dicts of formats to floats; None where a model has not this
+        form.
+    """
+    import matrix_models
+
+    formats = formats or list(FORMATS)
+    found = {}
+    with contextlib.ExitStack() as stack:
+        columns = {name: stack.enter_context(FORMATS[name]()) for name in formats}
+        for cases in matrix_models.cases(case_names):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, difference_of in columns.items():
+                    for case in cases:
+                        cells = found.setdefault(case.name, {})
+                        cells[name] = difference_of(case, Path(folder))
+                        print(f"{case.name}, {name}: {cells[name]}", file=sys.stderr, flush=True)
+    return found
+
+
+def as_table(found):
+    """The Markdown table of what `differences` returned."""
+    formats = list(next(iter(found.values())))
+    lines = ["| model | " + " | ".join(formats) + " |", "|---" * (len(formats) + 1) + "|"]
+    for name, cells in found.items():
+        numbers = ["" if cells[one] is None else f"{cells[one]:.0e}" for one in formats]
+        lines.append(f"| {name} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines)
+
+
+def write_between(path, table):
+    """Puts a table between its marks in a file."""
+    text = path.read_text(encoding="utf-8")
+    before, _, rest = text.partition(_BEGIN)
+    _, mark, behind = rest.partition(_END)
+    if not mark:
+        raise SystemExit(f"{path} has no {_BEGIN} and {_END}.")
+    path.write_text(f"{before}{_BEGIN}\n{table}\n{_END}{behind}", encoding="utf-8")
+
+
+# === Formats: context managers that give a function of (case, folder) ===
+
+
+@contextlib.contextmanager
+def _saved_model(loader):
+    """A SavedModel that takes strings."""
+    from keras_bert_impl.serving.check import difference_of_rows
+
+    with Answers(loader) as answers:
+
+        def difference(case, folder):
+            directory = _exported(case, folder, ids_only=False)
+            count, found = len(next(iter(case.inputs.values()))), []
+            for signature in case.asked:
+                expected = case.reference(signature)
+                for rows in _slices(count):
+                    batches = [{n: of[part] for n, of in case.inputs.items()} for part in rows]
+                    received = answers.ask(directory, signature, batches)
+                    found.append(difference_of_rows(expected, received))
+            return max(found)
+
+        yield difference
+
+
+@contextlib.contextmanager
+def _ids_only():
+    """A SavedModel that takes ids, in a process without TF-Text."""
+    from keras_bert_impl.serving.check import difference_of_rows
+
+    with Answers("ids") as answers:
+
+        def difference(case, folder):
+            directory = _exported(case, folder, ids_only=True)
+            features = _features(case)
+            features = {name: features[name] for name in case.signatures.features()}
+            expected, found = _expected_of_ids(case, features), []
+            for rows in _slices(len(features["token_ids"])):
+                batches = [_cut(features, part) for part in rows]
+                batches = [{n: rows.tolist() for n, rows in batch.items()} for batch in batches]
+                received = answers.ask(directory, "ids", batches)
+                if "word_mask" in features:
+                    masks = features["word_mask"]
+                    received = [_at_words(row, mask) for row, mask in zip(received, masks)]
+                found.append(difference_of_rows(expected, received))
+            return max(found)
+
+        yield difference
+
+
+def _of_session(open_session):
+    """A format of the network alone, run in this process.
+
+    Args:
+        open_session: function of a model and a folder; returns a function of features to outputs
+            under the names of `keras_outputs`.
+    """
+
+    @contextlib.contextmanager
+    def column():
+        from keras_bert_impl.errors import InputError
+        from keras_bert_impl.serving.signatures import FEATURES
+
+        def difference(case, folder):
+            try:
+                session = open_session(case.model, folder)
+            except InputError:  # this model has not this form
+                return None
+            features, found = _features(case), []
+            features = {name: features[name] for name in FEATURES}
+            for rows in _slices(len(features["token_ids"])):
+                found += [_of_network(case.model, session, _cut(features, part)) for part in rows]
+            return max(found)
+
+        yield difference
+
+    return column
+
+
+def _onnx(model, folder):
+    from keras_bert_impl.serving.onnx import export_onnx
+    from keras_bert_impl.serving.onnx.networks import encoder_of
+    from keras_bert_impl.serving.onnx.session import Session
+
+    if not (folder / "onnx").exists():
+        export_onnx(model, folder / "onnx")
+    return Session(folder / "onnx" / "model.onnx", encoder_of(model).config)
+
+
+FORMATS = {
+    "SavedModel": lambda: _saved_model("strings"),
+    "C API": lambda: _saved_model("c_api"),
+    "SavedModel, ids only": _ids_only,
+    "ONNX Runtime": _of_session(_onnx),
+}
+
+
+def _exported(case, folder, ids_only):
+    from keras_bert_impl.serving import export_saved_model
+
+    directory = folder / ("ids" if ids_only else "strings")
+    if not directory.exists():
+        export_saved_model(case.signatures, directory, ids_only)
+    return directory
+
+
+# === What is asked ===
+
+
+def _slices(count):
+    """For each batch size the slices of so many rows."""
+    from matrix_models import BATCH_SIZES
+
+    return [[slice(i, i + size) for i in range(0, count, size)] for size in BATCH_SIZES]
+
+
+def _features(case):
+    """dict of int32 arrays: the rows of all texts, windows of them as rows of their own."""
+    import tensorflow as tf
+
+    texts = map(tf.constant, case.inputs.values())
+    features = {name: rows.numpy() for name, rows in case.signatures.tokenize(*texts).items()}
+    if "num_windows" not in features:
+        return features
+    is_window = features["padding_mask"].any(axis=-1)
+    return {name: rows[is_window] for name, rows in features.items() if rows.ndim == 3}
+
+
+def _cut(features, part):
+    """A slice of features, as long as the longest row in it."""
+    longest = features["padding_mask"][part].sum(axis=-1).max()
+    return {name: rows[part][..., :longest] for name, rows in features.items()}
+
+
+def _expected_of_ids(case, features):
+    """What the signature `ids` should answer, by what the model itself predicts."""
+    import matrix_models as models
+
+    model = case.model
+    if "word_mask" in features:  # every word begins with a token, and every text is one row
+        return [{"scores": scores} for scores in model.predict(case.inputs["text"], verbose=0)]
+    if isinstance(model, models.TokenClassifier):
+        scores = model.predict(features, verbose=0)
+        counts = features["padding_mask"].sum(axis=-1)
+        return [{"scores": row[:count]} for row, count in zip(scores, counts)]
+    if isinstance(model, models.QuestionAnswerer):
+        logits = model.predict(features, verbose=0)
+        counts = features["padding_mask"].sum(axis=-1)
+        names = ("start_logits", "end_logits")
+        return [dict(zip(names, row[:, :count])) for row, count in zip(logits, counts)]
+    return case.reference(*case.asked)
+
+
+def _at_words(row, mask):
+    """What is said of the first tokens of words."""
+    return {"scores": [row["scores"][place] for place in np.flatnonzero(mask)]}
+
+
+def _of_network(model, session, features):
+    """The largest difference of what `predict` makes of the outputs of two networks."""
+    from keras_bert_impl.serving.onnx.session import keras_outputs
+
+    received, expected = session(features), keras_outputs(model, features)
+    mask, found = features["padding_mask"].astype(bool), []
+    for name, outputs in expected.items():
+        pair = [np.asarray(_scores(model, one)) for one in (outputs, received[name])]
+        if pair[0].shape[:2] == mask.shape:  # of tokens
+            pair = [one[mask] for one in pair]
+        found.append(np.abs(pair[0].astype("float64") - pair[1]).max())
+    return float(np.max(found))
+
+
+def _scores(model, outputs):
+    import matrix_models as models
+
+    if isinstance(model, models.MaskedLM):
+        return models.keras.ops.softmax(outputs)
+    if isinstance(model, (models.Encoder, models.QuestionAnswerer)):
+        return outputs
+    return model.scores(outputs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""A small model of every task, of 512 positions, and texts of all lengths to ask it with.
+
+Weights are random: a served model is compared with itself, and noise hides no mistake.
+"""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
+from keras_bert_impl.serving import EncoderSignatures
+from keras_bert_impl.tasks import (
+    FeatureTagger,
+    MaskedLM,
+    MultipleChoice,
+    NextSentencePredictor,
+    QuestionAnswerer,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
+
+POSITIONS = 512
+# Tokens of the texts; [CLS] and [SEP] make the last a full row. Eight texts of each.
+LENGTHS = (1, 2, 7, 33, 128, 300, POSITIONS - 2)
+BATCH_SIZES = (1, 8, 64)
+_WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in "aeiou"]
+_SUFFIX = "##s"
+_ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+@dataclasses.dataclass
+class Case:
+    """A row of the matrix.
+
+    Attributes:
+        name: str.
+        signatures: `Signatures` of the model.
+        inputs: dict of lists of strings, as the signatures take them.
+        asked: tuple of str, the names of those on strings.
+    """
+
+    name: str
+    signatures: object
+    inputs: dict
+    asked: tuple = ("serving_default",)
+
+    @property
+    def model(self):
+        """The task model, or the `Encoder`."""
+        return self.signatures.model
+
+    def reference(self, signature):
+        """What the model answers in this process to a signature, as of `Signatures.reference`."""
+        if signature == "serving_default":
+            return self.signatures.reference(**self.inputs)
+        if signature == "pairs":
+            pairs = list(zip(*self.inputs.values()))
+            return [{"scores": row} for row in self.model.predict(pairs, verbose=0)]
+        texts = self.inputs["text"]  # of words
+        return [
+            {"num_words": len(labels), "labels": labels, "scores": scores}
+            for labels, scores in zip(self.model.tag(texts), self.model.predict(texts, verbose=0))
+        ]
+
+
+def cases(names=None):
+    """Iterates over lists of `Case`s of one model each.
+
+    Args:
+        names: list of str, the cases to have. Default: all.
+    """
+    for make in _MAKERS:
+        wanted = [name for name in make.names if names is None or name in names]
+        if wanted:
+            yield [case for case in make() if case.name in wanted]
+
+
+def tokenizer():
+    """One whose words are a token, or two where they end in s."""
+    return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, _SUFFIX])
+
+
+def encoder():
+    """A small encoder with noise in every weight."""
+    config = EncoderConfig(
+        vocabulary_size=len(_WORDS) + 6,
+        hidden_dim=32,
+        num_layers=2,
+        num_heads=4,
+        intermediate_dim=64,
+        max_length=POSITIONS,
+    )
+    return Encoder(config)
+
+
+def texts(most=LENGTHS[-1], seed=0):
+    """64 texts: eight of each of `LENGTHS`, none over `most` tokens, and eight mixed ones."""
+    lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
+    draw = np.random.default_rng(seed)
+    return [_text(min(length, most), draw) for length in lengths]
+
+
+def _text(num_tokens, draw):
+    words = []
+    while num_tokens:
+        pieces = min(int(draw.integers(1, 3)), num_tokens)
+        words.append(str(draw.choice(_WORDS)) + "s" * (pieces - 1))
+        num_tokens -= pieces
+    return " ".join(words)
+
+
+# === The models ===
+
+_MAKERS = []
+
+
+def _of(*names):
+    """Registers a function that makes a model and its cases of these names."""
+
+    def register(function):
+        function.names = names
+        _MAKERS.append(function)
+        return function
+
+    return register
+
+
+def _noisy(model):
+    """Its signatures, with noise in every weight: fresh biases are 0, which hides mistakes."""
+    draw = np.random.default_rng(0)
+    for weight in model.weights:
+        value = keras.ops.convert_to_numpy(weight.value)
+        weight.assign(value + 0.2 * draw.normal(size=weight.shape))
+    return EncoderSignatures(model, tokenizer()) if isinstance(model, Encoder) else (
+        model.signatures()
+    )
+
+
+def _on_text(name, model, asked=("serving_default",)):
+    return [Case(name, _noisy(model), {"text": texts()}, asked)]
+
+
+def _classifier(**settings):
+    return TextClassifier(encoder(), tokenizer(), **{"max_length": POSITIONS} | settings)
+
+
+def _tagger(name, kind=TokenClassifier, **settings):
+    model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
+    # There may be few entities, of words there are scores.
+    return _on_text(name, model, asked=("serving_default", "words"))
+
+
+@_of("TextClassifier, one label", "TextClassifier, pairs")
+def _one_label():
+    signatures = _noisy(_classifier(labels=["bad", "good", "neither"]))
+    pairs = {"first": texts(255), "second": texts(254, seed=1)}
+    return [
+        Case("TextClassifier, one label", signatures, {"text": texts()}),
+        Case("TextClassifier, pairs", signatures, pairs, ("pairs",)),
+    ]
+
+
+@_of("TextClassifier, several labels")
+def _several_labels():
+    kind = "multi_label_classification"
+    model = _classifier(labels=["a", "b", "c"], problem_type=kind)
+    return _on_text("TextClassifier, several labels", model)
+
+
+@_of("TextClassifier, regression")
+def _regression():
+    return _on_text("TextClassifier, regression", _classifier(num_classes=1))
+
+
+@_of("TextClassifier, windows")
+def _windows():
+    model = _classifier(labels=["a", "b"], long_texts="mean", max_length=128, max_windows=4)
+    return _on_text("TextClassifier, windows", model)
+
+
+@_of("TokenClassifier")
+def _tags():
+    return _tagger("TokenClassifier")
+
+
+@_of("TokenClassifier, CRF")
+def _tags_of_crf():
+    return _tagger("TokenClassifier, CRF", crf=True)
+
+
+@_of("FeatureTagger")
+def _features():
+    return _tagger("FeatureTagger", FeatureTagger, lstm_dim=16)
+
+
+@_of("QuestionAnswerer")
+def _answers():
+    model = QuestionAnswerer(encoder(), tokenizer(), max_length=POSITIONS, null_threshold=0.0)
+    contexts = texts(POSITIONS - 7)  # a row has four tokens of the question and three marks
+    inputs = {"question": ["ba de fi go"] * len(contexts), "context": contexts}
+    return [Case("QuestionAnswerer", _noisy(model), inputs)]
+
+
+@_of("MultipleChoice")
+def _choices():
+    model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
+    columns = [texts(254, seed) for seed in (1, 2, 3)]
+    inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
+    return [Case("MultipleChoice", _noisy(model), inputs)]
+
+
+@_of("MaskedLM")
+def _fillings():
+    masked = [" ".join([*text.split()[:-1], "[MASK]"]) for text in texts()]
+    return [Case("MaskedLM", _noisy(MaskedLM(encoder(), tokenizer())), {"text": masked})]
+
+
+@_of("TextEmbedder")
+def _vectors():
+    model = TextEmbedder(encoder(), tokenizer(), normalize=True, max_length=POSITIONS)
+    return _on_text("TextEmbedder", model)
+
+
+@_of("NextSentencePredictor")
+def _next_sentence():
+    pairs = {"first": texts(255), "second": texts(254, seed=1)}
+    model = NextSentencePredictor(encoder(), tokenizer())
+    return [Case("NextSentencePredictor", _noisy(model), pairs)]
+
+
+@_of("Encoder")
+def _encoder():
+    return _on_text("Encoder", encoder())
