@@ -49,7 +49,7 @@ class _Distillation(Objective):
             model, head = self._asked(encoder)
         check_tied(source, tied_tensors(self._config))
         load_weights(model, source, encoder_tensors(self._config) + head)
-        self._frozen = _Frozen(model, name="teacher")
+        self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
         """(the model that answers, tensor names of its head), for the teacher's encoder."""

@@ -21,7 +21,10 @@ LENGTH = TINY.max_length
 TEACHER = dataclasses.replace(TINY, num_layers=4, dropout=0.5, attention_dropout=0.5)
 STUDENT = dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0)
 NARROW = dataclasses.replace(STUDENT, hidden_dim=8, intermediate_dim=12)
-OF_OBJECTIVE = {"distillation": (Distillation, STUDENT), "layer_distillation": (LayerDistillation, NARROW)}
+OF_OBJECTIVE = {
+    "distillation": (Distillation, STUDENT),
+    "layer_distillation": (LayerDistillation, NARROW),
+}
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +228,7 @@ def test_the_teacher_is_no_part_of_the_model(name, teacher, tmp_path):
     head = ["masked_lm"] if name == "distillation" else []
     alone = Pretrainer(Encoder(config), [MaskedLM()] if head else [kind(teacher)])
     assert model.count_params() == alone.count_params()
-    frozen = model.get_layer("teacher")
+    frozen = model.get_layer(f"teacher_of_{name}")
     assert frozen.variables == [] and model.variables == model.weights
     asked = frozen._asked.model
     before = asked.get_weights()
@@ -248,17 +251,14 @@ def test_the_teacher_is_no_part_of_the_model(name, teacher, tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
-def test_both_together_from_layers_of_the_teacher(teacher, tmp_path):
+def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
     student_of(teacher, tmp_path, layers=4)
     objectives = [Distillation(teacher), LayerDistillation(teacher)]
-    # One head too many: two teachers under one name.
-    with pytest.raises(ValueError, match="unique"):
-        Pretrainer.from_pretrained(tmp_path, objectives)
-    same = Pretrainer.from_pretrained(tmp_path, [MaskedLM(), LayerDistillation(teacher)], dropout=0.0)
-    outputs = same(batch()[0])
-    # All layers of the teacher, without dropout: nothing is left to learn.
-    for name in ("distilled_layers", "distilled_attention"):
-        assert difference(outputs[name], np.zeros(outputs[name].shape)) < 1e-10
+    model = Pretrainer.from_pretrained(tmp_path, objectives, dropout=0.0)
+    outputs = model(batch()[0])
+    assert set(outputs) == {name for one in objectives for name in one.output_names}
+    for name in set(outputs) - {"masked_lm"}:  # a cosine rounds to 1 within some 1e-7
+        assert difference(outputs[name], np.zeros(outputs[name].shape)) < 1e-6, name
 
 
 @pytest.mark.parametrize(
