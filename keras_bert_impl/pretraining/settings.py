@@ -33,7 +33,7 @@ class PretrainSettings:
             of `long_records`; with the second, these must be given.
         records_objective: str or None for any. What `prepare` was told to make: `"mlm"`,
             `"mlm_nsp"` or `"mlm_sop"`.
-        records_tokenizer: str or None for any. The kind of tokenizer: `"WordPiece"`,
+        records_tokenizer: str or None for any. The kind of tokenizer: `"wordpiece"`,
             `"byte-level BPE"`, `"SentencePiece"` or `"moses bpe"`.
         optimizer: str. `"adamw"` or `"lamb"`.
         learning_rate: float. The peak.

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from keras_bert_impl.cli import main as cli
+from keras_bert_impl.pretraining.examples import OBJECTIVES
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.tokenizers import (
+    ByteLevelBPETokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+)
 from tests.training.helpers import ROOT, output_of, start_python
 
 NAMES = sorted(recipes())
@@ -34,6 +40,9 @@ def test_a_recipe_says_where_it_is_from_and_how_to_prepare_for_it(name):
     if "teacher=" in lines[-1]:
         given["teacher"] = "TEACHER"
     PretrainSettings(**recipe | given)  # which checks what goes with what
+    assert recipe["records_objective"] in OBJECTIVES
+    kinds = (ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer)
+    assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
 
 
 def test_all_named_runs_are_there_and_in_the_documentation():
@@ -77,13 +86,18 @@ def test_the_list_and_a_file(capsys, tmp_path):
         ([QUICK, "records_length=32"], "records_objective is mlm_nsp, and the settings say mlm"),
         (
             ["roberta_base", "records_length=null", "records_objective=null"],
-            "records_tokenizer is WordPiece, and the settings say byte-level BPE: run prepare with "
-            "a byte-level BPE tokenizer, or write records_tokenizer=WordPiece.",
+            "records_tokenizer is wordpiece, and the settings say byte-level BPE: run prepare with "
+            "a byte-level BPE tokenizer, or write records_tokenizer=wordpiece.",
         ),
         (["bert_base"], "are for rows of 512 tokens: prepare such records and give their folder"),
         (["distilbert"], "distillation takes a model to learn from: write teacher=DIR"),
         (
-            ["domain_adapt", *(f"records_{what}=null" for what in ("length", "objective", "tokenizer"))],
+            [
+                "domain_adapt",
+                "records_length=null",
+                "records_objective=null",
+                "records_tokenizer=null",
+            ],
             "No published model is named 'MODEL'",
         ),
     ],

@@ -36,15 +36,12 @@ def settings(teacher, tmp_path):
     return settings_of(tmp_path / "student") | {"teacher": str(teacher), "total_steps": 4}
 
 
+@pytest.mark.slow  # test_run has one without a teacher that is quick
 @pytest.mark.parametrize(
     ("objective", "outputs"),
     [
         ("distillation", ["masked_lm", "distilled_words", "distilled_states"]),
-        pytest.param(
-            "layer_distillation",
-            ["distilled_layers", "distilled_attention"],
-            marks=pytest.mark.slow,
-        ),
+        ("layer_distillation", ["distilled_layers", "distilled_attention"]),
     ],
 )
 def test_an_interrupted_run_goes_on_to_the_same_weights(

@@ -32,7 +32,8 @@ from tests.pretraining.conftest import SPECIAL, WORDS
 from tests.training.trace_on_tpu import pretended_strategy
 
 WIDTH = 32
-TOKENIZER = WordPieceTokenizer(SPECIAL + WORDS)
+# With the padding at 1, as a RoBERTa's files have to have it.
+TOKENIZER = WordPieceTokenizer([SPECIAL[1], SPECIAL[0], *SPECIAL[2:], *WORDS])
 
 
 def tiny(config, **changes):

@@ -144,6 +144,7 @@ def attention_logits(bert, states, layer):
     return query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
 
 
+@pytest.mark.slow
 def test_layer_distillation_is_tinyberts(teacher, tmp_path):
     model = student("layer_distillation", teacher)
     model.save_pretrained(tmp_path)
@@ -202,6 +203,7 @@ def test_packed_rows_have_the_errors_of_rows_of_their_own(teacher):
     assert difference(together["distilled_attention"], attention) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_OBJECTIVE)
 def test_the_cut_of_the_batch_changes_nothing(name, teacher):
     data = batch(name, rows=8)
@@ -221,6 +223,7 @@ def test_the_cut_of_the_batch_changes_nothing(name, teacher):
         assert difference(ours, other) < 1e-5  # Adam multiplies rounding by at most 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_OBJECTIVE)
 def test_the_teacher_is_no_part_of_the_model(name, teacher, tmp_path):
     model = student(name, teacher)
@@ -255,6 +258,7 @@ def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
     student_of(teacher, tmp_path, layers=4)
     objectives = [Distillation(teacher), LayerDistillation(teacher)]
     model = Pretrainer.from_pretrained(tmp_path, objectives, dropout=0.0)
+    assert all(model.get_layer(f"teacher_of_{one.name}").variables == [] for one in objectives)
     outputs = model(batch()[0])
     assert set(outputs) == {name for one in objectives for name in one.output_names}
     for name in set(outputs) - {"masked_lm"}:  # a cosine rounds to 1 within some 1e-7
