@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from keras_bert_impl.cli.common import add_run, add_settings, print_json, resolve_settings
+from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
 
-EXAMPLE = (
-    "  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000"
-)
+EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000
+  keras-bert pretrain records --out run --recipe electra_small batch_size=256"""
 
 
 def add_arguments(parser):
@@ -18,7 +18,7 @@ def add_arguments(parser):
     parser.add_argument("records", help="the folder that `keras-bert prepare` made")
     add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the scores")
-    add_settings(parser, PretrainSettings)
+    add_settings(parser, PretrainSettings, recipes())
 
 
 def run(arguments):
@@ -26,7 +26,7 @@ def run(arguments):
     from keras_bert_impl.pretraining.run import pretrain
     from keras_bert_impl.training.strategy import is_chief
 
-    settings = resolve_settings(arguments, PretrainSettings)
+    settings = resolve_settings(arguments, PretrainSettings, recipes())
     pretrain(
         arguments.records,
         arguments.out,

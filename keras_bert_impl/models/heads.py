@@ -1,5 +1,7 @@
 """Which head a kind of encoder has for a task, as it was published."""
 
+import keras
+
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
 
@@ -102,6 +104,20 @@ def choice_needs_pooler(config):
 def pooled_head(encoder, name, dropout=0.0):
     """The two logits of `"next_sentence"` or `"sentence_order"`, of the pooled output."""
     return _head(encoder, 2, dropout, None, name)
+
+
+def linear_map(encoder, dim, name):
+    """A `Dense` layer without bias from an encoder's hidden states to another width, built."""
+    config = encoder.config
+    layer = keras.layers.Dense(
+        dim,
+        use_bias=False,
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        dtype=encoder.dtype_policy,
+        name=name,
+    )
+    layer.build((None, None, config.hidden_dim))
+    return layer
 
 
 def replaced_token_head(encoder, name="replaced_token"):

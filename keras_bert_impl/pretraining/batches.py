@@ -11,8 +11,8 @@ from keras_bert_impl.pretraining import examples, records
 from keras_bert_impl.pretraining.masking import mask_tokens, replacement_ids
 
 _OF_PAIRS = {"next_sentence", "sentence_order"}
-_OF_MASKED_TOKENS = {"masked_lm", "span_boundary", "replaced_token"}
-_KNOWN = _OF_PAIRS | _OF_MASKED_TOKENS | {"left_to_right"}
+_OF_MASKED_TOKENS = {"masked_lm", "span_boundary", "replaced_token", "distillation"}
+_KNOWN = _OF_PAIRS | _OF_MASKED_TOKENS | {"left_to_right", "layer_distillation"}
 
 
 def checked_objectives(manifest, objectives=None):
@@ -109,7 +109,7 @@ class Batcher:
         masked = mask_tokens(rows, epochs, is_word_start=is_word_start, **self._masking)
         features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
         hidden = masked.ids, masked.weights
-        if self._objectives & {"masked_lm", "replaced_token"}:
+        if self._objectives & {"masked_lm", "replaced_token", "distillation"}:
             labelled["masked_lm"] = hidden
         if "span_boundary" in self._objectives:
             labelled["span_boundary"] = hidden

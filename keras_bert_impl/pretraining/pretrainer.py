@@ -20,10 +20,9 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
 from keras_bert_impl.training.flops import encoder_flops
 from keras_bert_impl.training.trainer import ReplicatedTrainer
-
-_ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -61,15 +60,17 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 
         # === Functional model ===
         features = [name for objective in objectives for name in objective.features]
-        names = dict.fromkeys([*_ENCODER_FEATURES, *features])
+        names = dict.fromkeys([*ENCODER_FEATURES, *features])
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         given, outputs = inputs, {}
         for objective in objectives:
             given, more = objective.prepare(encoder, given)
             outputs |= more
-        encoded = encoder({name: given[name] for name in _ENCODER_FEATURES})
+        details = dict.fromkeys(name for objective in objectives for name in objective.details)
+        detailed = encoder.with_outputs(*details) if details else encoder
+        encoded = detailed({name: given[name] for name in ENCODER_FEATURES})
         for objective in objectives:
-            outputs |= objective.connect(encoder, encoded, inputs)
+            outputs |= objective.connect(encoder, encoded, given)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
 
         # === Config ===
@@ -84,6 +85,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 output: [
                     _OutputMean(objective, output, values, self._metric_name(output, name))
                     for name, values in (("loss", "losses"), ("accuracy", "hits"))
+                    if name == "loss" or output not in objective.without_accuracy
                 ]
                 for objective in self.objectives
                 for output in objective.output_names

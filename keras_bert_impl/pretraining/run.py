@@ -1,21 +1,11 @@
 """A pre-training run: records in, a model directory out, resumable on the way."""
 
-import dataclasses
-import json
 import logging
-from pathlib import Path
 
-import keras
-
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import encoder_config
-from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.batches import checked_objectives
-from keras_bert_impl.pretraining.masking import Masking
-from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
-from keras_bert_impl.pretraining.optimization import make_optimizer, make_schedule
-from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.pretraining.building import build, masking
+from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan
@@ -67,25 +57,17 @@ def pretrain(
     names = checked_objectives(manifests[stages[0].records], settings.objectives)
     strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
     tokenizer = Tokenizer.from_pretrained(records)
+    _check_as_wanted(settings, manifests, tokenizer)
     with strategy.scope():
-        pretrainer = _build(settings, names, tokenizer)
-        for manifest in manifests.values():
-            _check_fits(pretrainer.encoder.config, manifest, tokenizer)
         schedule = make_schedule(settings)
-        pretrainer.compile(
-            make_optimizer(settings, schedule),
-            accumulation_steps=settings.accumulation_steps,
-            steps_per_execution=settings.steps_per_execution,
-            jit_compile=settings.jit_compile,
-            dropout_seed=settings.seed,
-            remat=settings.remat,
-            watch_steps=True,
-        )
+        pretrainer = build(settings, names, tokenizer, schedule)
+    for manifest in manifests.values():
+        _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     data = StageData(
         strategy,
         seed=settings.seed,
         objectives=names,
-        masking=_masking(settings),
+        masking=masking(settings),
         tokenizer=tokenizer,
     )
     for stage in stages:
@@ -203,47 +185,22 @@ class _Training:
         return skipped_rows
 
 
-def _masking(settings):
-    mask, random, _ = settings.mask_split
-    return Masking(
-        settings.mask_unit, settings.mask_rate, settings.max_predictions, mask=mask, random=random
-    )
-
-
-def _build(settings, names, tokenizer):
-    overrides = {}
-    if settings.dropout is not None:
-        overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
-    objectives = [_objective(name, settings, tokenizer, overrides) for name in names]
-    if "left_to_right" in names:
-        overrides["causal"] = True
-    keras.utils.set_random_seed(settings.seed)
-    if Path(settings.model).is_dir():
-        path = Path(settings.model)
-        return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
-    config = _shape(settings.model, tokenizer, overrides)
-    return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
-
-
-def _objective(name, settings, tokenizer, overrides):
-    if name == "replaced_token" and settings.generator is not None:
-        return ReplacedTokens(generator=_shape(settings.generator, tokenizer, overrides))
-    return OBJECTIVES[name]()
-
-
-def _shape(model, tokenizer, overrides):
-    """The configuration of a published name or a `config.json`, for the tokenizer's vocabulary."""
-    path = Path(model)
-    if path.suffix == ".json":
-        config = encoder_config(_read_json(path), path)
-    else:
-        config = EncoderConfig.named(model)
-    return dataclasses.replace(
-        config,
-        vocabulary_size=tokenizer.vocabulary_size,
-        pad_token_id=tokenizer.pad_id,
-        **overrides,
-    )
+def _check_as_wanted(settings, manifests, tokenizer):
+    """Refuses records that are not what the settings, such as those of a recipe, say they are."""
+    for records, manifest in manifests.items():
+        is_long = records == str(settings.long_records)
+        for setting, found, how in (
+            ("long_records_length" if is_long else "records_length", "length", "--length {}"),
+            ("records_objective", "objective", "--objective {}"),
+            ("records_tokenizer", None, "a {} tokenizer"),
+        ):
+            wanted = getattr(settings, setting)
+            found = tokenizer.kind if found is None else manifest["settings"][found]
+            if wanted not in (None, found):
+                raise InputError(
+                    f"{records}: {setting} is {found}, and the settings say {wanted}: run prepare "
+                    f"with {how.format(wanted)}, or write {setting}={found}."
+                )
 
 
 def _check_fits(config, manifest, tokenizer):
@@ -262,10 +219,3 @@ def _check_fits(config, manifest, tokenizer):
 def _tokens_per_row(manifest):
     train = manifest["splits"]["train"]
     return train["tokens"] / train["rows"]
-
-
-def _read_json(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read as JSON: {error}") from error

@@ -4,6 +4,7 @@ import dataclasses
 
 from keras_bert_impl.errors import InputError
 
+DISTILLATIONS = ("distillation", "layer_distillation")
 _CHOICES = {
     "optimizer": ("adamw", "lamb"),
     "schedule": ("linear", "cosine", "one_cycle", "budget"),
@@ -14,6 +15,8 @@ _CHOICES = {
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
     """Settings of a pre-training run. The defaults are BERT's, but for the length of the run.
+
+    Those of what the records must be (`records_...`) are checked against their manifest.
 
     Args:
         model: str. A published name (`keras-bert models`), for its shape with new weights and the
@@ -26,6 +29,12 @@ class PretrainSettings:
         ramp_steps: int. Steps in which it gets there, a multiple of `report_every`.
         long_records: str or None. A folder of records of longer rows, for the end of the run.
         long_part: float. Part of the steps that is for these.
+        records_length, long_records_length: int or None for any. Tokens of a row of the records and
+            of `long_records`; with the second, these must be given.
+        records_objective: str or None for any. What `prepare` was told to make: `"mlm"`,
+            `"mlm_nsp"` or `"mlm_sop"`.
+        records_tokenizer: str or None for any. The kind of tokenizer: `"wordpiece"`,
+            `"byte-level BPE"`, `"SentencePiece"` or `"moses bpe"`.
         optimizer: str. `"adamw"` or `"lamb"`.
         learning_rate: float. The peak.
         schedule: str. How the rate falls, `"linear"` or `"cosine"`; or `"one_cycle"`; or
@@ -37,13 +46,15 @@ class PretrainSettings:
         beta_2: float.
         epsilon: float.
         bias_correction: bool. The first BERT had none.
-        global_clipnorm: float.
+        global_clipnorm: float or None for no clipping.
         ema: float or None. Momentum of moving averages of the weights, such as 0.999: the model is
             evaluated and saved with these.
         dropout: float or None for the model's own.
         objectives: list of names, of `masked_lm`, `next_sentence`, `sentence_order`,
-            `span_boundary`, `replaced_token` and `left_to_right`; None for those that the records
-            were prepared for.
+            `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
+            `layer_distillation`; None for those that the records were prepared for.
+        teacher: str or None. A model directory or a name, with the weights that the last two
+            objectives learn from.
         mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
         mask_rate: float. Part of the tokens to predict.
         mask_split: list of three floats. The parts of those that become the mask token, become a
@@ -78,6 +89,10 @@ class PretrainSettings:
     ramp_steps: int = 0
     long_records: str | None = None
     long_part: float = 0.1
+    records_length: int | None = None
+    long_records_length: int | None = None
+    records_objective: str | None = None
+    records_tokenizer: str | None = None
     optimizer: str = "adamw"
     learning_rate: float = 1e-4
     schedule: str = "linear"
@@ -87,10 +102,11 @@ class PretrainSettings:
     beta_2: float = 0.999
     epsilon: float = 1e-6
     bias_correction: bool = False
-    global_clipnorm: float = 1.0
+    global_clipnorm: float | None = 1.0
     ema: float | None = None
     dropout: float | None = None
     objectives: tuple[str, ...] | None = None
+    teacher: str | None = None
     mask_unit: str = "token"
     mask_rate: float = 0.15
     mask_split: tuple[float, ...] = (0.8, 0.1, 0.1)
@@ -127,6 +143,7 @@ class PretrainSettings:
             raise InputError(f"spike_factor must be above 1. Received: {self.spike_factor}")
         self._check_schedule()
         self._check_stages()
+        self._check_teacher()
         if len(self.mask_split) != 3 or abs(sum(self.mask_split) - 1) > 1e-6:
             raise InputError(
                 "mask_split must be three numbers that add up to 1. "
@@ -168,6 +185,22 @@ class PretrainSettings:
             )
         if not 0 < self.long_part < 1:
             raise InputError(f"long_part must be between 0 and 1. Received: {self.long_part}")
+        if self.long_records_length is not None and self.long_records is None:
+            raise InputError(
+                f"the last {self.long_part:.0%} of the steps are for rows of "
+                f"{self.long_records_length} tokens: prepare such records and give their folder, "
+                "long_records=DIR, or leave these steps out with long_records_length=null."
+            )
+
+    def _check_teacher(self):
+        takes_one = [name for name in self.objectives or () if name in DISTILLATIONS]
+        if takes_one and self.teacher is None:
+            raise InputError(f"{takes_one[0]} takes a model to learn from: write teacher=DIR.")
+        if self.teacher is not None and not takes_one:
+            raise InputError(
+                f"a teacher is for the objectives {' and '.join(DISTILLATIONS)}. "
+                f"Received: teacher={self.teacher}, objectives={list(self.objectives or ())}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

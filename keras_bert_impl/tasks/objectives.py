@@ -5,18 +5,19 @@ loss. All are sums of what each text or token says, so that replicas and micro-b
 nothing.
 """
 
-import keras
 from keras import ops
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.tasks.text_classifier import MULTI, REGRESSION, SINGLE, TextClassifier
 from keras_bert_impl.tasks.text_windows import POOLINGS
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.token_weights import token_weights
 from keras_bert_impl.training.distillation_losses import (
-    attention_error,
     binary_kl_divergence,
+    check_layers,
     kl_divergence,
+    layer_errors,
     mean_over_tokens,
     squared_error,
 )
@@ -110,12 +111,11 @@ class IntermediateLayers:
             model.encoder.with_outputs("hidden_states", "attention_logits")
             for model in (student, teacher)
         )
-        self._stride = teacher.config.num_layers // student.config.num_layers
         self._maps = None
         if student.config.hidden_dim != teacher.config.hidden_dim:
             with student.distribute_strategy.scope():
                 self._maps = [
-                    _linear_map(student, teacher.config.hidden_dim, name)
+                    linear_map(student.encoder, teacher.config.hidden_dim, name)
                     for name in ("embedding_map", "hidden_map")
                 ]
 
@@ -133,16 +133,8 @@ class IntermediateLayers:
         taught = self._teacher(x, training=False)
         learned = self._student(x, training=True)
         mask = x["padding_mask"]
-        states = learned["hidden_states"]
-        if self._maps:
-            embedding_map, hidden_map = self._maps
-            states = [embedding_map(states[0]), *map(hidden_map, states[1:])]
-        pairs = zip(taught["hidden_states"][:: self._stride], states, strict=True)
-        losses = [mean_over_tokens(squared_error(*pair), mask) for pair in pairs]
-        attention = taught["attention_logits"][self._stride - 1 :: self._stride]
-        pairs = zip(attention, learned["attention_logits"], strict=True)
-        losses += [attention_error(*pair, mask) for pair in pairs]
-        return ops.sum(sum(losses)) / totals
+        states, attention = layer_errors(taught, learned, mask, self._maps)
+        return ops.sum(mean_over_tokens(states, mask) + attention) / totals
 
 
 class RDrop:
@@ -205,20 +197,6 @@ def _share(model, losses, y, sample_weight, totals):
     return ops.divide_no_nan(ops.sum(losses), totals)
 
 
-def _linear_map(student, dim, name):
-    layer = keras.layers.Dense(
-        dim,
-        use_bias=False,
-        kernel_initializer=keras.initializers.TruncatedNormal(
-            stddev=student.config.initializer_range
-        ),
-        dtype=student.encoder.dtype_policy,
-        name=name,
-    )
-    layer.build((None, None, student.config.hidden_dim))
-    return layer
-
-
 def _check_task(model, what):
     if not isinstance(model, (TextClassifier, TokenClassifier)):
         raise InputError(
@@ -263,13 +241,4 @@ def _check_layers(student, teacher):
     """Refuses encoders whose layers cannot be compared."""
     if getattr(student, "long_texts", None) in POOLINGS:
         raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
-    one, other = student.config, teacher.config
-    if other.num_layers % one.num_layers:
-        raise InputError(
-            f"the student's {one.num_layers} layers must divide the teacher's {other.num_layers}."
-        )
-    if one.num_heads != other.num_heads:
-        raise InputError(
-            f"to learn a teacher's attention takes as many heads: the student has {one.num_heads}, "
-            f"the teacher {other.num_heads}."
-        )
+    check_layers(student.config, teacher.config)

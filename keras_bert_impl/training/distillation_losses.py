@@ -5,6 +5,8 @@ Shape legend: batch = examples; length = tokens; ... = any axes, which stay.
 
 from keras import ops
 
+from keras_bert_impl.errors import InputError
+
 
 def kl_divergence(targets, logits, temperature=1.0):
     """`T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
@@ -93,14 +95,15 @@ def mean_over_tokens(values, padding_mask):
     return ops.sum(values * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
 
-def attention_error(targets, logits, padding_mask):
+def attention_error(targets, logits, example_ids):
     """The mean of the squares of the differences of attention, over heads and real tokens.
 
     Args:
         targets, logits: float32 `[batch, heads, length, length]`, of teacher and student: as
             `Encoder.with_outputs("attention_logits")` gives them, before the softmax.
-        padding_mask: `[batch, length]`, 1 for a real token. Padding is left out, as what looks and
-            as what is looked at.
+        example_ids: `[batch, length]`, of packed rows the number of each token's example, from 1,
+            and 0 for padding; a padding mask says that all is one example. What looks at padding
+            or at another example is left out, and so is what padding looks at.
 
     Returns:
         float32 `[batch]`.
@@ -108,7 +111,58 @@ def attention_error(targets, logits, padding_mask):
     Source: Jiao et al. 2020, "TinyBERT", section 3, equation 7.
     """
     errors = ops.mean(ops.square(logits - targets), axis=1)  # [batch, length, length]
-    weights = ops.cast(padding_mask, "float32")
-    weights = weights[:, :, None] * weights[:, None, :]
+    looking, seen = example_ids[:, :, None], example_ids[:, None, :]
+    weights = ops.cast(ops.logical_and(looking > 0, ops.equal(looking, seen)), "float32")
     total = ops.maximum(ops.sum(weights, axis=(1, 2)), 1.0)
     return ops.sum(errors * weights, axis=(1, 2)) / total
+
+
+def layer_errors(taught, learned, example_ids, maps=None):
+    """What a student's embeddings, layers and attention are from those of a teacher.
+
+    Layer m of the student's M learns from layer `m * L / M` of the teacher's L.
+
+    Args:
+        taught, learned: dicts of teacher and student, as
+            `Encoder.with_outputs("hidden_states", "attention_logits")` returns them.
+        example_ids: as of `attention_error`.
+        maps: two functions of the student's embeddings and of its hidden states to the teacher's
+            width; None for states of one width.
+
+    Returns:
+        (states, attention): the sums over the layers of their squared errors, float32
+        `[batch, length]` and `[batch]`.
+
+    Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
+    """
+    states = learned["hidden_states"]
+    stride = (len(taught["hidden_states"]) - 1) // (len(states) - 1)
+    if maps:
+        map_embeddings, map_states = maps
+        states = [map_embeddings(states[0]), *map(map_states, states[1:])]
+    pairs = zip(taught["hidden_states"][::stride], states, strict=True)
+    state_errors = sum(squared_error(*pair) for pair in pairs)
+    logits = taught["attention_logits"][stride - 1 :: stride]
+    pairs = zip(logits, learned["attention_logits"], strict=True)
+    return state_errors, sum(attention_error(*pair, example_ids) for pair in pairs)
+
+
+def check_layers(student, teacher):
+    """Refuses a student whose layers cannot be compared with those of a teacher.
+
+    Args:
+        student, teacher: `EncoderConfig`s.
+
+    Raises:
+        InputError: the layers do not divide, or the heads are not as many.
+    """
+    if teacher.num_layers % student.num_layers:
+        raise InputError(
+            f"the student's {student.num_layers} layers must divide the teacher's "
+            f"{teacher.num_layers}."
+        )
+    if student.num_heads != teacher.num_heads:
+        raise InputError(
+            "to learn a teacher's attention takes as many heads: the student has "
+            f"{student.num_heads}, the teacher {teacher.num_heads}."
+        )

@@ -100,7 +100,7 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     refused("rows of 32 tokens and the model takes up to 16", model=str(short))
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    refused("broken.json cannot be read as JSON", model=str(broken))
+    refused("broken.json, line 1, is not valid JSON", model=str(broken))
     refused("other settings .learning_rate was 0.01", run=run, learning_rate=1e-3)
     with pytest.raises(InputError, match="holds a run"):
         pretrain(records_directory, run, resume=False, **settings)

@@ -2,6 +2,7 @@
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.distillation import Distillation, LayerDistillation
 from keras_bert_impl.pretraining.objectives.left_to_right import LeftToRight
 from keras_bert_impl.pretraining.objectives.masked_lm import MaskedLM
 from keras_bert_impl.pretraining.objectives.pairs import NextSentence, SentenceOrder
@@ -17,6 +18,8 @@ OBJECTIVES = {
         SpanBoundary,
         ReplacedTokens,
         LeftToRight,
+        Distillation,
+        LayerDistillation,
     )
 }
 

@@ -4,6 +4,8 @@ from keras import ops
 
 from keras_bert_impl.interop import head_tensors
 
+ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
+
 
 class Objective:
     """One task of pre-training: a head on the encoder, and the loss of what it says.
@@ -18,6 +20,9 @@ class Objective:
             model is of; None where it has no place for the head.
         features: tuple of str. The int32 inputs that it reads besides the encoder's.
         uses_pooler: bool. Whether the encoder's pooler learns from it.
+        details: tuple of str. What else than its outputs it reads of the encoder; as of
+            `Encoder.with_outputs`.
+        without_accuracy: tuple of str. Outputs that nothing can be right or wrong about.
 
     Args:
         weight: float. Factor of its loss in the total.
@@ -27,6 +32,8 @@ class Objective:
     head = None
     features = ()
     uses_pooler = False
+    details = ()
+    without_accuracy = ()
 
     def __init__(self, weight=1.0):
         self.weight = weight
@@ -58,8 +65,8 @@ class Objective:
 
         Args:
             encoder: `Encoder`.
-            encoded: dict, what the encoder returned.
-            inputs: dict of symbolic int32 tensors: the encoder's inputs and `features`.
+            encoded: dict, what the encoder returned, with `details`.
+            inputs: dict of symbolic int32 tensors: what the encoder was given, and `features`.
 
         Returns:
             dict of float32 logits by output.
@@ -85,7 +92,7 @@ class Objective:
             outputs: dict, all that the pre-trainer returned.
 
         Returns:
-            dict of output to int32 tensor of the shape of its weights.
+            dict of output to tensor of the shape of its weights.
         """
         return {name: labels[name] for name in self.output_names}
 

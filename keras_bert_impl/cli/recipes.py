@@ -1,0 +1,42 @@
+"""`keras-bert recipes`: the recipes of pre-training by name, or one of them as a file."""
+
+from keras_bert_impl.cli.common import print_json, print_table
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.recipes import recipe_text, recipes
+
+EXAMPLE = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"
+USES_TENSORFLOW = False
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument("name", nargs="?", help="print this recipe's file, to be changed, say")
+    parser.add_argument("--json", action="store_true", help="print all settings as JSON")
+
+
+def run(arguments):
+    """Prints the table, the settings or the file."""
+    known = recipes()
+    if arguments.name not in (None, *known):
+        raise InputError(f"there is no recipe {arguments.name!r}; there is {', '.join(known)}.")
+    if arguments.json:
+        print_json(known if arguments.name is None else known[arguments.name])
+    elif arguments.name is not None:
+        print(recipe_text(arguments.name), end="")
+    else:
+        rows = [_row(name, recipe) for name, recipe in known.items()]
+        print_table(rows, {key: key for key in rows[0]})
+
+
+def _row(name, recipe):
+    lengths = recipe["records_length"], recipe.get("long_records_length")
+    return {
+        "name": name,
+        "model": recipe["model"].rpartition("/")[2],
+        "steps": recipe["total_steps"],
+        "rows": recipe["batch_size"],
+        "length": " + ".join(str(length) for length in lengths if length),
+        "objectives": ", ".join(recipe["objectives"]),
+        "records": recipe["records_objective"],
+        "tokenizer": recipe["records_tokenizer"],
+    }

@@ -1,0 +1,102 @@
+"""The model of a pre-training run, made of its settings and ready to be trained."""
+
+import dataclasses
+from pathlib import Path
+
+import keras
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.hub import local_directory
+from keras_bert_impl.interop import encoder_config
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.masking import Masking
+from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
+from keras_bert_impl.pretraining.optimization import make_optimizer
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.pretraining.settings import DISTILLATIONS
+from keras_bert_impl.reading import read_json
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.files import has_tokenizer
+
+
+def build(settings, names, tokenizer, schedule):
+    """The compiled `Pretrainer` of a run; call it inside the run's `strategy.scope()`.
+
+    Args:
+        settings: `PretrainSettings`.
+        names: names of the objectives.
+        tokenizer: that of the records.
+        schedule: of `optimization.make_schedule`.
+
+    Raises:
+        InputError: a model, generator or teacher that cannot be used.
+    """
+    pretrainer = _pretrainer(settings, names, tokenizer)
+    pretrainer.compile(
+        make_optimizer(settings, schedule),
+        accumulation_steps=settings.accumulation_steps,
+        steps_per_execution=settings.steps_per_execution,
+        jit_compile=settings.jit_compile,
+        dropout_seed=settings.seed,
+        remat=settings.remat,
+        watch_steps=True,
+    )
+    return pretrainer
+
+
+def masking(settings):
+    """The `Masking` of `PretrainSettings`."""
+    mask, random, _ = settings.mask_split
+    return Masking(
+        settings.mask_unit, settings.mask_rate, settings.max_predictions, mask=mask, random=random
+    )
+
+
+def _pretrainer(settings, names, tokenizer):
+    overrides = {}
+    if settings.dropout is not None:
+        overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
+    objectives = [_objective(name, settings, tokenizer, overrides) for name in names]
+    if "left_to_right" in names:
+        overrides["causal"] = True
+    keras.utils.set_random_seed(settings.seed)
+    if Path(settings.model).is_dir():
+        path = Path(settings.model)
+        return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
+    config = _shape(settings.model, tokenizer, overrides)
+    return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
+
+
+def _objective(name, settings, tokenizer, overrides):
+    if name == "replaced_token" and settings.generator is not None:
+        return ReplacedTokens(generator=_shape(settings.generator, tokenizer, overrides))
+    if name in DISTILLATIONS:
+        directory = local_directory(settings.teacher)
+        _check_same_tokens(directory, tokenizer)
+        return OBJECTIVES[name](teacher=directory, dtype=settings.dtype)
+    return OBJECTIVES[name]()
+
+
+def _check_same_tokens(teacher, tokenizer):
+    if has_tokenizer(teacher):
+        if Tokenizer.from_pretrained(teacher).fingerprint != tokenizer.fingerprint:
+            raise InputError(
+                f"the teacher {teacher} and the records have different tokenizers; prepare the "
+                "records with the teacher's own."
+            )
+
+
+def _shape(model, tokenizer, overrides):
+    """The configuration of a published name or a `config.json`, for the tokenizer's vocabulary."""
+    path = Path(model)
+    if path.suffix == ".json":
+        config = encoder_config(read_json(path), path)
+    else:
+        config = EncoderConfig.named(model)
+    return dataclasses.replace(
+        config,
+        vocabulary_size=tokenizer.vocabulary_size,
+        pad_token_id=tokenizer.pad_id,
+        **overrides,
+    )

@@ -1,0 +1,276 @@
+"""Distillation: a student says what a teacher says of masked tokens, and becomes alike inside."""
+
+import dataclasses
+import os
+import types
+
+import keras
+from keras import ops
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import (
+    encoder_tensors,
+    head_tensors,
+    open_model,
+    read_encoder_config,
+    tied_tensors,
+)
+from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import linear_map, masked_lm_head
+from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective
+from keras_bert_impl.training.distillation_losses import (
+    check_layers,
+    cosine_distance,
+    kl_divergence,
+    layer_errors,
+)
+from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
+
+
+class _Distillation(Objective):
+    """What both kinds share: a teacher that is read once, asked in each step, and never changes.
+
+    Outputs, but for `masked_lm`, are errors already: the teacher is asked in the graph of the
+    model, once, and what it says is no output.
+    """
+
+    def __init__(self, teacher, dtype):
+        if teacher is None:
+            raise InputError(f"{self.name} takes a teacher: a model directory or a name.")
+        self.teacher, self.dtype = os.fspath(teacher), dtype
+        source = open_model(teacher)
+        self._config = dataclasses.replace(
+            read_encoder_config(source), dropout=0.0, attention_dropout=0.0, use_pooler=False
+        )
+        with values_deferred():
+            encoder = Encoder(self._config, dtype)
+            model, head = self._asked(encoder)
+        check_tied(source, tied_tensors(self._config))
+        load_weights(model, source, encoder_tensors(self._config) + head)
+        self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
+
+    def _asked(self, encoder):
+        """(the model that answers, tensor names of its head), for the teacher's encoder."""
+        raise NotImplementedError
+
+    def _check(self, student):
+        """Refuses a student, of that `EncoderConfig`, that does not fit to the teacher."""
+        ours, theirs = student, self._config
+        if ours.vocabulary_size != theirs.vocabulary_size:
+            raise InputError(
+                f"the student has {ours.vocabulary_size} pieces and the teacher "
+                f"{theirs.vocabulary_size}; they must read the same tokens."
+            )
+        if ours.max_length > theirs.max_length:
+            raise InputError(
+                f"the student takes {ours.max_length} tokens and the teacher "
+                f"{theirs.max_length}; it must take as many."
+            )
+
+    def losses(self, output, labels, logits):
+        return super().losses(output, labels, logits) if output == "masked_lm" else logits
+
+    def labels(self, features, labels, outputs):
+        # Errors have none; what stands in their place is not read.
+        return {name: labels.get(name, outputs[name]) for name in self.output_names}
+
+    def flops(self, config, length, predictions):
+        # Reports count twice as much for the way back, which a teacher does not go.
+        return encoder_flops(self._config, length) / 3
+
+    def get_config(self):
+        return {"teacher": self.teacher, "dtype": self.dtype}
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class Distillation(_Distillation):
+    """Says which tokens were hidden, what a teacher says of these, and has its last states.
+
+        word_weight * T^2 * KL(teacher || student) + masked_lm_weight * cross-entropy
+            + state_weight * (1 - cosine of the last hidden states)
+
+    The first two are means over the masked tokens, the last one over all. The teacher is asked in
+    each step, on the same tokens, without dropout. It is in no checkpoint, and no file has it.
+
+    Features: `masked_positions` `[batch, predictions]`. Labels: the hidden ids, of that shape.
+    Outputs: the logits of `masked_lm`, `[batch, predictions, vocabulary]`; and, already as losses,
+    `distilled_words` `[batch, predictions]` and `distilled_states` `[batch, length]`.
+
+    Args:
+        teacher: str or `Path`: a model with the head of the masked language model, of the student's
+            tokenizer and width; see `interop.open_model`. Under a strategy the objective is made
+            inside of its scope, as the student is.
+        word_weight, masked_lm_weight, state_weight: floats. Factors of the three losses.
+        temperature: float, T.
+        dtype: Keras dtype policy of the teacher; None for the global one.
+
+    Raises:
+        InputError: there is no such teacher, or the student does not fit to it.
+
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature: the
+    published command (transformers, research_projects/distillation), here with its
+    `--restrict_ce_to_mask`: without that, the divergence is over all tokens.
+
+    Example:
+        student_of("bert-base", "student", layers=6)
+        Pretrainer.from_pretrained("student", [Distillation("bert-base")])
+    """
+
+    name = "distillation"
+    head = "masked_lm"
+    features = ("masked_positions",)
+    without_accuracy = ("distilled_words", "distilled_states")
+
+    def __init__(
+        self,
+        teacher=None,
+        word_weight=5.0,
+        masked_lm_weight=2.0,
+        state_weight=1.0,
+        temperature=2.0,
+        dtype=None,
+    ):
+        super().__init__(teacher, dtype)
+        self.word_weight = word_weight
+        self.masked_lm_weight = masked_lm_weight
+        self.state_weight = state_weight
+        self.temperature = temperature
+
+    def factors(self):
+        return {
+            "masked_lm": self.masked_lm_weight,
+            "distilled_words": self.word_weight,
+            "distilled_states": self.state_weight,
+        }
+
+    def _asked(self, encoder):
+        names = (*ENCODER_FEATURES, *self.features)
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+        states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
+        head = head_tensors(encoder.config, self.head)
+        # One with new weights would teach noise.
+        head = [dataclasses.replace(name, optional=False) for name in head]
+        return keras.Model(inputs, {"states": states, **_words(encoder, states, inputs)}), head
+
+    def connect(self, encoder, encoded, inputs):
+        self._check(encoder.config)
+        taught = self._frozen({n: inputs[n] for n in (*ENCODER_FEATURES, *self.features)})
+        states = encoded["sequence_output"]
+        words = _words(encoder, states, inputs)
+        errors = kl_divergence(taught["masked_lm"], words["masked_lm"], self.temperature)
+        distances = cosine_distance(taught["states"], states)
+        return words | {"distilled_words": errors, "distilled_states": distances}
+
+    def _check(self, student):
+        super()._check(student)
+        if student.hidden_dim != self._config.hidden_dim:
+            raise InputError(
+                f"the student's states are {student.hidden_dim} wide and the teacher's "
+                f"{self._config.hidden_dim}; distillation takes one width (layer_distillation any)."
+            )
+
+    def weights(self, features, weights):
+        is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
+        masked = weights["masked_lm"]
+        return {"masked_lm": masked, "distilled_words": masked, "distilled_states": is_real}
+
+    def flops(self, config, length, predictions):
+        words = vocabulary_flops(config) + vocabulary_flops(self._config) / 3
+        return super().flops(config, length, predictions) + predictions * words
+
+    def tensors(self, config):
+        return head_tensors(config, self.head)
+
+    def get_config(self):
+        return super().get_config() | {
+            "word_weight": self.word_weight,
+            "masked_lm_weight": self.masked_lm_weight,
+            "state_weight": self.state_weight,
+            "temperature": self.temperature,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl.objectives")
+class LayerDistillation(_Distillation):
+    """Has the embeddings, hidden states and attention of a teacher, and says nothing of tokens.
+
+    Layer m of the student's M learns from layer `m * L / M` of the teacher's L. The loss is the sum
+    of the squared errors of the embeddings and of each layer's hidden states, means over the
+    tokens, and of each layer's attention before the softmax, means over pairs of tokens of an
+    example, by row. A student of another width learns two linear maps to the teacher's, one of its
+    embeddings and one of all layers; these are in checkpoints, but in no model directory. The
+    teacher is asked as for `Distillation`.
+
+    Tokens are masked only where another objective masks them. Outputs, already as losses:
+    `distilled_layers` `[batch, length]` and `distilled_attention` `[batch]`.
+
+    Args:
+        teacher, dtype: as of `Distillation`; a teacher of as many heads, of which no head for
+            words is read.
+
+    Raises:
+        InputError: there is no such teacher, or the student does not fit to it.
+
+    Source: Jiao et al. 2020, "TinyBERT", sections 3 and 4.2, general distillation.
+
+    Example:
+        Pretrainer(Encoder(config), [LayerDistillation("bert-base")])
+    """
+
+    name = "layer_distillation"
+    details = ("hidden_states", "attention_logits")
+    without_accuracy = ("distilled_layers", "distilled_attention")
+
+    def __init__(self, teacher=None, dtype=None):
+        super().__init__(teacher, dtype)
+
+    def factors(self):
+        return dict.fromkeys(self.without_accuracy, 1.0)
+
+    def _asked(self, encoder):
+        return encoder.with_outputs(*self.details), []
+
+    def connect(self, encoder, encoded, inputs):
+        self._check(encoder.config)
+        taught = self._frozen({name: inputs[name] for name in ENCODER_FEATURES})
+        maps, width = None, self._config.hidden_dim
+        if encoder.config.hidden_dim != width:
+            maps = [linear_map(encoder, width, name) for name in ("embedding_map", "hidden_map")]
+        errors = layer_errors(taught, encoded, inputs["example_ids"], maps)
+        return dict(zip(self.without_accuracy, errors, strict=True))
+
+    def _check(self, student):
+        super()._check(student)
+        check_layers(student, self._config)
+
+    def weights(self, features, weights):
+        is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
+        return dict(zip(self.without_accuracy, (is_real, ops.max(is_real, axis=1)), strict=True))
+
+    def tensors(self, config):
+        return []
+
+
+def _words(encoder, states, inputs):
+    """dict of the logits of masked tokens, of a new head on the last states of an encoder."""
+    gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
+    return {"masked_lm": masked_lm_head(encoder)(gather(states, inputs["masked_positions"]))}
+
+
+class _Frozen(keras.layers.Layer):
+    """Asks a model, in a graph that does not have its variables, without dropout or gradient."""
+
+    def __init__(self, model, **kwargs):
+        super().__init__(**kwargs)
+        # In a namespace, in which neither Keras nor a checkpoint looks for variables.
+        self._asked = types.SimpleNamespace(model=model)
+        self.built = True
+
+    def call(self, features):
+        outputs = self._asked.model(features, training=False)
+        return keras.tree.map_structure(ops.stop_gradient, outputs)
+
+    def compute_output_spec(self, features):
+        return self._asked.model.compute_output_spec(features)

@@ -1,0 +1,177 @@
+"""The recipes: their files, their steps, and the records that they take."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.pretraining.examples import OBJECTIVES
+from keras_bert_impl.pretraining.recipes import recipe_text, recipes
+from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.tokenizers import (
+    ByteLevelBPETokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+)
+from tests.training.helpers import ROOT, output_of, start_python
+
+NAMES = sorted(recipes())
+QUICK = "cpu_small"
+
+
+# === Files ===
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_says_where_it_is_from_and_how_to_prepare_for_it(name):
+    text, recipe = recipe_text(name), recipes()[name]
+    assert re.search(r"arXiv:\d{4}\.\d{5}", text)
+    lines = [line for line in text.splitlines() if line.startswith("#   keras-bert")]
+    for length in (recipe["records_length"], recipe.get("long_records_length")):
+        options = f"--length {length} --objective {recipe['records_objective']}"
+        assert length is None or any(f"prepare {options}"[8:] in line for line in lines)
+    assert f"--recipe {name} " in lines[-1]
+    given = {}
+    if "long_records=" in lines[-1]:
+        given["long_records"] = "records-512"
+    if "teacher=" in lines[-1]:
+        given["teacher"] = "TEACHER"
+    PretrainSettings(**recipe | given)  # which checks what goes with what
+    assert recipe["records_objective"] in OBJECTIVES
+    kinds = (ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer)
+    assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
+
+
+def test_all_named_runs_are_there_and_in_the_documentation():
+    assert set(NAMES) == {
+        "albert_base",
+        "bert_base",
+        "bert_large",
+        "budget_24h",
+        "cpu_small",
+        "distilbert",
+        "domain_adapt",
+        "electra_base",
+        "electra_small",
+        "roberta_base",
+        "spanbert_base",
+        "tinybert_4l",
+    }
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert all(f"## `{name}`" in text and f"--recipe {name}" in text for name in NAMES)
+
+
+# === The command ===
+
+
+def test_the_list_and_a_file(capsys, tmp_path):
+    assert cli.main(["recipes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", *NAMES]
+    assert cli.main(["recipes", "electra_small"]) == 0
+    assert capsys.readouterr().out == recipe_text("electra_small")
+    assert cli.main(["recipes", "electra_small", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == recipes()["electra_small"]
+    assert cli.main(["recipes", "electra"]) == 2
+    assert "there is no recipe 'electra'; there is albert_base" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([QUICK], "records_length is 32, and the settings say 128: run prepare with --length 128"),
+        ([QUICK, "records_length=32"], "records_objective is mlm_nsp, and the settings say mlm"),
+        (
+            ["roberta_base", "records_length=null", "records_objective=null"],
+            "records_tokenizer is wordpiece, and the settings say byte-level BPE: run prepare with "
+            "a byte-level BPE tokenizer, or write records_tokenizer=wordpiece.",
+        ),
+        (["bert_base"], "are for rows of 512 tokens: prepare such records and give their folder"),
+        (["distilbert"], "distillation takes a model to learn from: write teacher=DIR"),
+        (
+            [
+                "domain_adapt",
+                "records_length=null",
+                "records_objective=null",
+                "records_tokenizer=null",
+            ],
+            "No published model is named 'MODEL'",
+        ),
+    ],
+)
+def test_records_that_do_not_fit(arguments, message, records_directory, tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["pretrain", str(records_directory), "--out", str(out), "--recipe", *arguments]
+    assert cli.main(command) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("as_file", [False, True])
+def test_overrides_win_over_a_recipe(as_file, records_directory, tmp_path):
+    recipe = QUICK
+    if as_file:
+        recipe = tmp_path / "mine.yaml"
+        recipe.write_text(recipe_text(QUICK), encoding="utf-8")
+    out = tmp_path / "run"
+    overrides = ["records_length=32", "records_objective=mlm_nsp", "batch_size=4"]
+    overrides += ["total_steps=2", "report_every=1", "evaluate_every=null"]
+    overrides += ["model=bert_uncased_L-2_H-128_A-2"]
+    command = ["pretrain", str(records_directory), "--out", str(out), "--recipe", str(recipe)]
+    assert cli.main([*command, *overrides]) == 0
+    written = (out / "recipe.yaml").read_text(encoding="utf-8")
+    for line in ("total_steps: 2", "learning_rate: 0.002", "schedule: one_cycle"):
+        assert line in written
+    scores = json.loads((out / "scores.json").read_text())
+    assert set(scores) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
+
+
+# === Steps ===
+
+
+def traced(*names):
+    """What `trace_recipes.py` found, by recipe."""
+    script = Path(__file__).with_name("trace_recipes.py")
+    found = {}
+    for line in output_of(start_python(script, *names), timeout=1800).splitlines():
+        if line.startswith("{"):
+            result = json.loads(line)
+            found.setdefault(result["name"], []).append(result)
+    return found
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return traced(*(name for name in NAMES if name != QUICK))
+
+
+def test_the_step_of_a_recipe_is_one_for_tpus():
+    check_step(QUICK, traced(QUICK)[QUICK])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name != QUICK])
+def test_the_step_of_every_recipe_is_one_for_tpus(name, steps):
+    check_step(name, steps[name])
+
+
+def check_step(name, stages):
+    """Static shapes, and nothing but what an accelerator does; one reduction of each gradient."""
+    recipe = recipes()[name]
+    lengths = [recipe["records_length"], recipe.get("long_records_length")]
+    assert [stage["length"] for stage in stages] == [length for length in lengths if length]
+    for stage in stages:
+        assert stage["is_static"] and stage["dynamic"] == 0
+        on_tpu = stage["on_tpu"]
+        assert on_tpu["TPUReplicateMetadata"] == 1
+        # One for each gradient, for the loss, and for what each of its parts is a mean over.
+        assert on_tpu["CrossReplicaSum"] == stage["sums"]
+        assert on_tpu.get("While", 0) == (recipe.get("accumulation_steps", 1) > 1)
+        assert not {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "Assert", "Print"} & set(on_tpu)
+        words = ("Ragged", "String", "Unique", "Where", "Host", "Collective")
+        assert not [op for op in on_tpu if any(word in op for word in words)]
+        assert math.isfinite(stage["loss"]) and stage["loss"] > 0
