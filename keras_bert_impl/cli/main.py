@@ -19,6 +19,7 @@ COMMANDS = {
     "vocab": "learn a WordPiece vocabulary from text",
     "prepare": "turn text into records for pre-training",
     "pretrain": "pre-train an encoder on prepared records",
+    "input-worker": "make batches for pre-training on other machines",
     "student": "write some layers of a model as a smaller one, to learn from the other",
     "augment": "write labelled texts with copies in which some words are others",
     "finetune": "tune a model on labelled texts",

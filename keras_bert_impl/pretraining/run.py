@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import signal
 from pathlib import Path
 
 import keras
@@ -24,6 +25,7 @@ from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.flops import matmul_peak
+from keras_bert_impl.training.preemption import EndsOnSigterm
 from keras_bert_impl.training.reports import MetricsLog
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.spikes import Spike, SpikeGuard
@@ -40,7 +42,8 @@ def pretrain(
     The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
     `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. A run
     that was interrupted goes on from its newest checkpoint, with the batches, masks and dropout
-    that the undisturbed run would have had.
+    that the undisturbed run would have had. After SIGTERM a run ends with its report interval, once
+    that is saved, by `SystemExit(143)`.
 
     Args:
         records: str or `Path` of the folder that `prepare` made.
@@ -83,6 +86,7 @@ def pretrain(
         )
     data = StageData(
         strategy,
+        input_workers=settings.input_workers,
         seed=settings.seed,
         objectives=names,
         masking=_masking(settings),
@@ -91,7 +95,8 @@ def pretrain(
     for stage in stages:
         data.check(stage)
     # Only now: a refused run leaves nothing.
-    run = RunDirectory(output_directory, settings, resume, may_change=("on_spike", "spike_factor"))
+    may_change = ("on_spike", "spike_factor", "input_workers")
+    run = RunDirectory(output_directory, settings, resume, may_change)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
     held_out, num_batches = data.held_out(stages[-1])
@@ -126,6 +131,7 @@ class _Training:
             pretrainer, run.checkpoints, seed=settings.seed, more=variables
         )
         self._log = None
+        self._preemption = EndsOnSigterm()
 
     def go(self, callbacks, verbose):
         """Trains to the end; the model then has the weights that are evaluated and saved."""
@@ -139,15 +145,17 @@ class _Training:
             if stage != last:
                 # Of other shapes; a graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
-            with clear_read_errors(stage.records):
+            with clear_read_errors(stage.records), self._preemption:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
+            if self._preemption.has_ended:
+                raise SystemExit(128 + signal.SIGTERM)
             finished, last = self._checkpoint.restore(), stage
             self._guard.skipped_rows.assign(skipped_rows)
         use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
         settings = self._settings
-        callbacks = [self._guard, self._checkpoint]
+        callbacks = [self._guard, self._checkpoint, self._preemption]
         if is_chief() and finished < self._stages[-1].end:
             replicas = self._pretrainer.distribute_strategy.num_replicas_in_sync
             self._log = MetricsLog(

@@ -1,6 +1,7 @@
 """Pre-training runs: what they write, how they resume, what they refuse."""
 
 import json
+import signal
 
 import keras
 import numpy as np
@@ -67,6 +68,15 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+class Terminated(Stop):
+    """Gets a SIGTERM in the middle of a report interval, as of a machine that is taken away."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGTERM)
+
+
 def weights(model):
     return np.concatenate([np.ravel(weight) for weight in model.get_weights()])
 
@@ -105,6 +115,22 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6]
     again = pretrain(records_directory, tmp_path / "two", **settings)  # nothing left to do
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
+
+
+@pytest.mark.slow  # tests/training/test_preemption.py is of a small model
+def test_sigterm_saves_at_the_end_of_the_interval(
+    undisturbed, records_directory, tmp_path, settings
+):
+    undisturbed, _ = undisturbed
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        pretrain(records_directory, tmp_path / "two", callbacks=[Terminated(3)], **settings)
+    assert ended.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 4]
+    assert (tmp_path / "two" / "checkpoints" / "ckpt-2.index").exists()
+    resumed = pretrain(records_directory, tmp_path / "two", **settings)
+    np.testing.assert_array_equal(weights(undisturbed), weights(resumed))
 
 
 @pytest.mark.slow  # tests/training compares steps on replicas and on workers
