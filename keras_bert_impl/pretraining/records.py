@@ -240,7 +240,7 @@ def check_tokenizer(manifest, tokenizer):
         raise InputError(
             f"the records were made with another tokenizer (fingerprint {made_with[:12]}, this "
             f"one has {tokenizer.fingerprint[:12]}); use the one in the records folder or run "
-            "prepare again."
+            "prepare again, with this one."
         )
 
 

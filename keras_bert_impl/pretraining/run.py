@@ -17,7 +17,7 @@ from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
 from keras_bert_impl.pretraining.optimization import make_optimizer, make_schedule
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
+from keras_bert_impl.pretraining.records import check_tokenizer, clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan
 from keras_bert_impl.tokenizers import Tokenizer
@@ -73,7 +73,9 @@ def pretrain(
     with strategy.scope():
         pretrainer = _build(settings, names, tokenizer)
         for manifest in manifests.values():
+            check_tokenizer(manifest, tokenizer)
             _check_fits(pretrainer.encoder.config, manifest, tokenizer)
+        _check_tokenizer_of(settings.model, manifests[stages[0].records])
         schedule = make_schedule(settings)
         pretrainer.compile(
             make_optimizer(settings, schedule),
@@ -265,6 +267,16 @@ def _check_fits(config, manifest, tokenizer):
             f"the records have rows of {manifest['settings']['length']} tokens and the model "
             f"takes up to {config.max_length}; prepare them with that length."
         )
+
+
+def _check_tokenizer_of(model, manifest):
+    """Raises `InputError` where the model has a tokenizer, and the records were made with another."""
+    try:
+        tokenizer = Tokenizer.from_pretrained(Path(model)) if Path(model).is_dir() else None
+    except InputError:
+        return  # weights alone
+    if tokenizer is not None:
+        check_tokenizer(manifest, tokenizer)
 
 
 def _tokens_per_row(manifest):
