@@ -173,6 +173,8 @@ def disk_errors():
         yield
     except tf.errors.ResourceExhaustedError as error:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    except tf.errors.OutOfRangeError as error:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
     except tf.errors.OpError as error:
         raise OSError(errno.EIO, error.message) from error
 
