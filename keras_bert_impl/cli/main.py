@@ -20,6 +20,7 @@ COMMANDS = {
     "prepare": "turn text into records for pre-training",
     "pretrain": "pre-train an encoder on prepared records",
     "recipes": "list the settings of published pre-training runs, for `pretrain --recipe`",
+    "input-worker": "make batches for pre-training on other machines",
     "student": "write some layers of a model as a smaller one, to learn from the other",
     "augment": "write labelled texts with copies in which some words are others",
     "finetune": "tune a model on labelled texts",

@@ -11,6 +11,7 @@ def add_arguments(parser):
     """The arguments of the command."""
     from keras_bert_impl.pretraining.examples import OBJECTIVES
     from keras_bert_impl.pretraining.readers import FORMATS
+    from keras_bert_impl.pretraining.settings import RUNNERS
 
     parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
     parser.add_argument("--out", required=True, metavar="DIR", help="the records to write")
@@ -40,6 +41,16 @@ def add_arguments(parser):
     )
     parser.add_argument("--no-packing", action="store_true", help="one example a row")
     parser.add_argument("--workers", type=positive_int, help="processes; default: one a core")
+    parser.add_argument(
+        "--runner", choices=RUNNERS, help="of Apache Beam, in place of processes of this machine"
+    )
+    parser.add_argument(
+        "--runner-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of Beam's pipeline, such as direct_num_workers=4; give it again for more",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print the manifest")
 
@@ -63,6 +74,8 @@ def run(arguments):
         num_workers=arguments.workers,
         seed=arguments.seed,
         progress=_report,
+        runner=arguments.runner,
+        runner_options=arguments.runner_option,
     )
     if arguments.json:
         print_json(manifest)

@@ -43,7 +43,7 @@ class TextBlock:
     def append(self, number, document):
         """Adds a document."""
         self.documents.append((number, document))
-        self.characters += sum(map(len, document.paragraphs))
+        self.characters += document.characters
 
     def joined(self, other):
         """A block of the documents of both."""

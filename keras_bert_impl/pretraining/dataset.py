@@ -3,6 +3,7 @@
 B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
 """
 
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ def pretraining_dataset(
     objectives=None,
     masking=Masking(),
     tokenizer=None,
+    input_workers=(),
 ):
     """Batches for pre-training, as `(features, labels, weights)` of static shape.
 
@@ -64,6 +66,9 @@ def pretraining_dataset(
             prepared for.
         masking: `Masking`.
         tokenizer: the tokenizer of the records; None takes the copy beside them.
+        input_workers: list of str, such as `"grpc://host:5050"`: where `keras-bert input-worker`
+            runs, for the train split. They make the batches in turn, the same in the same order;
+            they find the records under the same path.
 
     Returns:
         `tf.data.Dataset`. It shards itself: distribute it with
@@ -73,6 +78,7 @@ def pretraining_dataset(
         InputError: records missing or damaged in size, an empty split, another tokenizer, or an
             objective that the records have no labels for.
             Damage that only reading finds: see `records.clear_read_errors`.
+            Or an input worker that does not answer.
         ValueError: arguments that do not go together.
 
     Example:
@@ -90,6 +96,8 @@ def pretraining_dataset(
         raise ValueError(
             f"`start_row` is for the train split, from 0. Received: {start_row}, split={split!r}"
         )
+    if input_workers and split == "held_out":
+        raise ValueError("`input_workers` are for the train split.")
     manifest = records.read_manifest(directory)
     if not manifest["splits"][split]["rows"]:
         raise InputError(f"{directory} has no {split} rows; run prepare with held_out > 0.")
@@ -109,7 +117,12 @@ def pretraining_dataset(
         mine = slice(shard_index * local, (shard_index + 1) * local)
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
-    dataset = rows.rebatch(batch_size).map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
+    def every(count, first):
+        """Each `count`-th batch from the `first` on."""
+        batches = rows.rebatch(batch_size).shard(count, first)
+        return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
+
+    dataset = from_input_workers(every, input_workers) if input_workers else every(1, 0)
     num_batches = tf.data.INFINITE_CARDINALITY
     if split == "held_out":
         num_batches = num_held_out_batches(manifest, batch_size)
@@ -118,6 +131,39 @@ def pretraining_dataset(
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def from_input_workers(every, addresses):
+    """The batches in their order, each made by one of the input workers.
+
+    Each of these is a tf.data service of one worker: one of several hands out what is ready first,
+    and with coordinated reads it is not defined which of them has the first turn.
+
+    Args:
+        every: function of (n, first) that returns the data set of each n-th batch.
+        addresses: list of str.
+    """
+    for address in addresses:
+        _check_answers(address)
+    parts = [
+        every(len(addresses), index).apply(
+            tf.data.experimental.service.distribute("parallel_epochs", service=address)
+        )
+        for index, address in enumerate(addresses)
+    ]
+    turns = tf.data.Dataset.range(len(parts)).repeat()
+    return tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=True)
+
+
+def _check_answers(address):
+    """TensorFlow would wait for an hour."""
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(
+            f"no input worker answers at {address} ({error}); start it by `keras-bert input-worker`."
+        ) from error
 
 
 def num_held_out_batches(manifest, batch_size):
@@ -145,7 +191,8 @@ class _Shards:
     """The shards of a split as one stream of (serialized rows [n], epochs [n]), a shard a time."""
 
     def __init__(self, directory, shards, seed):
-        self._files = tf.constant([str(Path(directory) / shard["file"]) for shard in shards])
+        directory = Path(directory).absolute()  # an input worker may run elsewhere
+        self._files = tf.constant([str(directory / shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._seed = seed
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
 import multiprocessing
 import os
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
-from keras_bert_impl.pretraining import blocks, draws, examples, readers, records
+from keras_bert_impl.pretraining import blocks, cutting, examples, readers, records
+from keras_bert_impl.pretraining.settings import RUNNERS
 
 
 def prepare(
@@ -32,6 +34,8 @@ def prepare(
     num_workers=None,
     seed=0,
     progress=None,
+    runner=None,
+    runner_options=(),
 ):
     """Makes a folder of unmasked, packed examples from a corpus.
 
@@ -39,8 +43,8 @@ def prepare(
     of consecutive documents. A block is split into sentences, tokenized, paired (the random second
     segment of a pair comes from another document of the same block), packed and written. What
     comes out is a function of the corpus, the tokenizer, the settings and the seed: the number of
-    workers changes no byte. Memory is a few blocks a worker, and 8 bytes a document to know
-    duplicates; it holds at least two whole documents, however long they are.
+    workers, or a `runner`, changes no byte. Memory is a few blocks a worker, and 8 bytes a document
+    to know duplicates; it holds at least two whole documents, however long they are.
 
     Args:
         inputs: paths and formats as in `read_documents`.
@@ -63,7 +67,12 @@ def prepare(
         num_workers: int, processes that tokenize and build; 1 builds in this process; None is one
             a core. More than one needs the `if __name__ == "__main__":` of `multiprocessing`.
         seed: int.
-        progress: None, or a function called with `Progress` after each block.
+        progress: None, or a function called with `Progress` after each block; a `runner` has its
+            own.
+        runner: str or None for processes of this machine; one of `RUNNERS`, of Apache Beam (extra
+            `beam`), in place of `num_workers`. Its workers read `inputs` and write beside
+            `output_directory`: these are paths of a file system that all of them share.
+        runner_options: list of str, of Beam's pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
         dict, the manifest: `splits` with counts and shards, `tokenizer`, `settings`.
@@ -81,29 +90,23 @@ def prepare(
     _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers)
     output_directory = Path(output_directory)
     _check_replaceable(output_directory)
-    documents = readers.read_documents(inputs, input_format, text_field)
-    counts = {"documents": 0, "duplicate_documents": 0}
-    text_blocks = _text_blocks(
-        _numbered(documents, counts), block_characters, held_out, objective, seed
+    readers.sources(inputs, input_format)  # refuses what is not there before anything is written
+    corpus = cutting.Corpus(
+        readers.paths_of(inputs), input_format, text_field, block_characters, held_out
     )
-    num_workers = num_workers or os.cpu_count() or 1
-    started = time.monotonic()
+    dealing = {"num_open_shards": num_open_shards, "rows_per_shard": rows_per_shard}
+    if runner is None:
+        num_workers = num_workers or os.cpu_count() or 1
+        write = functools.partial(_write, num_workers=num_workers, progress=progress)
+    else:
+        write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
     with replace_directory(output_directory) as directory:
         tokenizer.save_pretrained(directory)
-        writers = {
-            split: records.ShardWriter(directory, split, num_open_shards, rows_per_shard)
-            for split in records.SPLITS
-        }
-        totals = {split: blocks.Counts() for split in records.SPLITS}
-        for text_block, built in _build(text_blocks, settings, tokenizer, directory, num_workers):
-            first_shard = draws.stable_hash(seed, "shards", text_block.number)
-            writers[text_block.split].write(built.rows, first_shard)
-            totals[text_block.split] += built.counts
-            if progress:
-                progress(Progress.of(totals, time.monotonic() - started))
+        written = write(corpus, settings, tokenizer, directory, dealing)
         manifest = {
             "version": records.FORMAT_VERSION,
-            **counts,
+            "documents": written.documents,
+            "duplicate_documents": written.duplicate_documents,
             "tokenizer": {
                 "fingerprint": tokenizer.fingerprint,
                 "vocabulary_size": tokenizer.vocabulary_size,
@@ -112,11 +115,10 @@ def prepare(
                 **dataclasses.asdict(settings),
                 "held_out": held_out,
                 "block_characters": block_characters,
-                "num_open_shards": num_open_shards,
-                "rows_per_shard": rows_per_shard,
+                **dealing,
             },
             "splits": {
-                split: totals[split].summary(length) | {"shards": writers[split].close()}
+                split: written.counts[split].summary(length) | {"shards": written.shards[split]}
                 for split in records.SPLITS
             },
         }
@@ -204,54 +206,40 @@ def _check_splits(manifest, held_out):
         )
 
 
-def _numbered(documents, counts):
-    """Yields (running number, document) without exact duplicates; fills in `counts`."""
-    seen = blocks.HashSet()
-    for document in documents:
-        counts["documents"] += 1
-        if seen.add(draws.stable_hash("\n".join(document.paragraphs))):
-            yield counts["documents"] - 1, document
-        else:
-            counts["duplicate_documents"] += 1
-
-
-def _text_blocks(numbered, block_characters, held_out, objective, seed):
-    """Cuts each split into blocks and numbers these in the order in which they are complete.
-
-    With next-sentence prediction a block needs two documents: the last of a split, if it holds
-    one, joins the block before it, which therefore waits until the next is complete.
-    """
-    fewest = 2 if objective == "mlm_nsp" else 1
-    waiting = dict.fromkeys(records.SPLITS)
-    growing = {split: blocks.TextBlock(split) for split in records.SPLITS}
-    number = 0
-    for document_number, document in numbered:
-        is_held_out = draws.uniform(seed, "held_out", document_number) < held_out
-        split = "held_out" if is_held_out else "train"
-        block = growing[split]
-        block.append(document_number, document)
-        if block.characters >= block_characters and len(block.documents) >= fewest:
-            if waiting[split]:
-                yield dataclasses.replace(waiting[split], number=number)
-                number += 1
-            waiting[split], growing[split] = block, blocks.TextBlock(split)
-    for split in records.SPLITS:
-        last = [block for block in (waiting[split], growing[split]) if block and block.documents]
-        if len(last) == 2 and len(last[1].documents) < fewest:
-            last = [last[0].joined(last[1])]
-        for block in last:
-            if len(block.documents) < fewest:
-                raise InputError(_one_document(split, block))
-            yield dataclasses.replace(block, number=number)
-            number += 1
-
-
-def _one_document(split, block):
-    what = "the corpus" if split == "train" else "the held-out part"
-    return (
-        f"{what} is one document ({block.documents[0][1].source}): next-sentence prediction takes "
-        "its wrong pairs from another document. Give more documents, or choose --objective mlm."
+def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress):
+    """Writes the shards by processes of this machine; returns `Written`."""
+    documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
+    read = {"documents": 0, "duplicate_documents": 0}
+    text_blocks = cutting.text_blocks(
+        cutting.numbered(documents, read), corpus, settings.objective, settings.seed
     )
+    started = time.monotonic()
+    writers = {
+        split: records.ShardWriter(directory, split, **dealing) for split in records.SPLITS
+    }
+    counts = {split: blocks.Counts() for split in records.SPLITS}
+    for text_block, built in _build(text_blocks, settings, tokenizer, directory, num_workers):
+        first_shard = cutting.first_shard_of(text_block.number, settings.seed)
+        writers[text_block.split].write(built.rows, first_shard)
+        counts[text_block.split] += built.counts
+        if progress:
+            progress(Progress.of(counts, time.monotonic() - started))
+    return cutting.Written(
+        **read, counts=counts, shards={split: writers[split].close() for split in records.SPLITS}
+    )
+
+
+def _write_on_beam(runner):
+    """The function that does the same by the workers of a runner."""
+    if runner not in RUNNERS:
+        raise InputError(f"no runner {runner!r}; there is {', '.join(RUNNERS)}.")
+    try:
+        from keras_bert_impl.pretraining import beam_preparation
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{runner} needs Apache Beam ({error}): pip install 'keras-bert-impl[beam]'."
+        ) from error
+    return beam_preparation.write
 
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers):

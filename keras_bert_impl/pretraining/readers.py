@@ -34,6 +34,11 @@ class Document(NamedTuple):
     paragraphs: list
     is_split: bool
 
+    @property
+    def characters(self):
+        """int, in the text."""
+        return sum(map(len, self.paragraphs))
+
 
 def read_documents(paths, format="auto", text_field="text"):
     """Iterates over the documents of files, folders and TFDS datasets, in order.
@@ -68,43 +73,60 @@ def read_documents(paths, format="auto", text_field="text"):
         for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body"]):
             print(document.source, len(document.paragraphs))
     """
+    return _read(paths_of(paths), sources(paths, format), text_field)
+
+
+def paths_of(paths):
+    """list of str, of one path or several."""
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return [os.fspath(path) for path in paths]
+
+
+def sources(paths, format="auto"):
+    """What a corpus is read from, one after the other: arguments and errors as `read_documents`.
+
+    Returns:
+        Iterator of (name, format), for `read_source`.
+    """
     if format not in FORMATS:
         raise InputError(f"no format {format!r}; there is {', '.join(FORMATS)}.")
-    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not paths:
+    names = paths_of(paths)
+    if not names:
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
-    names = [os.fspath(path) for path in paths]
     for name in names:
         if not name.startswith("tfds://") and not Path(name).exists():
             raise InputError(f"{name} does not exist.")
-    return _read(names, format, text_field)
+    return (source for name in names for source in _files(name, format))
 
 
-def _read(names, format, text_field):
+def read_source(name, format, text_field="text"):
+    """Iterates over the documents of one of `sources`; those without text are left out."""
+    for document in _READERS[format](name, text_field):
+        paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
+        if paragraphs:
+            yield document._replace(paragraphs=paragraphs)
+
+
+def no_text(paths):
+    """The error of a corpus that has none."""
+    return InputError(f"there is no text in {', '.join(paths_of(paths))}.")
+
+
+def _read(paths, sources, text_field):
     empty = True
-    for name in names:
-        for document in _read_one(name, format, text_field):
-            paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
-            if paragraphs:
-                empty = False
-                yield document._replace(paragraphs=paragraphs)
+    for name, format in sources:
+        for document in read_source(name, format, text_field):
+            empty = False
+            yield document
     if empty:
-        raise InputError(f"there is no text in {', '.join(names)}.")
-
-
-def _read_one(name, format, text_field):
-    if name.startswith("tfds://"):
-        yield from _read_tfds(name, text_field)
-        return
-    for path, format_here in _files(name, format):
-        if format_here == "jsonl":
-            yield from _read_json_lines(path, text_field)
-        else:
-            yield from _READERS[format_here](path)
+        raise no_text(paths)
 
 
 def _files(name, format):
     """The files under `name` in sorted order, each with the format to read it in."""
+    if name.startswith("tfds://"):
+        yield name, "tfds"
+        return
     if not os.path.isdir(name):
         yield name, _detect(name, "sentences") if format == "auto" else format
         return
@@ -158,7 +180,7 @@ def _decode(line, source):
     return text.removeprefix("\ufeff")
 
 
-def _read_sentences(path):
+def _read_sentences(path, _):
     sentences, first = [], 0
     for number, line in _lines(path):
         if line.strip():
@@ -171,7 +193,7 @@ def _read_sentences(path):
         yield Document(f"{path}:{first}", sentences, is_split=True)
 
 
-def _read_wikiextractor(path):
+def _read_wikiextractor(path, _):
     paragraphs, first, title = None, 0, None
     for number, line in _lines(path):
         if paragraphs is None and line.startswith("<doc"):
@@ -213,7 +235,7 @@ def _valid(text):
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _read_file(path):
+def _read_file(path, _):
     paragraphs, lines = [], []
     for _, line in _lines(path):
         if line.strip():
@@ -222,13 +244,6 @@ def _read_file(path):
             paragraphs.append(" ".join(lines))
             lines = []
     yield Document(f"{path}:1", [*paragraphs, " ".join(lines)], is_split=False)
-
-
-_READERS = {
-    "sentences": _read_sentences,
-    "wikiextractor": _read_wikiextractor,
-    "files": _read_file,
-}
 
 
 def _read_tfds(name, text_field):
@@ -255,3 +270,12 @@ def _read_tfds(name, text_field):
     for number, text in enumerate(texts.as_numpy_iterator(), 1):
         source = f"{name}#{number}"
         yield Document(source, _decode(text, source).split("\n"), is_split=False)
+
+
+_READERS = {
+    "sentences": _read_sentences,
+    "wikiextractor": _read_wikiextractor,
+    "jsonl": _read_json_lines,
+    "files": _read_file,
+    "tfds": _read_tfds,
+}

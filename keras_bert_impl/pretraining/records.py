@@ -76,46 +76,68 @@ def parse_rows(serialized, manifest):
     return rows | arrays
 
 
-class ShardWriter:
+class Dealer:
     """Deals rows out to open shards; a shard that is full is closed and another begun.
 
     Rows that lie together in the corpus so end up in different shards, and a shard is small enough
     to be shuffled in memory as a whole when it is read.
 
     Args:
-        directory: `Path` to write into.
-        split: str, "train" or "held_out"; shards are named `train-00000.tfrecord.gz`.
-        num_open_shards: int, shards written side by side.
+        num_open_shards: int, shards that are filled side by side.
         rows_per_shard: int, the most rows of a shard.
+    """
+
+    def __init__(self, num_open_shards, rows_per_shard):
+        self.rows_per_shard = rows_per_shard
+        self.num_shards = 0
+        self._open = [None] * num_open_shards  # [shard, its rows] each
+
+    def deal(self, count, first_shard):
+        """Yields (shard, place in the shard) of `count` rows, the first to the open shard
+        `first_shard` (taken modulo their number), the next to the next."""
+        for number in range(first_shard, first_shard + count):
+            slot = number % len(self._open)
+            if self._open[slot] is None:
+                self._open[slot] = [self.num_shards, 0]
+                self.num_shards += 1
+            shard, rows = self._open[slot]
+            full = rows + 1 == self.rows_per_shard
+            self._open[slot] = None if full else [shard, rows + 1]
+            yield shard, rows
+
+
+def shard_name(split, shard):
+    """The file of a shard, such as `train-00000.tfrecord.gz`."""
+    return f"{split}-{shard:05d}.tfrecord.gz"
+
+
+class ShardWriter:
+    """Writes the rows of a split to shards, as a `Dealer` deals them out.
+
+    Args:
+        directory: `Path` to write into.
+        split: str, "train" or "held_out".
+        num_open_shards, rows_per_shard: as of `Dealer`.
     """
 
     def __init__(self, directory, split, num_open_shards=16, rows_per_shard=32768):
         self._directory = Path(directory)
         self._split = split
-        self._rows_per_shard = rows_per_shard
-        self._open = [None] * num_open_shards  # (writer, shard) each
-        self._shards = []
+        self._dealer = Dealer(num_open_shards, rows_per_shard)
+        self._open = {}  # shard -> writer
+        self._rows = []
 
     def write(self, rows, first_shard):
-        """Writes serialized rows, the first to the open shard `first_shard` (taken modulo their
-        number), the next to the next."""
-        with _disk_errors():
-            for number, row in enumerate(rows, first_shard):
-                slot = number % len(self._open)
-                if self._open[slot] is None:
-                    self._open[slot] = self._begin()
-                writer, shard = self._open[slot]
-                writer.write(row)
-                shard["rows"] += 1
-                if shard["rows"] == self._rows_per_shard:
-                    writer.close()
-                    self._open[slot] = None
-
-    def _begin(self):
-        name = f"{self._split}-{len(self._shards):05d}.tfrecord.gz"
-        shard = {"file": name, "rows": 0}
-        self._shards.append(shard)
-        return tf.io.TFRecordWriter(str(self._directory / name), _OPTIONS), shard
+        """Writes serialized rows; `first_shard` as of `Dealer.deal`."""
+        with disk_errors():
+            for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
+                if place == 0:
+                    self._open[shard] = shard_file(self._directory / shard_name(self._split, shard))
+                    self._rows.append(0)
+                self._open[shard].write(row)
+                self._rows[shard] += 1
+                if place + 1 == self._dealer.rows_per_shard:
+                    self._open.pop(shard).close()
 
     def close(self):
         """Closes the shards.
@@ -123,22 +145,36 @@ class ShardWriter:
         Returns:
             List of dicts `file`, `rows`, `bytes`, `sha256`, for the manifest.
         """
-        with _disk_errors():
-            for opened in filter(None, self._open):
-                opened[0].close()
-        for shard in self._shards:
-            path = self._directory / shard["file"]
-            shard |= {"bytes": path.stat().st_size, "sha256": _sha256(path)}
-        return self._shards
+        with disk_errors():
+            for writer in self._open.values():
+                writer.close()
+        return [
+            describe_shard(self._directory / shard_name(self._split, shard), rows)
+            for shard, rows in enumerate(self._rows)
+        ]
+
+
+def shard_file(path):
+    """A writer of serialized rows."""
+    return tf.io.TFRecordWriter(str(path), _OPTIONS)
+
+
+def describe_shard(path, rows):
+    """dict, what the manifest says of a shard that is written."""
+    return {
+        "file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)
+    }
 
 
 @contextlib.contextmanager
-def _disk_errors():
+def disk_errors():
     """TensorFlow's errors of writing as the `OSError` that `files` turns into a clear message."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    except tf.errors.OutOfRangeError as error:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
     except tf.errors.OpError as error:
         raise OSError(errno.EIO, error.message) from error
 
@@ -206,7 +242,7 @@ def check_tokenizer(manifest, tokenizer):
         raise InputError(
             f"the records were made with another tokenizer (fingerprint {made_with[:12]}, this "
             f"one has {tokenizer.fingerprint[:12]}); use the one in the records folder or run "
-            "prepare again."
+            "prepare again, with this one."
         )
 
 

@@ -1,12 +1,14 @@
 """A pre-training run: records in, a model directory out, resumable on the way."""
 
 import logging
+import signal
+from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.optimization import make_schedule
-from keras_bert_impl.pretraining.records import clear_read_errors, read_manifest
+from keras_bert_impl.pretraining.records import check_tokenizer, clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan
 from keras_bert_impl.tokenizers import Tokenizer
@@ -14,6 +16,7 @@ from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from keras_bert_impl.training.flops import matmul_peak
+from keras_bert_impl.training.preemption import EndsOnSigterm
 from keras_bert_impl.training.reports import MetricsLog
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.spikes import Spike, SpikeGuard
@@ -30,7 +33,8 @@ def pretrain(
     The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
     `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. A run
     that was interrupted goes on from its newest checkpoint, with the batches, masks and dropout
-    that the undisturbed run would have had.
+    that the undisturbed run would have had. After SIGTERM a run ends with its report interval, once
+    that is saved, by `SystemExit(143)`.
 
     Args:
         records: str or `Path` of the folder that `prepare` made.
@@ -62,9 +66,12 @@ def pretrain(
         schedule = make_schedule(settings)
         pretrainer = build(settings, names, tokenizer, schedule)
     for manifest in manifests.values():
+        check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)
+    _check_tokenizer_of(settings.model, manifests[stages[0].records])
     data = StageData(
         strategy,
+        input_workers=settings.input_workers,
         seed=settings.seed,
         objectives=names,
         masking=masking(settings),
@@ -73,7 +80,8 @@ def pretrain(
     for stage in stages:
         data.check(stage)
     # Only now: a refused run leaves nothing.
-    run = RunDirectory(output_directory, settings, resume, may_change=("on_spike", "spike_factor"))
+    may_change = ("on_spike", "spike_factor", "input_workers")
+    run = RunDirectory(output_directory, settings, resume, may_change)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
     held_out, num_batches = data.held_out(stages[-1])
@@ -108,6 +116,7 @@ class _Training:
             pretrainer, run.checkpoints, seed=settings.seed, more=variables
         )
         self._log = None
+        self._preemption = EndsOnSigterm()
 
     def go(self, callbacks, verbose):
         """Trains to the end; the model then has the weights that are evaluated and saved."""
@@ -121,15 +130,17 @@ class _Training:
             if stage != last:
                 # Of other shapes; a graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
-            with clear_read_errors(stage.records):
+            with clear_read_errors(stage.records), self._preemption:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
+            if self._preemption.has_ended:
+                raise SystemExit(128 + signal.SIGTERM)
             finished, last = self._checkpoint.restore(), stage
             self._guard.skipped_rows.assign(skipped_rows)
         use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
         settings = self._settings
-        callbacks = [self._guard, self._checkpoint]
+        callbacks = [self._guard, self._checkpoint, self._preemption]
         if is_chief() and finished < self._stages[-1].end:
             replicas = self._pretrainer.distribute_strategy.num_replicas_in_sync
             self._log = MetricsLog(
@@ -214,6 +225,16 @@ def _check_fits(config, manifest, tokenizer):
             f"the records have rows of {manifest['settings']['length']} tokens and the model "
             f"takes up to {config.max_length}; prepare them with that length."
         )
+
+
+def _check_tokenizer_of(model, manifest):
+    """Raises `InputError` where the model has a tokenizer, and the records were made with another."""
+    try:
+        tokenizer = Tokenizer.from_pretrained(Path(model)) if Path(model).is_dir() else None
+    except InputError:
+        return  # weights alone
+    if tokenizer is not None:
+        check_tokenizer(manifest, tokenizer)
 
 
 def _tokens_per_row(manifest):

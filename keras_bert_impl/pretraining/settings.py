@@ -1,10 +1,12 @@
 """Settings of a pre-training run; imports nothing heavy, for the command line's help."""
 
 import dataclasses
+import re
 
 from keras_bert_impl.errors import InputError
 
 DISTILLATIONS = ("distillation", "layer_distillation")
+RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # of `prepare`
 _CHOICES = {
     "optimizer": ("adamw", "lamb"),
     "schedule": ("linear", "cosine", "one_cycle", "budget"),
@@ -68,6 +70,8 @@ class PretrainSettings:
             keeping them.
         steps_per_execution: int. Steps in one call of the graph.
         report_every: int. Steps between reports and checkpoints; divides `total_steps`.
+        input_workers: list of str, such as `grpc://host:5050`: machines that make the batches, where
+            `keras-bert input-worker` runs; they change nothing but who makes them.
         evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
             rows; a multiple of `report_every`.
         on_spike: str. After a loss that is not finite, or over `spike_factor` times the mean of the
@@ -116,6 +120,7 @@ class PretrainSettings:
     remat: bool = False
     steps_per_execution: int = 1
     report_every: int = 100
+    input_workers: tuple[str, ...] = ()
     evaluate_every: int | None = None
     on_spike: str = "stop"
     spike_factor: float = 3.0
@@ -139,6 +144,9 @@ class PretrainSettings:
                 )
         if self.ema is not None and not 0 < self.ema < 1:
             raise InputError(f"ema must be between 0 and 1. Received: {self.ema}")
+        for address in self.input_workers:
+            if not re.fullmatch(r"grpc://[^/]+:\d+", address):
+                raise InputError(f"input_workers are written grpc://host:port. Received: {address}")
         if self.spike_factor <= 1:
             raise InputError(f"spike_factor must be above 1. Received: {self.spike_factor}")
         self._check_schedule()

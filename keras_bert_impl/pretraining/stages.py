@@ -79,11 +79,13 @@ class StageData:
 
     Args:
         strategy: `tf.distribute.Strategy`.
+        input_workers: as of `pretraining_dataset`, for training.
         **arguments: of `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
     """
 
-    def __init__(self, strategy, **arguments):
+    def __init__(self, strategy, input_workers=(), **arguments):
         self._strategy = strategy
+        self._input_workers = input_workers
         self._arguments = arguments
 
     def check(self, stage):
@@ -97,7 +99,7 @@ class StageData:
 
     def train(self, stage, row):
         """The batches of a `Stage` from a row on."""
-        return self._distribute(stage, start_row=row)
+        return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage):
         """(one pass over the held-out rows of a `Stage`'s records, its batches); None without."""

@@ -113,9 +113,22 @@ class RunCheckpoint(keras.callbacks.Callback):
         self.save(epoch + 1)
 
     def save(self, epochs):
-        """Saves the state after so many epochs; when it returns all workers can read it."""
+        """Saves the state after so many epochs; when it returns all workers can read it.
+
+        Raises:
+            InputError: the disk is full; the checkpoints before are still there.
+        """
         self._epochs.assign(epochs)
-        self._manager.save(checkpoint_number=epochs)
+        try:
+            self._manager.save(checkpoint_number=epochs)
+        except (tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError) as error:
+            path = Path(self._manager.directory) / f"ckpt-{epochs}"
+            shutil.rmtree(f"{path}_temp", ignore_errors=True)
+            reason = error.message.partition(" [Op:")[0].rpartition("; ")[2]
+            raise InputError(
+                f"cannot write {path}: {reason}. The checkpoints before it are whole; free some "
+                "space and give the same command again."
+            ) from error
         directory = Path(self._manager.directory)
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
         for path in _newest_first(directory)[self._max_to_keep :]:

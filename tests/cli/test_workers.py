@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import safetensors.numpy
 
 from keras_bert_impl.pretraining.preparation import prepare
 from tests.tasks.helpers import examples, save_base, tokenizer
-from tests.training.helpers import output_of, run_two_workers, start_python
+from tests.training.helpers import output_of, run_two_workers, start_python, start_two_workers
 
 COMMAND = ("-m", "keras_bert_impl.cli.main")
 
@@ -101,3 +102,28 @@ def test_pretrain(base, tmp_path):
     assert scores == pytest.approx(expected, rel=1e-6)
     for name, tensor in reference.items():
         np.testing.assert_allclose(weights[name], tensor, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_sigterm_to_one_worker_ends_both_where_they_are_saved(base, tmp_path):
+    texts, _ = examples(count=400)
+    (tmp_path / "corpus.txt").write_text("\n\n".join(texts))
+    records, run = tmp_path / "records", tmp_path / "run"
+    prepare(
+        tmp_path / "corpus.txt", records, tokenizer(), length=32, objective="mlm", num_workers=1
+    )
+    arguments = ["pretrain", records, f"model={base}", "batch_size=8", "--out", run]
+    arguments += ["report_every=5", "on_spike=skip"]
+    workers = start_two_workers(*COMMAND, *arguments, "total_steps=100000")
+    try:
+        while not (run / "checkpoints" / "ckpt-2.index").exists():
+            assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]
+            time.sleep(0.05)
+        workers[1].terminate()
+        assert [worker.wait(120) for worker in workers] == [143, 143]
+    finally:
+        for worker in workers:
+            worker.kill()
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    newest = max(int(path.stem[5:]) for path in (run / "checkpoints").glob("ckpt-*.index"))
+    assert 5 * newest == steps[-1] and not (run / "model").exists()

@@ -12,6 +12,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import blocks, readers, records
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import Tokenizer
+from tests.helpers import small_disk
 
 
 def read_rows(directory, split="train"):
@@ -310,6 +311,18 @@ def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, mon
         prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, seed=1)
     assert (tmp_path / "records" / "manifest.json").read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.txt", "records"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_really_full(tmp_path, write_corpus, tokenizer):
+    # 1.4 million tokens of 7.6 bits.
+    corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
+    with small_disk(tmp_path / "disk"):
+        with pytest.raises(InputError, match="cannot write .*records: (No space|File too large)"):
+            prepare(
+                corpus, tmp_path / "disk" / "records", tokenizer, num_open_shards=1, num_workers=1
+            )
+        assert not list((tmp_path / "disk").iterdir())
 
 
 def test_a_text_of_a_megabyte(tmp_path, tokenizer):

@@ -1,16 +1,21 @@
 """Pre-training runs: what they write, how they resume, what they refuse."""
 
 import json
+import shutil
+import signal
 
 import numpy as np
 import pytest
 import yaml
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.pretraining.helpers import CONFIG, Stop, settings_of, weights
 
 
@@ -19,6 +24,15 @@ def undisturbed(records_directory, shape, tmp_path_factory):
     """The model of a run from its start to its end, and the run's directory."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
     return pretrain(records_directory, run, **settings_of(shape)), run
+
+
+class Terminated(Stop):
+    """Gets a SIGTERM in the middle of a report interval, as of a machine that is taken away."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGTERM)
 
 
 def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
@@ -55,6 +69,22 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6]
     again = pretrain(records_directory, tmp_path / "two", **settings)  # nothing left to do
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
+
+
+@pytest.mark.slow  # tests/training/test_preemption.py is of a small model
+def test_sigterm_saves_at_the_end_of_the_interval(
+    undisturbed, records_directory, tmp_path, settings
+):
+    undisturbed, _ = undisturbed
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        pretrain(records_directory, tmp_path / "two", callbacks=[Terminated(3)], **settings)
+    assert ended.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 4]
+    assert (tmp_path / "two" / "checkpoints" / "ckpt-2.index").exists()
+    resumed = pretrain(records_directory, tmp_path / "two", **settings)
+    np.testing.assert_array_equal(weights(undisturbed), weights(resumed))
 
 
 @pytest.mark.slow  # tests/training compares steps on replicas and on workers
@@ -110,6 +140,56 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
+
+
+def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, settings):
+    # As many pieces, and two of them in each other's place.
+    pieces = list(tokenizer.vocabulary)
+    pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
+    other = WordPieceTokenizer(pieces)
+    prepare(corpus, tmp_path / "long", other, length=32, num_workers=1)
+    long_records = {"long_records": str(tmp_path / "long"), "long_part": 0.4}
+    model = tmp_path / "model"
+    shape = EncoderConfig(
+        vocabulary_size=other.vocabulary_size, hidden_dim=16, num_layers=1, num_heads=2,
+        intermediate_dim=32, max_length=32,
+    )
+    Encoder(shape).save_pretrained(model)
+    other.save_pretrained(model)
+    for changes in (long_records, {"model": str(model)}):
+        with pytest.raises(InputError, match="the records were made with another tokenizer"):
+            pretrain(records_directory, tmp_path / "run", **settings | changes)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_records_that_are_damaged_while_the_run_reads_them(
+    records_directory, tmp_path, settings
+):
+    for change, message in (
+        (lambda path: path.unlink(), "train-.*.gz is missing"),
+        (lambda path: path.write_bytes(bytes(path.stat().st_size)), "train-.*.gz is damaged"),
+    ):
+        work = tmp_path / message[-3:]
+        copy = shutil.copytree(records_directory, work / "records")
+
+        class Damage(Stop):
+            def on_train_batch_begin(self, batch, logs=None):
+                self.left -= 1
+                if self.left == 0:
+                    for path in copy.glob("train-*.gz"):
+                        change(path)
+
+        # Longer than what has been read ahead.
+        more = {"total_steps": 60, "callbacks": [Damage(3)]}
+        with pytest.raises(InputError, match=message):
+            pretrain(copy, work / "run", **settings | more)
+        shutil.rmtree(copy)
+        shutil.copytree(records_directory, copy)
+        del more["callbacks"]
+        resumed = pretrain(copy, work / "run", **settings | more)
+        whole = pretrain(records_directory, work / "whole", **settings | more)
+        np.testing.assert_array_equal(weights(whole), weights(resumed))
 
 
 @pytest.mark.parametrize(

@@ -154,13 +154,18 @@ def start_python(*arguments, tf_config=None):
     )
 
 
-def run_two_workers(*arguments):
-    """Runs Python twice with these arguments, as a cluster; returns what both printed."""
+def start_two_workers(*arguments):
+    """Starts Python twice with these arguments, as a cluster."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     tasks = [{"type": "worker", "index": index} for index in range(2)]
-    workers = [
+    return [
         start_python(*arguments, tf_config={"cluster": cluster, "task": task}) for task in tasks
     ]
+
+
+def run_two_workers(*arguments):
+    """Runs Python twice with these arguments, as a cluster; returns what both printed."""
+    workers = start_two_workers(*arguments)
     try:
         return [output_of(worker) for worker in workers]
     finally:

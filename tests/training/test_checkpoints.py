@@ -1,9 +1,11 @@
+import resource
 import shutil
 import signal
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.training.checkpoints import RunCheckpoint
@@ -105,6 +107,36 @@ def test_all_damaged_is_an_error_that_names_the_files(run):
     damage(directory, 2, "index")
     with pytest.raises(InputError, match="all are damaged: .*ckpt-2, .*ckpt-1"):
         RunCheckpoint(compiled(), directory, seed=7).restore()
+
+
+@pytest.fixture(params=["no space", "file size limit"])
+def full_disk(request, monkeypatch):
+    """Saving fails: as TensorFlow says it of a full disk, and by the system itself."""
+    if request.param == "no space":
+
+        def save(*_, **__):
+            raise tf.errors.ResourceExhaustedError(
+                None, None, "{{function_node save}} ckpt-2_temp/part-0; No space left [Op:SaveV2]"
+            )
+
+        monkeypatch.setattr(tf.train.CheckpointManager, "save", save)
+        yield "No space left"
+        return
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        yield "File too large"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_leaves_the_checkpoints_before(run, full_disk):
+    model, directory = run
+    before = sorted(directory.iterdir())
+    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are whole"):
+        RunCheckpoint(model, directory, seed=7).save(3)
+    assert sorted(directory.iterdir()) == before
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
 
 
 def test_another_architecture_is_an_error_that_names_a_variable(run):

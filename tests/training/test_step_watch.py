@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.training.step_watch import StepWatch
 from tests.training.helpers import MaskedTokenModel, build, dataset, train, weights
 
 RATE = 0.5
@@ -115,3 +116,14 @@ def test_waits_for_data_are_added_up():
     model.fit(tf.data.Dataset.from_generator(slow, output_signature=spec), verbose=0)
     # What comes after the first may be made while the step runs.
     assert model.step_watch.input_wait() > 0.1 * 0.99
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_negative(monkeypatch):
+    times = iter([1000.0, 1002.5, 1000.0, 400.0, 400.0, 401.0])
+    monkeypatch.setattr(tf, "timestamp", lambda: tf.constant(next(times), tf.float64))
+    watch = StepWatch()
+    waits = []
+    for _ in range(3):
+        watch.timed(lambda: (None, []))
+        waits.append(watch.input_wait())
+    assert waits == [2.5, 2.5, 3.5]

@@ -1,0 +1,44 @@
+"""`keras-bert input-worker`: a machine that makes batches for pre-training on others."""
+
+import socket
+import sys
+
+from keras_bert_impl.cli.common import positive_int
+
+EXAMPLE = "  keras-bert input-worker --port 5050"
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument(
+        "--host",
+        default=socket.gethostname(),
+        help="the name under which the others reach this machine; default: %(default)s",
+    )
+    parser.add_argument(
+        "--port", type=positive_int, default=5050, help="this one and the next are used; default: 5050"
+    )
+
+
+def run(arguments):
+    """Serves until it is ended."""
+    server = start(arguments.host, arguments.port)
+    print(f"input_workers=[grpc://{arguments.host}:{arguments.port}]", file=sys.stderr, flush=True)
+    server.join()
+
+
+def start(host, port):
+    """Starts a tf.data service of one worker; returns it. It ends with the process."""
+    import tensorflow as tf
+
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer(service.DispatcherConfig(port=port))
+    worker = service.WorkerServer(
+        service.WorkerConfig(
+            dispatcher_address=f"localhost:{port}",
+            worker_address=f"{host}:{port + 1}",
+            port=port + 1,
+        )
+    )
+    worker.dispatcher = dispatcher  # or it would be collected, and stop
+    return worker

@@ -1,0 +1,50 @@
+"""What a run does when its machine is to be taken away: SIGTERM."""
+
+import logging
+import signal
+import threading
+
+import keras
+
+from keras_bert_impl.training.strategy import mean_of_workers
+
+_LOG = logging.getLogger(__name__)
+
+
+class EndsOnSigterm(keras.callbacks.Callback):
+    """Ends `fit` after the Keras epoch in which SIGTERM came to this worker, or to another.
+
+    Put it behind the callback that saves. It listens inside a `with` block, in the main thread; a
+    second SIGTERM ends the process at once.
+
+    Attributes:
+        has_ended: bool. Whether `fit` ended for that.
+
+    Example:
+        with EndsOnSigterm() as preemption:
+            model.fit(data, epochs=10, callbacks=[checkpoint, preemption])
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.has_ended = False
+        self._asked = False
+        self._before = None
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._ask)
+        return self
+
+    def __exit__(self, *_):
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _ask(self, *_):
+        self._asked = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if float(mean_of_workers(self.model.distribute_strategy, float(self._asked))) > 0:
+            _LOG.warning("SIGTERM: saved, and ended; the same command goes on from here")
+            self.has_ended = self.model.stop_training = True

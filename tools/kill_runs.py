@@ -1,0 +1,289 @@
+"""Kills pre-training runs at random moments until they end, and compares with an undisturbed one.
+
+    PYTHONPATH=. python tools/kill_runs.py --out kills --kills 50 --workers 1 --seed 0
+
+The runs are of a tiny model, which saves every five steps. Each is started, killed by SIGKILL and
+started again until it comes to its end; then the next one begins, until there were enough kills.
+With two workers, which are processes on the loopback interface, one of the two is killed, and both
+are started again. Of a run that was killed all must be equal bit by bit: the model, the scores, the
+losses of all reports, and weights, optimizer and step in the last checkpoint.
+
+A fourth of the kills comes at any moment from the start to the first report of a process; the rest
+in the seconds after that, while it trains, saves, evaluates and writes the model. `kills.jsonl` has
+a line for each kill and each run; the same command goes on where it was ended.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+SHAPE = {
+    "model_type": "bert",
+    "vocab_size": 1,  # replaced by that of the records
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+}
+SETTINGS = ("batch_size=8", "report_every=5", "evaluate_every=50", "learning_rate=1e-3", "ema=0.9")
+OF_TIME = {
+    "seconds", "tokens_per_second", "model_flops_utilization", "input_wait", "seconds_left",
+}
+AFTER_REPORT = 3.0  # seconds in which a process that has reported is killed
+HANGS = 300.0  # seconds after which a process that should have gone on or ended does not
+
+
+def main(arguments=None):
+    """Runs until there were enough kills; returns 1 if anything differed."""
+    options = _parse(arguments)
+    out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    _make_data(out)
+    log = out / "kills.jsonl"
+    reference = out / f"undisturbed-{options.workers}"
+    run = Run(out, reference, options)
+    if not run.is_done():
+        run.undisturbed()
+    expected = everything_of(reference)
+    lines = _read(log, options.workers)
+    kills = sum("moment" in line for line in lines)
+    runs = sum("equal" in line for line in lines)
+    all_equal = all(line.get("equal", True) for line in lines)
+    while kills < options.kills:
+        run = Run(out, out / f"killed-{options.workers}-{runs}", options)
+        about = {"workers": options.workers, "run": runs}
+        generator = random.Random(f"{options.seed} {options.workers} {kills}")
+        for kill in run.kill_until_done(generator):
+            _append(log, about | kill)
+            kills += 1
+        differences = difference(expected, everything_of(run.path))
+        _append(log, about | {"equal": not differences, "differences": differences})
+        all_equal &= not differences
+        runs += 1
+        print(f"{options.workers} worker(s), {runs} runs, {kills} kills: "
+              f"{'all equal' if all_equal else 'DIFFERENT'}", flush=True)
+        if not differences:
+            shutil.rmtree(run.path)
+    return int(not all_equal)
+
+
+def _parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="runs, and kills.jsonl")
+    parser.add_argument("--kills", type=int, default=50, help="the fewest; a run is run to its end")
+    parser.add_argument("--workers", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--steps", type=int, default=200, help="of a run")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    return parser.parse_args(arguments)
+
+
+class Run:
+    """A run in a directory, by processes that can be killed.
+
+    Args:
+        out: `Path` with the data.
+        path: `Path` of the run.
+        options: of the command line.
+    """
+
+    def __init__(self, out, path, options):
+        self.path = path
+        self._out = out
+        self._workers = options.workers
+        self._command = (
+            "pretrain", out / "records", "--out", path, f"model={out / 'config.json'}",
+            f"total_steps={options.steps}", *SETTINGS,
+        )
+        # Processes are forked off one that has imported TensorFlow, and not used it.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
+        self._start_up = 15.0  # seconds to the first report, as of the last process that had one
+
+    def is_done(self):
+        """Whether the run has come to its end; the model is what is written last."""
+        return (self.path / "model" / "model.safetensors").exists()
+
+    def undisturbed(self):
+        """Runs it without a kill."""
+        processes = self._start()
+        _check(_statuses(processes), self._log())
+
+    def kill_until_done(self, generator):
+        """Kills and starts again until a process comes to the end.
+
+        Yields:
+            dict, of a kill: `moment`, seconds after the start or the first report; `after_report`,
+            whether it was the latter; `worker`; `step`, the last saved one.
+        """
+        while True:
+            after_report = generator.random() < 0.75
+            share, worker = generator.random(), generator.randrange(self._workers)
+            processes = self._start()
+            with _ended(processes):
+                wait = share * self._start_up
+                if after_report:
+                    self._wait_for_report(processes)
+                    wait = share * AFTER_REPORT
+                processes[worker].join(wait)
+                processes[worker].kill()
+                statuses = _statuses(processes, HANGS)
+            if statuses[worker] != -signal.SIGKILL:  # it was at its end already
+                _check(statuses, self._log())
+                return
+            yield {"moment": round(wait, 3), "after_report": after_report, "worker": worker,
+                   "step": 5 * self._saved()}
+
+    def _start(self):
+        processes = [
+            self._context.Process(target=_work, args=(self._command, self._log(), task))
+            for task in cluster(self._workers)
+        ]
+        for process in processes:
+            process.start()
+        return processes
+
+    def _log(self):
+        return self._out / f"{self.path.name}.log"
+
+    def _saved(self):
+        """The newest checkpoint; 0 without."""
+        files = (self.path / "checkpoints").glob("ckpt-*.index")
+        return max((int(file.stem.partition("-")[2]) for file in files), default=0)
+
+    def _wait_for_report(self, processes):
+        begin, before = time.monotonic(), self._saved()
+        while self._saved() == before and all(p.is_alive() for p in processes):
+            if time.monotonic() - begin > HANGS:
+                raise RuntimeError(f"no report in {HANGS:.0f} s; see {self._log()}")
+            time.sleep(0.01)
+        self._start_up = time.monotonic() - begin
+
+
+def _work(command, log, environment):
+    """What a process of a run does."""
+    from keras_bert_impl.cli.main import main
+
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, sys.stdout.fileno())
+    os.dup2(file, sys.stderr.fileno())
+    os.environ |= environment
+    sys.exit(main(list(map(str, command))))
+
+
+@contextlib.contextmanager
+def _ended(processes):
+    """Leaves no process behind."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def _statuses(processes, seconds=None):
+    """The exit status of each, minus the signal; None of one that has not ended."""
+    for process in processes:
+        process.join(seconds)
+    return [process.exitcode for process in processes]
+
+
+def _check(statuses, log):
+    if any(statuses) or None in statuses:
+        raise RuntimeError(f"processes that nobody killed ended with {statuses}; see {log}")
+
+
+def cluster(workers):
+    """list of dict: the environment of each worker."""
+    if workers == 1:
+        return [{}]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(workers)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    tasks = ({"type": "worker", "index": index} for index in range(workers))
+    return [
+        {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": task})}
+        for task in tasks
+    ]
+
+
+def everything_of(path):
+    """dict of what a run leaves that is no time: name -> what can be compared."""
+    import tensorflow as tf
+
+    path = Path(path)
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    found = {
+        "model": hashlib.sha256((path / "model" / "model.safetensors").read_bytes()).hexdigest(),
+        "scores": json.loads((path / "scores.json").read_text()),
+        "reports": [{k: v for k, v in line.items() if k not in OF_TIME} for line in lines],
+    }
+    newest = max(
+        (path / "checkpoints").glob("ckpt-*.index"), key=lambda file: int(file.stem[5:])
+    )
+    checkpoint = tf.train.load_checkpoint(str(newest.with_suffix("")))
+    for name, dtype in checkpoint.get_variable_to_dtype_map().items():
+        if dtype != tf.string:  # the graph of objects
+            value = np.asarray(checkpoint.get_tensor(name))
+            found[name] = (str(dtype), value.shape, value.tobytes())
+    return found
+
+
+def difference(expected, found):
+    """list of str, the names of what differs."""
+    names = expected.keys() | found.keys()
+    return sorted(name for name in names if expected.get(name) != found.get(name))
+
+
+def _make_data(out):
+    if (out / "records" / "manifest.json").exists():
+        return
+    from keras_bert_impl import WordPieceTokenizer, prepare
+
+    generator = random.Random(0)
+    words = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghij"]
+    documents = (
+        "".join(" ".join(generator.choices(words, k=9)) + ".\n" for _ in range(12))
+        for _ in range(200)
+    )
+    (out / "corpus.txt").write_text("\n".join(documents), encoding="utf-8")
+    (out / "config.json").write_text(json.dumps(SHAPE), encoding="utf-8")
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+    prepare(
+        out / "corpus.txt", out / "records", WordPieceTokenizer([*special, *words]), length=32,
+        held_out=0.05, block_characters=8000, rows_per_shard=64, num_open_shards=4, num_workers=1,
+    )
+
+
+def _read(log, workers):
+    """The lines of runs with so many workers."""
+    if not log.exists():
+        return []
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line["workers"] == workers]
+
+
+def _append(log, line):
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    sys.exit(main())
