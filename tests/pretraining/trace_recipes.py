@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -159,6 +160,7 @@ def main(*names):
             # A dimension that is known when it runs alone is written as a bound.
             found["dynamic"] = found.pop("hlo").count("<=")
             print(json.dumps({"name": name} | found), flush=True)
+    shutil.rmtree(folder)
     # The strategy's destructor would talk to the TPU system.
     os._exit(0)
 
