@@ -1,6 +1,5 @@
 """Batches are a function of the step alone: resumed or read by several workers, the same."""
 
-import contextlib
 import json
 import shutil
 
@@ -8,14 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.cli.input_worker import start
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
-from tests.training.helpers import free_ports
 
 BATCH = 48
 
@@ -172,45 +169,6 @@ def test_workers_share_each_global_batch(records_directory, two_epochs, num_shar
         assert_same(union, batch)
 
 
-@pytest.fixture(scope="module")
-def input_workers():
-    """Two tf.data services in this process."""
-    with contextlib.ExitStack() as stack:
-        servers, addresses = [], []
-        while len(servers) < 2:
-            (port,) = free_ports(1)
-            with contextlib.suppress(tf.errors.OpError):  # the port after it may be taken
-                servers.append(start("localhost", port))
-                addresses.append(f"grpc://localhost:{port}")
-        yield addresses
-        for server in servers:
-            stack.callback(server.stop)
-
-
-@pytest.mark.parametrize(
-    "keywords",
-    [
-        {"start_row": 3 * BATCH, "shard_index": 1, "num_shards": 2, "masking": Masking("word")},
-        pytest.param({}, marks=pytest.mark.slow),
-    ],
-)
-def test_input_workers_make_the_same_batches(
-    records_directory, input_workers, num_rows, keywords
-):
-    count = num_rows // BATCH + 4  # into the next epoch
-    for workers in (input_workers[:1], input_workers):
-        made = take(records_directory, count, input_workers=workers, **keywords)
-        assert len(made) == count
-        for one, other in zip(made, take(records_directory, count, **keywords)):
-            assert_same(one, other)
-
-
-def test_an_input_worker_that_is_not_there(records_directory):
-    (port,) = free_ports(1)
-    with pytest.raises(InputError, match=f"no input worker answers at grpc://localhost:{port} "):
-        take(records_directory, 1, input_workers=[f"grpc://localhost:{port}"])
-
-
 def test_seed_changes_order_and_masks(records_directory, two_epochs):
     (other,) = take(records_directory, 1, seed=1)
     assert set(unmasked(other)) != set(unmasked(two_epochs[0]))
@@ -322,11 +280,6 @@ def test_no_records(tmp_path, corpus, tokenizer):
     prepare(corpus, tmp_path / "r", tokenizer, length=32, num_workers=1)
     with pytest.raises(InputError, match="no held_out rows"):
         pretraining_dataset(tmp_path / "r", BATCH, split="held_out")
-
-
-def test_held_out_rows_are_read_here(records_directory):
-    with pytest.raises(ValueError, match="are for the train split"):
-        take(records_directory, 1, split="held_out", input_workers=["grpc://localhost:5050"])
 
 
 @pytest.mark.parametrize(
