@@ -146,22 +146,15 @@ def traced(*names):
 
 @pytest.fixture(scope="module")
 def steps():
-    return traced(*(name for name in NAMES if name != QUICK))
+    return traced(*NAMES)
 
 
-def test_the_step_of_a_recipe_is_one_for_tpus():
-    check_step(QUICK, traced(QUICK)[QUICK])
-
-
+# The step of a pre-trainer under a TPUStrategy is a quick test in `tests/training`.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name != QUICK])
-def test_the_step_of_every_recipe_is_one_for_tpus(name, steps):
-    check_step(name, steps[name])
-
-
-def check_step(name, stages):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_step_of_a_recipe_is_one_for_tpus(name, steps):
     """Static shapes, and nothing but what an accelerator does; one reduction of each gradient."""
-    recipe = recipes()[name]
+    recipe, stages = recipes()[name], steps[name]
     lengths = [recipe["records_length"], recipe.get("long_records_length")]
     assert [stage["length"] for stage in stages] == [length for length in lengths if length]
     for stage in stages:
