@@ -9,6 +9,9 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.preparation import prepare
 
+# Beam is no part of the extra `test`: it takes another protobuf than users without it have.
+pytest.importorskip("apache_beam", reason="takes the extra beam")
+
 SETTINGS = {
     "length": 32, "held_out": 0.1, "block_characters": 4000, "seed": 3, "input_format": "sentences",
 }

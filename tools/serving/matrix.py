@@ -11,6 +11,7 @@ number or a shape is another. SavedModels are asked in processes without this pa
 
 import argparse
 import contextlib
+import importlib
 import sys
 import tempfile
 from pathlib import Path
@@ -162,21 +163,29 @@ def _of_session(open_session):
     return column
 
 
-def _onnx(model, folder):
-    from keras_bert_impl.serving.onnx import export_onnx
-    from keras_bert_impl.serving.onnx.networks import encoder_of
-    from keras_bert_impl.serving.onnx.session import Session
+def _of_file(kind, file):
+    """As `_of_session`, for a format of `keras_bert_impl.serving` whose network is one file."""
 
-    if not (folder / "onnx").exists():
-        export_onnx(model, folder / "onnx")
-    return Session(folder / "onnx" / "model.onnx", encoder_of(model).config)
+    def open_session(model, folder):
+        from keras_bert_impl.serving.network.networks import encoder_of
+
+        package = f"keras_bert_impl.serving.{kind}"
+        directory = folder / kind
+        if not directory.exists():
+            getattr(importlib.import_module(package), f"export_{kind}")(model, directory)
+        session = importlib.import_module(f"{package}.session").Session
+        return session(directory / file, encoder_of(model).config)
+
+    return _of_session(open_session)
 
 
 FORMATS = {
     "SavedModel": lambda: _saved_model("strings"),
     "C API": lambda: _saved_model("c_api"),
     "SavedModel, ids only": _ids_only,
-    "ONNX Runtime": _of_session(_onnx),
+    "ONNX Runtime": _of_file("onnx", "model.onnx"),
+    "LiteRT": _of_file("litert", "model.tflite"),
+    "OpenVINO": _of_file("openvino", "model.xml"),
 }
 
 
@@ -243,7 +252,7 @@ def _at_words(row, mask):
 
 def _of_network(model, session, features):
     """The largest difference of what `predict` makes of the outputs of two networks."""
-    from keras_bert_impl.serving.onnx.session import keras_outputs
+    from keras_bert_impl.serving.network.proof import keras_outputs
 
     received, expected = session(features), keras_outputs(model, features)
     mask, found = features["padding_mask"].astype(bool), []
