@@ -1,0 +1,119 @@
+"""LiteRT and OpenVINO files: they compute what Keras does in any shape, and are refused if not."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.serving.litert import export_litert
+from keras_bert_impl.serving.litert.session import Session as LiteRTSession
+from keras_bert_impl.serving.openvino import export_openvino
+from keras_bert_impl.serving.openvino.session import Session as OpenVINOSession
+from tests.helpers import random_features
+from tests.serving.litert.operators import check_builtin
+from tests.serving.network_models import (
+    ARCHITECTURES,
+    TEXTS_OF_DOCS,
+    difference_from_keras,
+    encoder,
+    export_command,
+    models,
+    probabilities_of_docs,
+)
+from tests.tasks import helpers
+
+# Both compute in float32 and differ in the order of their sums, over values of the order of 1.
+TOLERANCE = 1e-5
+FEW_HEADS = ("encoder", "classifier", "masked")
+
+
+class Runtime(NamedTuple):
+    """A format of files, and what reads them."""
+
+    title: str
+    export: Callable
+    session: Callable
+    file: str
+    package: str
+    check: Callable = lambda directory: None
+
+    def open(self, model, directory):
+        """A session of a model that is written to a directory."""
+        self.export(model, directory)
+        self.check(directory)
+        return self.session(directory / self.file, getattr(model, "encoder", model).config)
+
+    def check_agreement(self, made, folder):
+        """Each model of a dict answers as Keras does."""
+        found = {
+            name: difference_from_keras(self.open(model, folder / name), model)
+            for name, model in made.items()
+        }
+        assert {name: value for name, value in found.items() if not value <= TOLERANCE} == {}
+
+
+RUNTIMES = {
+    "litert": Runtime(
+        "LiteRT", export_litert, LiteRTSession, "model.tflite", "ai_edge_litert", check_builtin
+    ),
+    "openvino": Runtime("OpenVINO", export_openvino, OpenVINOSession, "model.xml", "openvino"),
+}
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def runtime(name):
+    return RUNTIMES[name]
+
+
+@pytest.fixture(scope="module")
+def long(runtime, tmp_path_factory):
+    """(an encoder of 512 positions, a session of its file)."""
+    model = helpers.encoder(max_length=512)
+    return model, runtime.open(model, tmp_path_factory.mktemp("long") / "served")
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("length", [1, 7, 64, 512])
+def test_any_batch_and_length(long, batch, length):
+    model, session = long
+    # One session, and two shapes.
+    for lengths in ([length, *[max(1, length // 2)] * (batch - 1)], [3, 2]):
+        given = random_features(model.config, lengths)
+        assert difference_from_keras(session, model, given) <= TOLERANCE
+
+
+def test_modernbert_agrees_with_keras(runtime, tmp_path):
+    runtime.check_agreement({"encoder": encoder("modernbert")}, tmp_path)
+
+
+@pytest.mark.slow
+def test_heads_of_bert_agree_with_keras(runtime, tmp_path):
+    runtime.check_agreement(models("bert"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(ARCHITECTURES)[1:])
+def test_heads_of_others_agree_with_keras(runtime, kind, tmp_path):
+    runtime.check_agreement(models(kind, FEW_HEADS), tmp_path)
+
+
+@pytest.mark.slow
+def test_command_writes_what_serves_without_the_model(runtime, name, tmp_path, capsys):
+    model = helpers.classifier()
+    command = export_command(model, tmp_path, name)
+    assert main([*command, "--out", str(tmp_path / "none"), "--max-drop", "-1"]) == 2
+    said = capsys.readouterr().err.strip().split("\n")
+    assert "drops from" in said[-1] and not (tmp_path / "none").exists()
+
+    assert main([*command, "--out", str(tmp_path / "out"), "--max-drop", "0"]) == 0
+    assert f"wrote the {runtime.title} model" in capsys.readouterr().err
+    received = probabilities_of_docs(runtime.package, tmp_path / "out")
+    expected = model.predict(TEXTS_OF_DOCS, verbose=0)
+    np.testing.assert_allclose(received, expected, atol=TOLERANCE)
