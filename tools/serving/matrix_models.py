@@ -206,7 +206,8 @@ def _answers():
 @_of("MultipleChoice")
 def _choices():
     model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
-    columns = [texts(254, seed) for seed in (1, 2, 3)]
+    # With other seeds some endings are the same, and rounding decides which is chosen.
+    columns = [texts(254, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
     return [Case("MultipleChoice", _noisy(model), inputs)]
 
