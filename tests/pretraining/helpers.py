@@ -40,3 +40,27 @@ class Stop(keras.callbacks.Callback):
 
 def weights(model):
     return np.concatenate([np.ravel(weight) for weight in model.get_weights()])
+
+
+def masked_batch(config, rows=4, seed=0):
+    """(features, labels, weights) of which the second half is padded, each row with an unused slot.
+
+    Args:
+        config: `EncoderConfig`; rows are as long as it takes, which must be over 9 tokens.
+    """
+    draw, length = np.random.default_rng(seed), config.max_length
+    features = {
+        "token_ids": draw.integers(1, config.vocabulary_size, (rows, length)),
+        "segment_ids": draw.integers(0, config.num_segments, (rows, length)),
+        "position_ids": np.tile(np.arange(length), (rows, 1)),
+        "example_ids": np.ones((rows, length)),
+        "masked_positions": np.tile([2, 5, 7, 0], (rows, 1)),
+    }
+    features["example_ids"][rows // 2 :, 9:] = 0
+    weights = np.tile([1, 1, 1, 0], (rows, 1))
+    labels = draw.integers(1, config.vocabulary_size, (rows, 4)) * weights
+    return (
+        {name: value.astype("int32") for name, value in features.items()},
+        {"masked_lm": labels.astype("int32")},
+        {"masked_lm": weights.astype("float32")},
+    )

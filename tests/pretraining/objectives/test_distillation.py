@@ -9,13 +9,14 @@ import torch
 import transformers
 from torch.nn import functional
 
-from keras_bert_impl.students import student_of
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import Distillation, LayerDistillation, MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.students import student_of
 from keras_bert_impl.training.optimizer import AdamW
 from tests.helpers import TINY, difference, mirrored, randomize
+from tests.pretraining.helpers import masked_batch
 
 LENGTH = TINY.max_length
 TEACHER = dataclasses.replace(TINY, num_layers=4, dropout=0.5, attention_dropout=0.5)
@@ -38,27 +39,13 @@ def teacher(tmp_path_factory):
 
 
 def batch(name="distillation", rows=4, seed=0):
-    """Rows of which half are padded, and a slot that is not used in each."""
-    draw = np.random.default_rng(seed)
-    features = {
-        "token_ids": draw.integers(1, TINY.vocabulary_size, (rows, LENGTH)),
-        "segment_ids": draw.integers(0, TINY.num_segments, (rows, LENGTH)),
-        "position_ids": np.tile(np.arange(LENGTH), (rows, 1)),
-        "example_ids": np.ones((rows, LENGTH)),
-        "masked_positions": np.tile([2, 5, 7, 0], (rows, 1)),
-    }
-    features["example_ids"][rows // 2 :, 9:] = 0
-    weights = np.tile([1, 1, 1, 0], (rows, 1))
-    weights[0, 2] = 0
-    labels = draw.integers(1, TINY.vocabulary_size, (rows, 4)) * weights
+    """Rows of which half are padded, with slots that are not used; for layers without slots."""
+    features, labels, weights = masked_batch(TINY, rows, seed)
     if name == "layer_distillation":  # as the data set, which masks nothing for it
-        features.pop("masked_positions")
-        return {name: value.astype("int32") for name, value in features.items()}, {}, {}
-    return (
-        {name: value.astype("int32") for name, value in features.items()},
-        {"masked_lm": labels.astype("int32")},
-        {"masked_lm": weights.astype("float32")},
-    )
+        del features["masked_positions"]
+        return features, {}, {}
+    labels["masked_lm"][0, 2] = weights["masked_lm"][0, 2] = 0
+    return features, labels, weights
 
 
 def student(name, teacher, seed=1):

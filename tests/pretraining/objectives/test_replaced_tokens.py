@@ -15,6 +15,7 @@ from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT, SampleTo
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizer import AdamW
 from tests.helpers import TINY, difference, randomize
+from tests.pretraining.helpers import masked_batch
 
 ELECTRA = dataclasses.replace(
     TINY,
@@ -30,23 +31,9 @@ LENGTH = TINY.max_length
 
 def batch(rows=4, seed=0):
     """Rows of which the second half is padded, with a slot that is not used in each."""
-    draw = np.random.default_rng(seed)
-    features = {
-        "token_ids": draw.integers(1, TINY.vocabulary_size, (rows, LENGTH)),
-        "segment_ids": draw.integers(0, TINY.num_segments, (rows, LENGTH)),
-        "position_ids": np.tile(np.arange(LENGTH), (rows, 1)),
-        "example_ids": np.ones((rows, LENGTH)),
-        "masked_positions": np.tile([2, 5, 7, 0], (rows, 1)),
-        "replacement_draws": draw.integers(0, DRAW_LIMIT, (rows, 4)),
-    }
-    features["example_ids"][rows // 2 :, 9:] = 0
-    labels = draw.integers(1, TINY.vocabulary_size, (rows, 4))
-    weights = np.tile([1, 1, 1, 0], (rows, 1))
-    return (
-        {name: value.astype("int32") for name, value in features.items()},
-        {"masked_lm": (labels * weights).astype("int32")},
-        {"masked_lm": weights.astype("float32")},
-    )
+    features, labels, weights = masked_batch(TINY, rows, seed)
+    draws = np.random.default_rng(seed + 1).integers(0, DRAW_LIMIT, (rows, 4))
+    return features | {"replacement_draws": draws.astype("int32")}, labels, weights
 
 
 @pytest.fixture(scope="module")
