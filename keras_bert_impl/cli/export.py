@@ -1,5 +1,6 @@
 """`keras-bert export`: a model as an artefact that runs without this package."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def add_arguments(parser):
         help="of a SavedModel: take token ids alone, for a server without TF-Text",
     )
     parser.add_argument(
+        "--xla",
+        metavar="ROWSxLENGTH,...",
+        help="of a SavedModel: batches that XLA compiles the encoder for, such as 1x128,8x128; "
+        "smaller ones are padded to them, larger ones not compiled",
+    )
+    parser.add_argument(
         "--check",
         nargs="?",
         const=True,
@@ -59,6 +66,7 @@ def add_arguments(parser):
 def run(arguments):
     """Exports, and says where; checks, and says how large the difference is."""
     _check_arguments(arguments)
+    buckets = _buckets(arguments.xla)
     from keras_bert_impl.tasks.served import load_model, load_signatures
 
     if arguments.format != "saved_model":
@@ -69,6 +77,7 @@ def run(arguments):
     from keras_bert_impl.serving import export_version
 
     signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
+    signatures.buckets = buckets
     path = arguments.check
     if arguments.out:
         run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
@@ -81,7 +90,7 @@ def run(arguments):
 def _check_arguments(arguments):
     export_network.check(arguments)
     if arguments.format != "saved_model":
-        for name in ("ids_only", "check", "dtype"):
+        for name in ("ids_only", "check", "dtype", "xla"):
             if getattr(arguments, name):
                 raise InputError(f"--{name.replace('_', '-')} goes with SavedModels alone.")
         if not arguments.out:
@@ -91,6 +100,18 @@ def _check_arguments(arguments):
         raise InputError("give --out to export, or --check DIR to check what was exported.")
     if arguments.ids_only and arguments.check:
         raise InputError("--check asks with strings, which --ids-only leaves out.")
+    if arguments.xla and not arguments.out:
+        raise InputError("--xla goes with --out, the SavedModel to write.")
+
+
+def _buckets(text):
+    """list of (rows, length) of what was given as --xla."""
+    if text is None:
+        return []
+    buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
+    if not all(buckets):
+        raise InputError(f"--xla takes rows and lengths such as 1x128,8x128. Received: {text!r}")
+    return [(int(bucket[1]), int(bucket[2])) for bucket in buckets]
 
 
 def _check(signatures, path):

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert_impl.layers import MeanPooling
+from keras_bert_impl.serving.buckets import check_buckets, compiled_in_buckets
 from keras_bert_impl.serving.chunks import in_chunks
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
@@ -26,6 +27,10 @@ class Signatures:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
         max_length: int. Texts are cut to so many tokens.
+
+    Attributes:
+        buckets: list of (rows, length), shapes for which encoders are compiled by XLA; see
+            `serving.buckets`. To be set before anything is traced. Default: none.
     """
 
     strings = {"text": 1}  # what `serving_default` takes: name to rank
@@ -37,6 +42,8 @@ class Signatures:
         self.tokenizer = tokenizer
         self.config = encoder.config
         self.max_length = max_length
+        self.buckets = []
+        self.encoders = [encoder]  # what buckets are for
         self.pooling = MeanPooling(dtype="float32")
         # Several signatures share these: each is traced, and stored, once.
         self.network = tf.function(self.answers, autograph=False)
@@ -106,12 +113,17 @@ class Signatures:
 
         Returns:
             dict of name to concrete function.
+
+        Raises:
+            InputError: a bucket that the encoder has no use for.
         """
-        if ids_only:
-            ids = self.function("ids")
-            return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}
+        check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
-        return {name: self.function(name) for name in names}
+        with compiled_in_buckets(self.encoders, self.buckets):
+            if ids_only:
+                ids = self.function("ids")
+                return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}
+            return {name: self.function(name) for name in names}
 
     def function(self, name):
         """The concrete function of the signature with this name."""

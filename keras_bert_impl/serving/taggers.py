@@ -203,6 +203,7 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
     def __init__(self, model, *parts):
         super().__init__(model, *parts)
+        self.encoders.append(model.encoder_of_states)
         self.of_words = tf.function(self._of_words, autograph=False)
 
     def word_scores(self, windows, words, tokens):
@@ -219,7 +220,7 @@ class FeatureTaggerSignatures(TaggerSignatures):
         return tf.boolean_mask(said, is_word), tf.range(tf.size(firsts))
 
     def _of_tokens(self, rows):
-        states = self.model.states_of({name: rows[name] for name in FEATURES})
+        states = self.model.states({name: rows[name] for name in FEATURES})
         return {"states": tf.boolean_mask(states, rows["asked"])}
 
     def _of_words(self, rows):
@@ -232,7 +233,7 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
     def answers(self, features):
         mask = tf.not_equal(features["word_mask"], 0)  # [rows, length]
-        states = self.model.states_of({name: features[name] for name in FEATURES})
+        states = self.model.states({name: features[name] for name in FEATURES})
         rows, is_word = _rows(tf.ragged.boolean_mask(states, mask))
         said = tf.boolean_mask(self._of_words(rows)["scores"], is_word)
         shape = tf.concat([tf.shape(mask), [self.model.num_classes]], axis=0)

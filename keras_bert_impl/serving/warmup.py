@@ -26,6 +26,8 @@ TEXTS = (
 def write_warmup(path, signatures, functions, name):
     """Writes requests of a few texts for each signature and each of `BATCH_SIZES`.
 
+    And of ids, one for each bucket that XLA is to compile.
+
     Args:
         path: str or `Path` of the file.
         signatures: `Signatures`.
@@ -36,6 +38,26 @@ def write_warmup(path, signatures, functions, name):
         for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
             inputs = example_inputs(signatures, function, size)
             file.write(prediction_log(name, signature, inputs))
+        for bucket in signatures.buckets:
+            inputs = bucket_inputs(signatures, functions["ids"], bucket)
+            file.write(prediction_log(name, "ids", inputs))
+
+
+def bucket_inputs(signatures, function, bucket):
+    """Inputs of the signature `ids` that fill a bucket, (rows, length).
+
+    Args:
+        signatures: `Signatures`.
+        function: the concrete function of `ids`.
+
+    Returns:
+        dict of numpy arrays by name.
+    """
+    rows, length = bucket
+    shape = (rows, length) if signatures.features_rank == 2 else (1, rows, length)
+    inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
+    inputs["padding_mask"] += 1
+    return inputs
 
 
 def example_strings(signatures, size=len(TEXTS)):
@@ -74,7 +96,7 @@ def example_inputs(signatures, function, size):
     Returns:
         dict of numpy arrays by name.
     """
-    specs = tf.nest.flatten(function.structured_input_signature)
+    specs = _specs(function)
     if specs[0].dtype == tf.string:
         strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
         return {name: np.array(texts, object) for name, texts in strings.items()}
@@ -85,6 +107,10 @@ def example_inputs(signatures, function, size):
     # Of groups of rows the first.
     rows = {2: slice(None), 3: (slice(None), np.newaxis)}
     return {spec.name: features[spec.name][rows[spec.shape.rank]] for spec in specs}
+
+
+def _specs(function):
+    return tf.nest.flatten(function.structured_input_signature)
 
 
 def prediction_log(name, signature, inputs):

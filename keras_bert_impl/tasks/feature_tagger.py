@@ -155,17 +155,21 @@ class FeatureTagger(WordTagger):
         return rows, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 
     @functools.cached_property
-    def states_of(self):
-        """Function of a batch of features: float32 [rows, length, layers, hidden]."""
-        encoder = self.encoder.with_outputs("hidden_states")
+    def encoder_of_states(self):
+        """The encoder with the states of all layers."""
+        return self.encoder.with_outputs("hidden_states")
+
+    def states(self, features):
+        """What the network of words sees of tokens, float32 [rows, length, layers, hidden]."""
+        found = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
+        return tf.stack([tf.cast(found[number], tf.float32) for number in layers], axis=2)
 
-        def states(features):
-            found = encoder(features, training=False)["hidden_states"]
-            return tf.stack([tf.cast(found[number], tf.float32) for number in layers], axis=2)
-
+    @functools.cached_property
+    def states_of(self):
+        """`states` as a graph."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
-        return tf.function(states, input_signature=[spec], autograph=False)
+        return tf.function(self.states, input_signature=[spec], autograph=False)
 
     def steps_per_epoch(self, x, batch_size):
         return -(-len(self.as_texts(x)) // batch_size)

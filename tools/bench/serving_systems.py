@@ -6,6 +6,7 @@ returns the work to measure: a function of a list of texts to an array of scores
 own preprocessor, which pads to a fixed length, and is given the right one.
 """
 
+import functools
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 
 TOOLS = Path(__file__).resolve().parents[1]
 _LABELS = ["negative", "positive"]
+_BUCKETS = [(rows, length) for rows in (1, 32) for length in (32, 128, 384)]  # of "ours-xla"
 
 
 def write_models(directory, folder, systems):
@@ -25,16 +27,30 @@ def write_models(directory, folder, systems):
     """
     from keras_bert_impl import TextClassifier
     from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.serving import export_saved_model
+    from keras_bert_impl.serving.litert import export_litert
     from keras_bert_impl.serving.onnx import export_onnx
+    from keras_bert_impl.serving.openvino import export_openvino
 
     longest = read_encoder_config(open_model(directory)).max_length
     model = TextClassifier.from_pretrained(directory, labels=_LABELS, max_length=longest)
     model.save_pretrained(folder / "pytorch")
     if {"ours", "ours-c-api"} & set(systems):
         model.export(folder / "saved_model")
-    for system, precision in (("ours-onnx", "fp32"), ("ours-onnx-int8", "int8")):
+    if "ours-xla" in systems:
+        signatures = model.signatures()
+        signatures.buckets = _BUCKETS
+        export_saved_model(signatures, folder / "ours-xla")
+    for system, (export, precision) in {
+        "ours-onnx": (export_onnx, "fp32"),
+        "ours-onnx-int8": (export_onnx, "int8"),
+        "ours-litert": (export_litert, "fp32"),
+        "ours-litert-int8": (export_litert, "int8"),
+        "ours-openvino": (export_openvino, "fp32"),
+        "ours-openvino-int8": (export_openvino, "int8"),
+    }.items():
         if system in systems:
-            export_onnx(model, folder / system, precision)
+            export(model, folder / system, precision)
     if "fused-onnx" in systems:
         from onnx_latency import traced_and_fused
 
@@ -49,12 +65,12 @@ def write_models(directory, folder, systems):
 # === Ours ===
 
 
-def ours(folder, length, threads):
+def ours(folder, length, threads, name="saved_model"):
     """The SavedModel, strings in, in Python."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers
 
-    model = tf.saved_model.load(str(folder / "saved_model"))
+    model = tf.saved_model.load(str(folder / name))
     answer = model.signatures["serving_default"]
     return lambda texts: answer(text=tf.constant(texts))["scores"].numpy()
 
@@ -68,7 +84,32 @@ def ours_c_api(folder, length, threads):
     return lambda texts: model.ask("serving_default", text=texts)["scores"]
 
 
-def _onnx(path, folder, threads):
+def litert(folder, length, threads, name):
+    """LiteRT behind the tokenizer of Rust."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(folder / name / "model.tflite"), num_threads=threads)
+    model, tokenize = interpreter.get_signature_runner(), _rust_tokenizer(folder)
+
+    def run(texts):
+        features = {n: rows.astype("int32") for n, rows in tokenize(texts).items()}
+        return model(**features)["logits"]
+
+    return run
+
+
+def openvino(folder, length, threads, name):
+    """OpenVINO behind the tokenizer of Rust, in float32."""
+    import openvino
+
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    model = openvino.Core().compile_model(str(folder / name / "model.xml"), "CPU", hints)
+    tokenize = _rust_tokenizer(folder)
+    return lambda texts: model(tokenize(texts))["logits"]
+
+
+def onnx(folder, length, threads, file):
+    """ONNX Runtime behind the tokenizer of Rust."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -76,7 +117,7 @@ def _onnx(path, folder, threads):
     # As for OpenMP in `harness`.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+    session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
     tokenize = _rust_tokenizer(folder)
     names = {one.name for one in session.get_inputs()}
 
@@ -170,15 +211,16 @@ def keras_hub_exported(folder, length, threads):
 SYSTEMS = {
     "ours": ours,
     "ours-c-api": ours_c_api,
-    "ours-onnx": lambda folder, _, threads: _onnx(
-        folder / "ours-onnx" / "model.onnx", folder, threads
-    ),
-    "ours-onnx-int8": lambda folder, _, threads: _onnx(
-        folder / "ours-onnx-int8" / "model.onnx", folder, threads
-    ),
-    "fused-onnx": lambda folder, _, threads: _onnx(folder / "fused.onnx", folder, threads),
+    "ours-xla": functools.partial(ours, name="ours-xla"),
+    "ours-onnx": functools.partial(onnx, file="ours-onnx/model.onnx"),
+    "ours-onnx-int8": functools.partial(onnx, file="ours-onnx-int8/model.onnx"),
+    "ours-litert": functools.partial(litert, name="ours-litert"),
+    "ours-litert-int8": functools.partial(litert, name="ours-litert-int8"),
+    "ours-openvino": functools.partial(openvino, name="ours-openvino"),
+    "ours-openvino-int8": functools.partial(openvino, name="ours-openvino-int8"),
+    "fused-onnx": functools.partial(onnx, file="fused.onnx"),
     "pytorch": pytorch,
-    "pytorch-compiled": lambda *args: pytorch(*args, compiled=True),
+    "pytorch-compiled": functools.partial(pytorch, compiled=True),
     "keras-hub": keras_hub,
     "keras-hub-exported": keras_hub_exported,
 }
