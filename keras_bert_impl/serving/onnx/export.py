@@ -64,14 +64,28 @@ def write(model, directory, precision, batches, fused):
     path = directory / "model.onnx"
     dtype = "float16" if precision == "fp16" else "float32"
     proto = write_graph(model, dtype, fused and batches is None)
-    large = sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > _LARGE
     if precision == "int8":
         from keras_bert_impl.serving.onnx.quantization import quantize
 
-        quantize(proto, path, large, batches, encoder_of(model).config)
+        quantize(proto, path, _is_large(proto), batches, encoder_of(model).config)
     else:
-        onnx.save_model(proto, path, save_as_external_data=large, location="model.onnx_data")
+        save(proto, path)
     onnx.checker.check_model(str(path), full_check=True)
+
+
+def save(proto, path):
+    """Writes a graph; where a file cannot hold its weights, they go to a second one beside it.
+
+    Args:
+        proto: `onnx.ModelProto`.
+        path: `Path` of the file.
+    """
+    large = _is_large(proto)
+    onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}_data")
+
+
+def _is_large(proto):
+    return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > _LARGE
 
 
 def _session(directory, config):

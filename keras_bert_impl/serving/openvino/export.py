@@ -7,6 +7,7 @@ import openvino
 
 from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.onnx import export as onnx_export
+from keras_bert_impl.serving.openvino.compression import compress
 
 _FILE = "model.xml"
 
@@ -22,7 +23,8 @@ def export_openvino(model, directory, precision="fp32", **how):
         model: as of `write_network`.
         directory: str or `Path`. Written aside and renamed.
         precision: `"fp32"`; `"fp16"`: weights in 16 bits; or `"int8"`: weights of dense layers and
-            embeddings in 8 bits, and products of them too.
+            embeddings in 8 bits. With `calibration` embeddings stay in 32 bits, and activations have
+            8 by scales that are taken from the texts.
         **how: `texts`, `calibration`, `measure`, `max_drop`: as of `export_network`, which says
             what is returned and raised.
 
@@ -35,10 +37,16 @@ def export_openvino(model, directory, precision="fp32", **how):
 
 def _write(model, directory, precision, batches):
     with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.onnx"
+        if batches is not None:
+            onnx_export.write(model, path.parent, "int8", batches, fused=False)
+        else:
+            graph = onnx_export.write_graph(model, fused=False)
+            if precision == "int8":
+                compress(graph)
+            onnx_export.save(graph, path)
+        read = openvino.Core().read_model(path)
         # Halving the weights is left to OpenVINO, so that it knows where float32 is better.
-        graph_precision = "int8" if precision == "int8" else "fp32"
-        onnx_export.write(model, Path(temporary), graph_precision, batches, fused=False)
-        read = openvino.Core().read_model(Path(temporary) / "model.onnx")
         openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
 
 

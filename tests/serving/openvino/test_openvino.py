@@ -27,7 +27,9 @@ def test_precisions(tmp_path):
     # A quarter and a half of 400 kB of matrices; vectors stay, and scales come.
     assert sizes["fp16"] < 0.51 * sizes["fp32"] and sizes["int8"] < 0.35 * sizes["fp32"]
     assert reports["fp32"].difference <= TOLERANCE
-    assert 1e-6 < reports["fp16"].difference < 5e-3 < reports["int8"].difference < 0.2
+    assert 1e-6 < reports["fp16"].difference < 5e-3
+    # Half a step of 127 in each weight, at random: some 1 % of what is summed, layer by layer.
+    assert 1e-3 < reports["int8"].difference < 0.1
 
 
 def test_scales_from_texts(tmp_path):
