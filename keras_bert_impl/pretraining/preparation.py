@@ -1,6 +1,7 @@
 """From a corpus to records: `prepare`, in flat memory and on several processes."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -12,6 +13,7 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.pretraining import blocks, cutting, examples, readers, records
+from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
 
 
@@ -45,6 +47,9 @@ def prepare(
     comes out is a function of the corpus, the tokenizer, the settings and the seed: the number of
     workers, or a `runner`, changes no byte. Memory is a few blocks a worker, and 8 bytes a document
     to know duplicates; it holds at least two whole documents, however long they are.
+
+    If it is interrupted, the blocks that were built stay in a hidden folder beside
+    `output_directory`, and the same call takes them from there (without a `runner`).
 
     Args:
         inputs: paths and formats as in `read_documents`.
@@ -97,10 +102,14 @@ def prepare(
     dealing = {"num_open_shards": num_open_shards, "rows_per_shard": rows_per_shard}
     if runner is None:
         num_workers = num_workers or os.cpu_count() or 1
-        write = functools.partial(_write, num_workers=num_workers, progress=progress)
+        finished = FinishedBlocks(output_directory, settings, tokenizer)
+        write = functools.partial(
+            _write, num_workers=num_workers, progress=progress, finished=finished
+        )
     else:
+        finished = contextlib.nullcontext()
         write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
-    with replace_directory(output_directory) as directory:
+    with finished, replace_directory(output_directory) as directory:
         tokenizer.save_pretrained(directory)
         written = write(corpus, settings, tokenizer, directory, dealing)
         manifest = {
@@ -177,7 +186,8 @@ def _check(settings, held_out, block_characters, num_open_shards, rows_per_shard
 
 def _check_replaceable(directory):
     """What is replaced as a whole must be records, not somebody's home."""
-    if directory.is_dir() and any(directory.iterdir()):
+    own = f".{directory.absolute().name}."  # of runs that were interrupted
+    if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not (directory / "manifest.json").is_file():
             raise InputError(
                 f"{directory} exists and holds other files; name a new or empty folder."
@@ -206,8 +216,9 @@ def _check_splits(manifest, held_out):
         )
 
 
-def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress):
+def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
     """Writes the shards by processes of this machine; returns `Written`."""
+    finished.open(directory.parent)
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}
     text_blocks = cutting.text_blocks(
@@ -218,7 +229,8 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
         split: records.ShardWriter(directory, split, **dealing) for split in records.SPLITS
     }
     counts = {split: blocks.Counts() for split in records.SPLITS}
-    for text_block, built in _build(text_blocks, settings, tokenizer, directory, num_workers):
+    built_blocks = _build(text_blocks, settings, tokenizer, directory, num_workers, finished)
+    for text_block, built in built_blocks:
         first_shard = cutting.first_shard_of(text_block.number, settings.seed)
         writers[text_block.split].write(built.rows, first_shard)
         counts[text_block.split] += built.counts
@@ -242,13 +254,17 @@ def _write_on_beam(runner):
     return beam_preparation.write
 
 
-def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers):
-    """Yields (text block, built block) in the order of the blocks."""
+def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
+    """Yields (text block, built block) in the order of the blocks; keeps what is new."""
     first_two = list(itertools.islice(text_blocks, 2))
     text_blocks = itertools.chain(first_two, text_blocks)
     if num_workers == 1 or len(first_two) < 2:  # one block is done before a process has started
         for text_block in text_blocks:
-            yield text_block, blocks.build(text_block, settings, tokenizer)
+            built = finished.read(text_block)
+            if built is None:
+                built = blocks.build(text_block, settings, tokenizer)
+                finished.write(text_block, built)
+            yield text_block, built
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
@@ -259,20 +275,27 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers):
     try:
         pending = []
         for text_block in text_blocks:
-            pending.append((text_block, executor.submit(blocks.build_in_worker, text_block)))
+            built = finished.read(text_block)
+            future = None if built else executor.submit(blocks.build_in_worker, text_block)
+            pending.append((text_block, built, future))
             if len(pending) > num_workers:  # one more than is being built: nobody waits for text
-                yield _result(*pending.pop(0))
-        for text_block, future in pending:
-            yield _result(text_block, future)
+                yield _result(*pending.pop(0), finished)
+        for one in pending:
+            yield _result(*one, finished)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(text_block, future):
+def _result(text_block, built, future, finished):
+    if future is None:
+        return text_block, built
     try:
-        return text_block, future.result()
+        built = future.result()
     except concurrent.futures.process.BrokenProcessPool as error:
-        raise InputError(
+        raise Interrupted(
             "a worker process ended (out of memory, or killed, or no `if __name__ == \"__main__\":`"
-            " in the program); choose fewer workers or smaller blocks."
+            " in the program); choose fewer workers or smaller blocks. What was built is kept: the "
+            "same command goes on from there."
         ) from error
+    finished.write(text_block, built)
+    return text_block, built

@@ -297,8 +297,14 @@ def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, mon
     before = (tmp_path / "records" / "manifest.json").read_bytes()
 
     class FullDisk:
-        def __init__(self, path, options):
+        def __init__(self, path, options=None):
             open(path, "w").close()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
 
         def write(self, record):
             raise error

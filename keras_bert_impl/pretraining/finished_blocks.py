@@ -1,0 +1,105 @@
+"""What an interrupted `prepare` has built, for the same command to go on from."""
+
+import dataclasses
+import fcntl
+import json
+import shutil
+
+import tensorflow as tf
+
+import keras_bert_impl
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import blocks, cutting, draws, records
+
+
+class Interrupted(InputError):
+    """An end that is no fault of the input: what was built is kept."""
+
+
+class FinishedBlocks:
+    """The rows of blocks, in a hidden folder beside the records until these are complete.
+
+    A block is known again by its documents, the settings, the tokenizer and the version of this
+    package; where one of them is another, or a file is damaged, it is built anew.
+
+    As a context: at the end the folder is removed; after an error that is none of the input, such
+    as Ctrl-C, it stays, as it does when the process is killed.
+
+    Args:
+        output_directory: `Path` of the records.
+        settings: `blocks.Settings`.
+        tokenizer: with a `fingerprint`.
+    """
+
+    def __init__(self, output_directory, settings, tokenizer):
+        self._name = f".{output_directory.absolute().name}."
+        self._parent = output_directory.absolute().parent
+        if output_directory.exists():  # its parent may be another disk, or closed to us
+            self._parent = output_directory
+        self._folder = self._parent / f"{self._name}unfinished"
+        versions = keras_bert_impl.__version__, records.FORMAT_VERSION
+        self._made_by = *versions, repr(settings), tokenizer.fingerprint
+        self._lock = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if kind is None or (issubclass(kind, InputError) and not issubclass(kind, Interrupted)):
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock:
+            self._lock.close()
+
+    def open(self, scratch):
+        """Readies the folder, and removes what killed runs have half written beside it.
+
+        Args:
+            scratch: `Path` of the folder that this run writes into.
+
+        Raises:
+            InputError: another process makes these records.
+        """
+        self._folder.mkdir(exist_ok=True)
+        self._lock = (self._folder / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Interrupted(f"another prepare writes beside {self._folder}; let it end.") from None
+        for left in self._parent.glob(f"{self._name}????????"):  # as `tempfile` names them
+            if left != scratch:
+                shutil.rmtree(left, ignore_errors=True)
+
+    def read(self, text_block):
+        """`BuiltBlock` of a `TextBlock`, None where it is not there."""
+        path = self._path(text_block)
+        if not path.is_file():
+            return None
+        try:
+            header, *rows = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+            header = json.loads(header)
+        except (tf.errors.DataLossError, ValueError):  # cut short by what ended the machine
+            return None
+        if header["key"] != self._key(text_block) or header["rows"] != len(rows):
+            return None
+        return blocks.BuiltBlock(rows, blocks.Counts(**header["counts"]))
+
+    def write(self, text_block, built):
+        """Keeps the `BuiltBlock` of a `TextBlock`."""
+        counts = dataclasses.asdict(built.counts)
+        header = {"key": self._key(text_block), "rows": len(built.rows), "counts": counts}
+        path = self._path(text_block)
+        aside = path.with_suffix(".part")
+        with records.disk_errors(), tf.io.TFRecordWriter(str(aside)) as writer:
+            for record in (json.dumps(header).encode(), *built.rows):
+                writer.write(record)
+        aside.replace(path)
+
+    def _path(self, text_block):
+        return self._folder / f"{text_block.number:08d}.tfrecord"
+
+    def _key(self, text_block):
+        documents = [
+            (number, document.is_split, len(document.paragraphs), cutting.text_hash(document))
+            for number, document in text_block.documents
+        ]
+        return draws.stable_hash(*self._made_by, text_block.split, text_block.number, documents)
