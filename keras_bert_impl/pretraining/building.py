@@ -94,9 +94,7 @@ def _shape(model, tokenizer, overrides):
         config = encoder_config(read_json(path), path)
     else:
         config = EncoderConfig.named(model)
-    return dataclasses.replace(
-        config,
-        vocabulary_size=tokenizer.vocabulary_size,
-        pad_token_id=tokenizer.pad_id,
-        **overrides,
-    )
+    changes = {"vocabulary_size": tokenizer.vocabulary_size, "pad_token_id": tokenizer.pad_id}
+    if config.position_offset:  # RoBERTa counts from behind the id of padding
+        changes["position_offset"] = tokenizer.pad_id + 1
+    return dataclasses.replace(config, **changes, **overrides)
