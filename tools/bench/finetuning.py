@@ -41,7 +41,18 @@ WAYS = {
     "prompt": {"tuning": "prompt", "adapter_size": 20} | _OWN_RATE,
     "bias": {"tuning": "bias"} | _OWN_RATE,
     "head": {"tuning": "head"} | _OWN_RATE,
-    "features": {"features": "last_four", "epochs": 30} | _OWN_RATE,
+    # Devlin et al. 2018, table 7; of taggers alone.
+    **{
+        f"features_{name}": {"features": features, "epochs": 30} | _OWN_RATE
+        for name, features in {
+            "embeddings": 0,
+            "second_to_last": -2,
+            "last": -1,
+            "weighted_last_four": "mix_last_four",
+            "joined_last_four": "last_four",
+            "weighted_all": "mix",
+        }.items()
+    },
 }
 
 
