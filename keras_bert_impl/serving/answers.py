@@ -9,7 +9,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
-from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.padding import window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.serving.words import TextReader
@@ -63,7 +62,7 @@ class AnswerSignatures(Signatures):
         windows = self._windows(question, context)
         tokens, can_start = windows.tokens(), windows.has_most_context()
         rows = {**windows.features, "tokens": tokens, "can_start": can_start}
-        found = in_chunks(self.of_windows, rows)
+        found = self.in_chunks(self.of_windows, rows)
         texts = self.read(context)
         spans = _ranked(_spans_of_rows(found, windows, texts))
         spans = _distinct(_stripped(spans, texts), texts, self.model.num_best)

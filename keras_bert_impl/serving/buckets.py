@@ -40,6 +40,18 @@ def check_buckets(buckets, max_length):
             )
 
 
+def rows_of_largest(buckets, length, otherwise):
+    """int32, in any graph: how many rows so long the largest bucket for them holds.
+
+    Args:
+        buckets: list of (rows, length).
+        length: int32.
+        otherwise: int32, for a length that no bucket holds.
+    """
+    rows = tf.reduce_max([tf.where(length <= longest, most, 0) for most, longest in buckets])
+    return tf.where(rows > 0, rows, otherwise)
+
+
 def _bucketed(plain, buckets):
     """`Encoder.call` that pads to buckets, in any graph."""
     compiled = tf.function(plain, jit_compile=True, autograph=False)

@@ -2,10 +2,12 @@
 
 import tensorflow as tf
 
+from keras_bert_impl.serving.buckets import rows_of_largest
+
 _TOKENS = 8192  # of a part, padding included: on BERT-base some 300 MB
 
 
-def in_chunks(function, rows, tokens=None):
+def in_chunks(function, rows, tokens=None, buckets=()):
     """What a function makes of rows, a few of them at a time; in any graph.
 
     The function never sees a batch of none, which not every layer takes.
@@ -16,6 +18,8 @@ def in_chunks(function, rows, tokens=None):
         rows: dict of tensors `[rows, ...]`.
         tokens: int32, how many tokens a row counts for. Default: those of `rows["token_ids"]`,
             which is `[rows, ..., length]`.
+        buckets: list of (rows, length), as of `serving.buckets`. Parts of `token_ids`
+            `[rows, length]` fill the largest that holds rows so long.
 
     Returns:
         dict of tensors: the results of all parts, one behind the other.
@@ -27,6 +31,8 @@ def in_chunks(function, rows, tokens=None):
     if tokens is None:
         tokens = tf.reduce_prod(tf.shape(rows["token_ids"])[1:])
     size = tf.maximum(_TOKENS // tf.maximum(tokens, 1), 1)
+    if buckets and rows["token_ids"].shape.rank == 2:
+        size = rows_of_largest(buckets, tokens, size)
     num_chunks = tf.maximum((count + size - 1) // size, 1)
     kinds = function.structured_outputs
     arrays = {

@@ -49,7 +49,7 @@ class FillingSignatures(Signatures):
 
     def answers_of_ids(self, features):
         # Two steps, as a row may be all masks, and scores are as many as the vocabulary has pieces.
-        states = in_chunks(self.states, features)
+        states = self.in_chunks(self.states, features)
         width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)
         best = in_chunks(self.best, states, tokens=width)
         is_mask = tf.equal(features["token_ids"], self.tokenizer.mask_id)

@@ -72,11 +72,11 @@ class Signatures:
 
     def answers_of_strings(self, *texts):
         """The outputs for a batch of strings; arguments as of `tokenize`."""
-        return in_chunks(self.network, self.tokenize(*texts))
+        return self.in_chunks(self.network, self.tokenize(*texts))
 
     def answers_of_ids(self, features):
         """The outputs for features that a client made; arguments as of `answers`."""
-        return in_chunks(self.network, features)
+        return self.in_chunks(self.network, features)
 
     def more(self):
         """dict of further signatures on strings: name to (function, dict of name to rank)."""
@@ -152,7 +152,11 @@ class Signatures:
         Returns:
             dict of `vectors`, float32 `[batch, hidden]`.
         """
-        return in_chunks(self._vectors, self.cut(text))
+        return self.in_chunks(self._vectors, self.cut(text))
+
+    def in_chunks(self, function, rows):
+        """What a function that calls an encoder makes of rows; as `chunks.in_chunks`."""
+        return in_chunks(function, rows, buckets=self.buckets)
 
     def cut(self, texts):
         """Features of texts, cut to `max_length` and as long as the longest of them.

@@ -155,7 +155,7 @@ class TaggerSignatures(Signatures):
         asked = windows.has_most_context()
         needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
         asked &= tf.gather(needed, tf.where(asked, numbers, 0))
-        said = in_chunks(self.of_tokens, {**windows.features, "asked": asked})
+        said = self.in_chunks(self.of_tokens, {**windows.features, "asked": asked})
         order = tf.argsort(tf.boolean_mask(numbers, asked))
         return {name: tf.gather(values, order) for name, values in said.items()}
 

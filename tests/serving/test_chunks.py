@@ -26,3 +26,21 @@ def test_parts_make_the_whole(monkeypatch, count, tokens_of_part):
     made = in_graph({"token_ids": tf.constant(ids)})
     np.testing.assert_array_equal(made["doubled"], np.reshape(2 * ids, (count, 3)))
     np.testing.assert_array_equal(made["positive"], ids[ids > 0])
+
+
+@pytest.mark.parametrize("length, sizes", [(3, [4, 4, 3]), (8, [2] * 5 + [1]), (9, [11])])
+def test_parts_fill_buckets(length, sizes):
+    """Each row says how many came with it."""
+
+    @tf.function(autograph=False)
+    def counted(rows):
+        ids = rows["token_ids"]
+        return {"count": tf.fill([tf.shape(ids)[0]], tf.shape(ids)[0])}
+
+    buckets = [(1, 4), (4, 4), (2, 8)]
+    spec = {"token_ids": tf.TensorSpec([None, None], tf.int32)}
+    in_graph = tf.function(
+        lambda rows: chunks.in_chunks(counted, rows, buckets=buckets), input_signature=[spec]
+    )
+    received = in_graph({"token_ids": tf.ones([11, length], tf.int32)})["count"]
+    np.testing.assert_array_equal(received, np.repeat(sizes, sizes))
