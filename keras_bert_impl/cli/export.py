@@ -47,7 +47,7 @@ def add_arguments(parser):
         "--xla",
         metavar="ROWSxLENGTH,...",
         help="of a SavedModel: batches that XLA compiles the encoder for, such as 1x128,8x128; "
-        "smaller ones are padded to them, larger ones not compiled",
+        "those that fill half of one or more are padded to it, others not compiled",
     )
     parser.add_argument(
         "--check",

@@ -12,7 +12,7 @@ def compiled_in_buckets(encoders, buckets):
     """Graphs that are traced inside have encoders compiled by XLA, once for each bucket.
 
     Rows are padded to the smallest bucket that holds them, and its outputs cut to them again. Rows
-    that no bucket holds are computed as without this.
+    that no bucket holds, or that fill less than half of it, are computed as without this.
 
     Args:
         encoders: list of `Encoder`, or what its `with_outputs` returns.
@@ -40,16 +40,21 @@ def check_buckets(buckets, max_length):
             )
 
 
-def rows_of_largest(buckets, length, otherwise):
-    """int32, in any graph: how many rows so long the largest bucket for them holds.
+def rows_of_part(buckets, rows, length):
+    """int32, in any graph: into parts of how many rows, to fill a bucket, many rows are to be cut.
 
     Args:
         buckets: list of (rows, length).
-        length: int32.
-        otherwise: int32, for a length that no bucket holds.
+        rows: int32, of a part without buckets. It stays where these hold less than half of it, or
+            where it would fill less than half of them.
+        length: int32, of the rows.
     """
-    rows = tf.reduce_max([tf.where(length <= longest, most, 0) for most, longest in buckets])
-    return tf.where(rows > 0, rows, otherwise)
+    fitting = [
+        tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
+        for most, longest in buckets
+    ]
+    largest = tf.reduce_max(fitting)
+    return tf.where(largest > 0, largest, rows)
 
 
 def _bucketed(plain, buckets):
@@ -61,7 +66,10 @@ def _bucketed(plain, buckets):
         features = {name: value for name, value in features.items() if value is not None}
         rows, length = tf.unstack(tf.shape(features["token_ids"]))
         branches = [_branch(compiled, features, rows, length, bucket) for bucket in buckets]
-        holds = [(rows <= most) & (length <= longest) for most, longest in buckets]
+        holds = [
+            (rows <= most) & (length <= longest) & (most * longest <= 2 * rows * length)
+            for most, longest in buckets
+        ]
         first = tf.argmax(tf.stack([*holds, True]), output_type=tf.int32)
         return tf.switch_case(first, [*branches, lambda: plain(features, training=False)])
 

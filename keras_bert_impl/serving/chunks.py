@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert_impl.serving.buckets import rows_of_largest
+from keras_bert_impl.serving.buckets import rows_of_part
 
 _TOKENS = 8192  # of a part, padding included: on BERT-base some 300 MB
 
@@ -18,8 +18,8 @@ def in_chunks(function, rows, tokens=None, buckets=()):
         rows: dict of tensors `[rows, ...]`.
         tokens: int32, how many tokens a row counts for. Default: those of `rows["token_ids"]`,
             which is `[rows, ..., length]`.
-        buckets: list of (rows, length), as of `serving.buckets`. Parts of `token_ids`
-            `[rows, length]` fill the largest that holds rows so long.
+        buckets: list of (rows, length), as of `serving.buckets`, which parts of `token_ids`
+            `[rows, length]` are to fill.
 
     Returns:
         dict of tensors: the results of all parts, one behind the other.
@@ -32,7 +32,7 @@ def in_chunks(function, rows, tokens=None, buckets=()):
         tokens = tf.reduce_prod(tf.shape(rows["token_ids"])[1:])
     size = tf.maximum(_TOKENS // tf.maximum(tokens, 1), 1)
     if buckets and rows["token_ids"].shape.rank == 2:
-        size = rows_of_largest(buckets, tokens, size)
+        size = rows_of_part(buckets, tf.maximum(tf.minimum(size, count), 1), tokens)
     num_chunks = tf.maximum((count + size - 1) // size, 1)
     kinds = function.structured_outputs
     arrays = {

@@ -54,7 +54,7 @@ def test_only_buckets_are_compiled(graphs):
     assert "call" not in vars(model)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 8), (2, 4), (2, 5), (4, 8), (3, 2), (5, 2), (1, 9)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 8), (2, 4), (2, 5), (4, 8), (1, 4), (5, 2), (1, 9)])
 def test_any_shape_is_answered_alike(graphs, shape):
     _, plain, compiled = graphs
     random = np.random.default_rng(0)

@@ -28,9 +28,19 @@ def test_parts_make_the_whole(monkeypatch, count, tokens_of_part):
     np.testing.assert_array_equal(made["positive"], ids[ids > 0])
 
 
-@pytest.mark.parametrize("length, sizes", [(3, [4, 4, 3]), (8, [2] * 5 + [1]), (9, [11])])
-def test_parts_fill_buckets(length, sizes):
+@pytest.mark.parametrize(
+    "length, sizes",
+    [
+        (3, [4, 4, 3]),  # 6 without buckets
+        (8, [2] * 5 + [1]),
+        (9, [2] * 5 + [1]),  # no bucket
+        (2, [9, 2]),  # buckets for less than half of 9
+        (1, [11]),  # that are 4 long
+    ],
+)
+def test_parts_fill_buckets(monkeypatch, length, sizes):
     """Each row says how many came with it."""
+    monkeypatch.setattr(chunks, "_TOKENS", 18)
 
     @tf.function(autograph=False)
     def counted(rows):

@@ -7,6 +7,7 @@ own preprocessor, which pads to a fixed length, and is given the right one.
 """
 
 import functools
+import itertools
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 
 TOOLS = Path(__file__).resolve().parents[1]
 _LABELS = ["negative", "positive"]
-_BUCKETS = [(rows, length) for rows in (1, 32) for length in (32, 128, 384)]  # of "ours-xla"
+_BUCKET_ROWS, _BUCKET_LENGTHS = (1, 32), (32, 128, 384)  # of "ours-xla"
 
 
 def write_models(directory, folder, systems):
@@ -39,7 +40,8 @@ def write_models(directory, folder, systems):
         model.export(folder / "saved_model")
     if "ours-xla" in systems:
         signatures = model.signatures()
-        signatures.buckets = _BUCKETS
+        lengths = [length for length in _BUCKET_LENGTHS if length <= longest]
+        signatures.buckets = list(itertools.product(_BUCKET_ROWS, lengths))
         export_saved_model(signatures, folder / "ours-xla")
     for system, (export, precision) in {
         "ours-onnx": (export_onnx, "fp32"),
