@@ -3,12 +3,20 @@
 import json
 
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
 from tests.serving.asking import fuzz, output_of
 from tests.serving.families import FAMILIES, signatures_of
 
+OF_TEXT = {
+    "FastWordpieceTokenizeWithOffsets",
+    "FindSourceOffsets",
+    "NormalizeUTF8",
+    "NormalizeUTF8WithOffsetsMap",
+}
 SLOW_INPUTS = 100_000 // len(FAMILIES)
 SOME_SLOW = [
     pytest.param(name, marks=[] if name == "single_label" else [pytest.mark.slow])
@@ -23,6 +31,16 @@ def exported(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("exported") / "model"
     export_saved_model(signatures, directory)
     return request.param, signatures, directory
+
+
+def test_a_stock_server_knows_the_operations(exported):
+    """TensorFlow's own, and of TF-Text those that TensorFlow Serving has linked since long."""
+    saved = saved_model_pb2.SavedModel.FromString((exported[2] / "saved_model.pb").read_bytes())
+    graph = saved.meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
+    functions = {one.signature.name for one in graph.library.function}
+    others = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
+    assert "FastWordpieceTokenizeWithOffsets" in others and others <= OF_TEXT, others
 
 
 @pytest.mark.slow
