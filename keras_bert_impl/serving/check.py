@@ -76,7 +76,7 @@ def _asked(directory, inputs):
 
 
 def _difference(expected, received):
-    expected, received = np.asarray(expected), np.asarray(received)
+    expected, received = _array(expected), _array(received)
     if not expected.size:
         return 0.0
     received = received[tuple(slice(size) for size in expected.shape)]
@@ -86,3 +86,9 @@ def _difference(expected, received):
         return 0.0 if (expected == received).all() else float("inf")
     differences = np.abs(expected.astype("float64") - received)
     return float("inf") if np.isnan(differences).any() else float(differences.max())
+
+
+def _array(values):
+    array = np.asarray(values)
+    # An array of strings forgets NUL at their ends.
+    return np.asarray(values, object) if array.dtype.kind in "US" else array

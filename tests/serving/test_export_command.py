@@ -58,6 +58,8 @@ def test_differences():
     for name, wrong in (("labels", ["b"]), ("count", 2), ("scores", [[float("nan")] * 2])):
         assert check.difference_of_rows(expected, [row | {name: wrong}]) == float("inf")
     assert check.difference_of_rows(expected, [row | {"scores": [[0.5]]}]) == float("inf")
+    assert check.difference_of_rows([{"texts": ["\0"]}], [{"texts": ["\0", ""]}]) == 0
+    assert check.difference_of_rows([{"texts": ["\0"]}], [{"texts": [""]}]) == float("inf")
 
 
 def test_ids_only(signatures, tmp_path):
