@@ -79,11 +79,11 @@ def _difference(expected, received):
     expected, received = _array(expected), _array(received)
     if not expected.size:
         return 0.0
-    received = received[tuple(slice(size) for size in expected.shape)]
+    received = received[(*(slice(size) for size in expected.shape), ...)]
     if expected.shape != received.shape:
         return float("inf")
     if expected.dtype.kind != "f":
-        return 0.0 if (expected == received).all() else float("inf")
+        return 0.0 if np.all(expected == received) else float("inf")
     differences = np.abs(expected.astype("float64") - received)
     return float("inf") if np.isnan(differences).any() else float(differences.max())
 

@@ -60,6 +60,8 @@ def test_differences():
     assert check.difference_of_rows(expected, [row | {"scores": [[0.5]]}]) == float("inf")
     assert check.difference_of_rows([{"texts": ["\0"]}], [{"texts": ["\0", ""]}]) == 0
     assert check.difference_of_rows([{"texts": ["\0"]}], [{"texts": [""]}]) == float("inf")
+    assert check.difference_of_rows([{"answer": "\0"}], [{"answer": "\0"}]) == 0
+    assert check.difference_of_rows([{"answer": "\0"}], [{"answer": ""}]) == float("inf")
 
 
 def test_ids_only(signatures, tmp_path):
