@@ -41,7 +41,7 @@ def test_links_within_and_out(tmp_path):
 def test_links_in_a_circle(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(InputError, match=r"a cannot be (followed|read)|leads out"):
+    with pytest.raises(InputError, match=r"a cannot be (followed|read)|leads out|cannot read"):
         read_text(file_within(tmp_path, "a"))
 
 
