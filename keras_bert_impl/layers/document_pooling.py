@@ -64,8 +64,8 @@ class PoolWindows(keras.layers.Layer):
         real = ops.cast(is_real, "float32")
         return real / ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
 
-    def compute_output_shape(self, vectors_shape, padding_mask_shape):
-        return (padding_mask_shape[0], vectors_shape[-1])
+    def compute_output_spec(self, vectors, padding_mask):
+        return keras.KerasTensor((padding_mask.shape[0], vectors.shape[-1]), self.compute_dtype)
 
     def get_config(self):
         return {

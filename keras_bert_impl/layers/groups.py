@@ -58,8 +58,9 @@ class SplitGroups(keras.layers.Layer):
     def call(self, rows, padding_mask):
         return in_groups(rows, padding_mask)
 
-    def compute_output_shape(self, rows_shape, padding_mask_shape):
-        return (*padding_mask_shape[:2], rows_shape[-1])
+    # Of shapes alone Keras 3.12 does not take one for each of two inputs.
+    def compute_output_spec(self, rows, padding_mask):
+        return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

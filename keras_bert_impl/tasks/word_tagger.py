@@ -69,6 +69,8 @@ class WordTagger(TaskModel):
         if self.crf:
             self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")
             self.crf_layer.build(outputs.shape)
+            if self.crf_layer not in self.layers:  # Keras 3.12 looks at layers of the graph alone
+                self._layers.append(self.crf_layer)
 
     def get_config(self):
         return {
