@@ -32,11 +32,11 @@ class FinishedBlocks:
     """
 
     def __init__(self, output_directory, settings, tokenizer):
-        self._name = f".{output_directory.absolute().name}."
+        self._name = output_directory.absolute().name
         self._parent = output_directory.absolute().parent
         if output_directory.exists():  # its parent may be another disk, or closed to us
             self._parent = output_directory
-        self._folder = self._parent / f"{self._name}unfinished"
+        self._folder = self._parent / f".{self._name}.unfinished"
         versions = keras_bert_impl.__version__, records.FORMAT_VERSION
         self._made_by = *versions, repr(settings), tokenizer.fingerprint
         self._lock = None
@@ -65,9 +65,11 @@ class FinishedBlocks:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Interrupted(f"another prepare writes beside {self._folder}; let it end.") from None
-        for left in self._parent.glob(f"{self._name}????????"):  # as `tempfile` names them
-            if left != scratch:
-                shutil.rmtree(left, ignore_errors=True)
+        for left in self._parent.iterdir():
+            # As `files.replace_directory` makes them, and nobody else: with one folder inside.
+            if left.name.startswith(f".{self._name}.") and left not in (scratch, self._folder):
+                if left.is_dir() and [inside.name for inside in left.iterdir()] == [self._name]:
+                    shutil.rmtree(left, ignore_errors=True)
 
     def read(self, text_block):
         """`BuiltBlock` of a `TextBlock`, None where it is not there."""

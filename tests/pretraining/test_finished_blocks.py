@@ -59,10 +59,13 @@ def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_d
     folder = interrupted.parent
     assert [path.name for path in folder.iterdir()] == [".records.unfinished"]
     (folder / ".records.a1b2c3d4" / "records").mkdir(parents=True)  # as a killed run leaves it
+    (folder / ".records.original").mkdir()
+    (folder / ".records.original" / "thesis.txt").write_text("precious")
     prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
     assert built == list(range(3, 3 + len(built))) and len(built) > 3
     assert_same(interrupted, records_directory)
-    assert [path.name for path in folder.iterdir()] == ["records"]
+    assert sorted(path.name for path in folder.iterdir()) == [".records.original", "records"]
+    assert (folder / ".records.original" / "thesis.txt").read_text() == "precious"
 
 
 @pytest.mark.parametrize("change", ["seed", "text", "cut", "damage"])
