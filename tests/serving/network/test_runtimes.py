@@ -15,7 +15,9 @@ from tests.helpers import random_features
 from tests.serving.litert.operators import check_builtin
 from tests.serving.network_models import (
     ARCHITECTURES,
+    FEW_HEADS,
     TEXTS_OF_DOCS,
+    TOLERANCE,
     difference_from_keras,
     encoder,
     export_command,
@@ -23,10 +25,6 @@ from tests.serving.network_models import (
     probabilities_of_docs,
 )
 from tests.tasks import helpers
-
-# Both compute in float32 and differ in the order of their sums, over values of the order of 1.
-TOLERANCE = 1e-5
-FEW_HEADS = ("encoder", "classifier", "masked")
 
 
 class Runtime(NamedTuple):

@@ -13,16 +13,14 @@ from keras_bert_impl.serving.onnx import write_graph
 from keras_bert_impl.serving.onnx.session import Session
 from tests.serving.network_models import (
     ARCHITECTURES,
+    FEW_HEADS,
+    TOLERANCE,
     difference_from_keras,
     encoder,
     features,
     models,
 )
 from tests.tasks import helpers
-
-# Both compute in float32 and differ in the order of their sums, over values of the order of 1.
-TOLERANCE = 1e-5
-FEW_HEADS = ("encoder", "classifier", "masked")
 
 
 def check_agreement(made):

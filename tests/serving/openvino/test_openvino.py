@@ -4,10 +4,9 @@ import openvino
 
 from keras_bert_impl.serving.openvino import export_openvino
 from keras_bert_impl.serving.openvino.session import Session
-from tests.serving.network_models import difference_from_keras, encoder, models
+from tests.serving.network_models import TOLERANCE, difference_from_keras, encoder, models
 from tests.tasks import helpers
 
-TOLERANCE = 1e-5  # of float32, as in `network/test_runtimes.py`
 TEXTS = ["a good film", "what a dull plot", "bad", "the plot is awful"]
 
 
