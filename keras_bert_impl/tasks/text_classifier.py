@@ -126,10 +126,11 @@ class TextClassifier(TaskModel):
                 f"Received: long_texts={long_texts!r}"
             )
         if long_texts in POOLINGS:
-            inputs, vector = _windows(encoder, long_texts)
+            inputs, rows = grouped_inputs()
+            vector = _pooled(encoder, self.row_vectors(encoder, rows), inputs, long_texts)
         else:
             inputs = task_inputs()
-            vector = sequence_vector(encoder, encoder(inputs))
+            vector = self.row_vectors(encoder, inputs)
         outputs = head(vector)  # [batch, num_classes]
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.head_layer = head
@@ -140,6 +141,20 @@ class TextClassifier(TaskModel):
         self.doc_stride = doc_stride
         self.max_windows = max_windows
         self._check_settings()
+
+    @staticmethod
+    def row_vectors(encoder, inputs):
+        """What the head classifies of rows of tokens, `[rows, hidden]`.
+
+        Raises:
+            InputError: the encoder reads from left to right.
+        """
+        if encoder.config.causal:
+            raise InputError(
+                "texts are classified by what their first token says, which in an encoder that "
+                "reads from left to right sees no other."
+            )
+        return sequence_vector(encoder, encoder(inputs))
 
     def _check_settings(self):
         for name in ("head_tokens", "doc_stride", "max_windows"):
@@ -367,14 +382,12 @@ class TextClassifier(TaskModel):
         }
 
 
-def _windows(encoder, pooling):
-    """(inputs [batch, windows, length], vectors [batch, hidden]) of texts in windows."""
-    inputs, rows = grouped_inputs()
-    vectors = sequence_vector(encoder, encoder(rows))  # [batch * windows, hidden]
+def _pooled(encoder, vectors, inputs, pooling):
+    """The vectors of texts, [batch, hidden], of those of their windows, [batch * windows, hidden]."""
     pool = PoolWindows(
         pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pool_windows"
     )
-    return inputs, pool(vectors, inputs["padding_mask"])
+    return pool(vectors, inputs["padding_mask"])
 
 
 def _is_list_of_names(row):

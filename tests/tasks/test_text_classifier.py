@@ -141,6 +141,11 @@ def test_needs_a_pooler():
         TextClassifier(encoder(use_pooler=False), tokenizer(), num_classes=2)
 
 
+def test_an_encoder_from_left_to_right_is_refused():
+    with pytest.raises(InputError, match="first token"):
+        TextClassifier(encoder(causal=True), tokenizer(), num_classes=2)
+
+
 def test_logits_are_float32_in_mixed_precision():
     model = classifier(dtype="mixed_bfloat16")
     assert model(tokenizer()(["good"])).dtype == "float32"

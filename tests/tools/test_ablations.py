@@ -1,0 +1,70 @@
+"""tools/bench/ablations.py: heads of its own, and tables of what was measured."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tasks.helpers import encoder, tokenizer
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = {"token_ids": [[2, 5, 6, 3, 0]], "segment_ids": [[0] * 5], "padding_mask": [[1, 1, 1, 1, 0]]}
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """Modules of tools/bench, which is no package."""
+    sys.path.insert(0, str(ROOT / "tools" / "bench"))
+    names = ("ablations", "ablation_tuning", "finetuning", "finetuning_tasks")
+    yield [importlib.import_module(name) for name in names]
+    sys.path.remove(str(ROOT / "tools" / "bench"))
+    for name in names:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("vector", ["last", "bilstm"])
+def test_a_left_to_right_encoder_is_classified_by_all_tokens_and_no_padding(modules, vector):
+    classifier_class = modules[1].CLASSIFIERS[vector]
+    model = classifier_class(encoder(causal=True, dropout=0.0), tokenizer(), num_classes=2)
+    row = {name: np.array(values, "int32") for name, values in ROW.items()}
+
+    def changed(position, token):
+        other = {name: values.copy() for name, values in row.items()}
+        other["token_ids"][0, position] = token
+        return not np.array_equal(model(other), model(row))
+
+    assert all(changed(position, 7) for position in range(4))
+    assert not changed(4, 7)
+
+
+def test_the_last_token_is_that_before_the_padding(modules):
+    own = encoder(causal=True, dropout=0.0)
+    row = {name: np.array(values, "int32") for name, values in ROW.items()}
+    vector = modules[1].LastTokenClassifier.row_vectors(own, row)
+    np.testing.assert_array_equal(vector[0], own(row)["sequence_output"][0, 3])
+
+
+def test_tables_have_the_means_over_seeds_of_both_trainings(modules):
+    def pretrained(seed, loss):
+        curve = [{"step": 400, "val_loss": loss, "val_masked_lm_accuracy": 0.25}]
+        return {"objective": "masked_lm", "seed": seed, "vector": None, "curve": curve}
+
+    def tuned(name, vector, *accuracies):
+        scores = [{"seed": i, "sst2": {"accuracy": a}} for i, a in enumerate(accuracies)]
+        return {"objective": name, "seed": 1, "vector": vector, "scores": scores}
+
+    results = [
+        pretrained(1, 3.0), pretrained(2, 5.0),
+        tuned("masked_lm", "first", 0.5, 0.7), tuned("masked_lm", "first", 0.6),
+        tuned("left_to_right", "last", 0.25),
+    ]
+    scores = modules[0].table_of_scores(results).splitlines()
+    assert scores[0] == "| pre-trained by | classified | sst2, accuracy |"
+    assert scores[2:] == [
+        "| `masked_lm` | first | 60.00 ± 10.00 (3) |",
+        "| `left_to_right` | last | 25.00 (1) |",
+    ]
+    curves = modules[0].table_of_curves(results).splitlines()
+    assert curves[-2:] == ["| loss | 4.000 |", "| masked_lm_accuracy | 0.250 |"]
