@@ -72,10 +72,10 @@ class Batcher:
             "replacements": replacement_ids(tokenizer),
             "slots": masking.num_slots(self._length, self._num_examples),
         }
-        none = [0] * settings["max_examples_per_row"]
-        token_type = records.token_type(tokenizer.vocabulary_size)
-        padding = np.full(self._length, tokenizer.pad_id, token_type)
-        self.empty_row = records.serialize_row(padding, none, none, none, row_id=0)
+        none = np.zeros((1, settings["max_examples_per_row"]), np.int32)
+        empty = dict.fromkeys(("example_lengths", "first_lengths", "pair_labels"), none)
+        empty["token_ids"] = np.full((1, self._length), tokenizer.pad_id, np.int32)
+        (self.empty_row,) = records.serialize_rows(empty, tokenizer.vocabulary_size, first_id=0)
 
     def __call__(self, serialized, epochs):
         rows = records.parse_rows(serialized, self._manifest)

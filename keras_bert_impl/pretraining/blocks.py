@@ -6,9 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import draws, examples, records, rows, sentences
-
-_SENTENCES_AT_ONCE = 8192
+from keras_bert_impl.pretraining import draws, examples, records, row_layout, rows, sentences
+from keras_bert_impl.pretraining.word_tokens import tokenize_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +89,7 @@ def build(text_block, settings, tokenizer):
     Args:
         text_block: `TextBlock`.
         settings: `Settings`.
-        tokenizer: with `tokenize` and the ids of the special tokens.
+        tokenizer: `Tokenizer`.
 
     Returns:
         `BuiltBlock`.
@@ -112,20 +111,25 @@ def build(text_block, settings, tokenizer):
     serialized = []
     for pass_number in range(settings.passes):
         made = _examples(block, settings, pass_number, tokenizer.num_separators)
-        lengths = [_length(example, tokenizer.num_separators) for example in made]
+        spans, labels = row_layout.spans_of(made), [example.label for example in made]
+        lengths = row_layout.lengths_of(spans, tokenizer.num_separators)
         most = settings.max_examples_per_row if settings.pack else 1
-        packed = rows.pack_rows(lengths, settings.length, most)
+        packed = rows.pack_rows(lengths.tolist(), settings.length, most)
         counts += Counts(
             examples=len(made),
-            pairs_labelled_1=sum(example.label for example in made),
+            pairs_labelled_1=sum(labels),
             rows=len(packed),
-            tokens=sum(lengths),
+            tokens=int(lengths.sum()),
             examples_in_fullest_row=max(map(len, packed), default=0),
         )
-        for row in packed:
-            row_id = (text_block.number << 32) + len(serialized)
-            row_examples = [made[index] for index in row]
-            serialized.append(_serialize(block, row_examples, settings, tokenizer, row_id))
+        if not packed:  # documents without a token
+            continue
+        arrays = row_layout.lay_out(
+            block, spans, labels, packed, settings.length, settings.max_examples_per_row, tokenizer
+        )
+        serialized += records.serialize_rows(
+            arrays, tokenizer.vocabulary_size, (text_block.number << 32) + len(serialized)
+        )
     generator = draws.stream(settings.seed, "rows", text_block.number)
     order = draws.permutation(generator, len(serialized))
     return BuiltBlock([serialized[index] for index in order], counts)
@@ -142,17 +146,12 @@ def _examples(block, settings, pass_number, num_separators):
     return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
 
 
-def _length(example, num_separators):
-    is_pair = example.second[0] < example.second[1]
-    return example.length + (num_separators - 1) * is_pair
-
-
 def tokenize(documents, tokenizer):
-    """Splits documents into sentences and tokenizes these in large batches.
+    """Splits documents into sentences and tokenizes these.
 
     Args:
         documents: list of (running number, `Document`).
-        tokenizer: with `tokenize(texts)` → ragged int32 [texts, (tokens)].
+        tokenizer: `Tokenizer`.
 
     A sentence behind another one keeps a space in front: to a byte-level vocabulary the first word
     of a text is another piece than the same word behind a space.
@@ -170,44 +169,16 @@ def tokenize(documents, tokenizer):
         for first, *others in filter(None, paragraphs):
             texts += [first, *(f" {sentence}" for sentence in others)]
         sentence_counts.append(len(texts) - before)
-    token_ids, lengths = [], []
-    for start in range(0, len(texts), _SENTENCES_AT_ONCE):
-        ragged = tokenizer.tokenize(tf.constant(texts[start : start + _SENTENCES_AT_ONCE]))
-        token_ids.append(ragged.flat_values.numpy())
-        lengths.append(ragged.row_lengths().numpy())
-    lengths = np.concatenate(lengths)
+    token_ids, lengths = tokenize_words(texts, tokenizer)
     document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
     kept, sentence_counts = np.unique(document_of, return_counts=True)
     block = examples.TokenBlock(
-        np.concatenate(token_ids).astype(np.int32),
+        token_ids,
         [0, *np.cumsum(lengths[lengths > 0]).tolist()],
         [0, *np.cumsum(sentence_counts).tolist()],
         [documents[index][0] for index in kept],
     )
     return block, sum(len(text.split()) for text in texts)
-
-
-def _serialize(block, row, settings, tokenizer, row_id):
-    token_type = records.token_type(tokenizer.vocabulary_size)
-    separators = [tokenizer.sep_id] * tokenizer.num_separators
-    parts, lengths, first_lengths = [], [], []
-    for example in row:
-        first, second = (block.token_ids[start:end] for start, end in example[:2])
-        parts += [[tokenizer.cls_id], first]
-        if len(second):
-            parts += [separators, second]
-        parts.append(separators[:1])
-        lengths.append(_length(example, tokenizer.num_separators))
-        first_lengths.append(min(len(first) + 1 + tokenizer.num_separators, lengths[-1]))
-    parts.append([tokenizer.pad_id] * (settings.length - sum(lengths)))
-    unused = [0] * (settings.max_examples_per_row - len(row))
-    return records.serialize_row(
-        np.concatenate(parts, dtype=token_type, casting="unsafe"),
-        lengths + unused,
-        first_lengths + unused,
-        [example.label for example in row] + unused,
-        row_id,
-    )
 
 
 class HashSet:

@@ -210,6 +210,10 @@ def _check_splits(manifest, held_out):
             "give a larger part or more documents."
         )
     if not manifest["splits"]["train"]["rows"]:
+        if not held_out:
+            raise InputError(
+                f"of {manifest['documents']} documents none has text that the tokenizer knows."
+            )
         raise InputError(
             f"held_out={held_out} leaves none of {manifest['documents']} documents to train on; "
             "give a smaller part or more documents."

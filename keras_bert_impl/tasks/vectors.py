@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
@@ -176,13 +178,6 @@ def _write_header(file, count, dim):
 
 @contextlib.contextmanager
 def _parquet(path, dim):
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path}: Parquet needs pyarrow: pip install 'keras-bert-impl[parquet]'; or write .npy."
-        ) from error
     vector = pyarrow.list_(pyarrow.float32(), dim)
     columns = {"path": pyarrow.string(), "line": pyarrow.int64(), "text": pyarrow.string()}
     schema = pyarrow.schema([*columns.items(), ("vector", vector)])

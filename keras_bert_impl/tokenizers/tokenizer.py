@@ -24,10 +24,13 @@ class Tokenizer(abc.ABC):
         kind: str, a part of the fingerprint.
         num_separators: int, how often `sep_id` stands between two segments.
         segment_of_second: int, the segment id of the second segment.
+        spaces_separate: bool, whether the tokens of a text are those of what stands between its
+            spaces (U+0020), each tokenized alone.
     """
 
     num_separators = 1
     segment_of_second = 1
+    spaces_separate = False
 
     @staticmethod
     def from_pretrained(name_or_path):

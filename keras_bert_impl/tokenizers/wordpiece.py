@@ -40,6 +40,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     kind = "wordpiece"
+    spaces_separate = True
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)

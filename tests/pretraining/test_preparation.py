@@ -163,19 +163,24 @@ def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
 
 
 def test_token_ids_take_as_much_room_as_they_need():
-    none = [0, 0]
+    none = np.zeros((1, 2), np.int32)
     for vocabulary_size, width in ((65_536, 2), (65_537, 4)):
         manifest = {
             "tokenizer": {"vocabulary_size": vocabulary_size},
             "settings": {"length": 3, "max_examples_per_row": 2},
         }
-        token_type = records.token_type(vocabulary_size)
-        ids = np.array([0, 40_000, vocabulary_size - 1], token_type)
-        serialized = records.serialize_row(ids, [3, 0], none, none, row_id=1 << 40)
-        rows = records.parse_rows(tf.constant([serialized]), manifest)
-        assert token_type.itemsize == width
+        ids = np.array([[0, 40_000, vocabulary_size - 1]], np.int32)
+        arrays = {
+            "token_ids": ids,
+            "example_lengths": np.array([[3, 0]], np.int32),
+            "first_lengths": none,
+            "pair_labels": none,
+        }
+        serialized = records.serialize_rows(arrays, vocabulary_size, first_id=1 << 40)
+        rows = records.parse_rows(tf.constant(serialized), manifest)
+        assert records.token_type(vocabulary_size).itemsize == width
         assert rows["token_ids"].dtype == tf.int32
-        assert rows["token_ids"].numpy().tolist() == [ids.tolist()]
+        assert rows["token_ids"].numpy().tolist() == ids.tolist()
         assert rows["example_lengths"].numpy().tolist() == [[3, 0]]
         assert rows["row_id"].numpy().tolist() == [1 << 40]
 
@@ -337,3 +342,11 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1)
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
+
+
+def test_text_without_a_token_is_refused(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\x01\n\n\x01 \x02\n")
+    with pytest.raises(InputError, match="of 2 documents none has text that the tokenizer knows"):
+        prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
+    assert not (tmp_path / "records").exists()

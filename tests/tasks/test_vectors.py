@@ -105,12 +105,6 @@ def test_parquet_holds_the_same(folder, embedder, written):
     assert table["line"][:2] == [3, 5] and table["text"][1] == TEXTS[4]
 
 
-def test_parquet_without_its_library(folder, embedder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"Parquet needs pyarrow: pip install"):
-        vectors.write_vectors(embedder, [], folder / "other.parquet")
-
-
 def test_nothing_is_left_of_what_fails(folder, embedder, tmp_path):
     found = [*read_texts(folder / "texts")][:2]
 

@@ -149,32 +149,30 @@ def transformers_batches(source, workers=0):
     return work
 
 
-# === Records ===
+# === Records: of a file with a sentence a line and a blank line behind a document ===
 
 
 def our_records(source, passes=1):
-    """`prepare` on one core: sentences, tokens, pairs, packing, compressed records."""
+    """`prepare` on one core: tokens, pairs, packing, compressed records."""
     from keras_bert_impl.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_pretrained(source.tokenizer)
-    return lambda: _prepare(source, tokenizer, passes)
+    sentences = _write_sentences(source)
+    return lambda: _prepare(source, tokenizer, passes, sentences)
 
 
 def plain_records(source, passes=1):
-    """BERT's algorithm in plain Python; documents are read and split into sentences before."""
+    """BERT's algorithm in plain Python."""
     from plain_examples import write_examples
 
-    from keras_bert_impl.pretraining.readers import read_documents
-    from keras_bert_impl.pretraining.sentences import split_sentences
     from keras_bert_impl.tokenizers import Tokenizer
 
     vocabulary = Tokenizer.from_pretrained(source.tokenizer).vocabulary
-    documents = [
-        [sentence for text in document.paragraphs for sentence in split_sentences(text)]
-        for document in read_documents(source.text)
-    ]
+    sentences = _write_sentences(source)
 
     def work():
+        with open(sentences, encoding="utf-8") as file:
+            documents = [document.splitlines() for document in file.read().split("\n\n")]
         path = f"{source.records}.tfrecord"
         rows, tokens = write_examples(documents, vocabulary, path, LENGTH, dupe_factor=passes)
         return {"rows": rows, "tokens": tokens}
@@ -182,11 +180,24 @@ def plain_records(source, passes=1):
     return work
 
 
-def _prepare(source, tokenizer, passes=1):
+def _write_sentences(source):
+    from keras_bert_impl.pretraining.readers import read_documents
+    from keras_bert_impl.pretraining.sentences import split_sentences
+
+    path = f"{source.records}-sentences.txt"
+    with open(path, "w", encoding="utf-8") as file:
+        for document in read_documents(source.text):
+            for paragraph in document.paragraphs:
+                file.writelines(f"{sentence}\n" for sentence in split_sentences(paragraph))
+            file.write("\n")
+    return path
+
+
+def _prepare(source, tokenizer, passes=1, text=None):
     from keras_bert_impl.pretraining import prepare
 
     manifest = prepare(
-        source.text, source.records, tokenizer, LENGTH, passes=passes, num_workers=1
+        text or source.text, source.records, tokenizer, LENGTH, passes=passes, num_workers=1
     )
     counts = manifest["splits"]["train"]
     return {"rows": counts["rows"], "tokens": counts["tokens"]}
@@ -208,7 +219,7 @@ PARTS = {
         "transformers collator, 2 workers": lambda source: transformers_batches(source, 2),
     },
     "records": {
-        "ours, prepare": our_records,
+        "ours": our_records,
         "plain Python": plain_records,
         "ours, 10 passes": lambda source: our_records(source, passes=10),
         "plain Python, 10 passes": lambda source: plain_records(source, passes=10),

@@ -1,0 +1,90 @@
+"""Where the tokens of packed examples stand in their rows, for all rows of a block at once."""
+
+import numpy as np
+
+
+def spans_of(examples):
+    """int64 array [examples, 4]: begin and end of the first and of the second segment.
+
+    Args:
+        examples: list of `Example`.
+    """
+    spans = [(*example.first, *example.second) for example in examples]
+    return np.array(spans, np.int64).reshape(-1, 4)
+
+
+def lengths_of(spans, num_separators):
+    """int64 array [examples]: tokens with the special ones.
+
+    Args:
+        spans: of `spans_of`.
+        num_separators: int, between two segments.
+    """
+    return _parts(spans, num_separators).sum(axis=1)
+
+
+def lay_out(block, spans, labels, packed, length, max_examples_per_row, tokenizer):
+    """The arrays of a record, see `records`, for each row.
+
+    Args:
+        block: `TokenBlock`.
+        spans, labels: of the examples; labels a list of int.
+        packed: list of rows, each a list of indices of examples, as of `rows.pack_rows`.
+        length: int, tokens of a row.
+        max_examples_per_row: int.
+        tokenizer: with the ids of the special tokens.
+
+    Returns:
+        dict of int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
+        `pair_labels` [rows, max_examples_per_row].
+    """
+    order = [index for row in packed for index in row]
+    row_sizes = np.array([len(row) for row in packed])
+    spans = spans[order]
+    parts = _parts(spans, tokenizer.num_separators)
+    lengths = parts.sum(axis=1)
+    first_in_row = np.cumsum(row_sizes) - row_sizes
+    row_lengths = np.add.reduceat(lengths, first_in_row)
+
+    token_ids = np.full((len(packed), length), tokenizer.pad_id, np.int32)
+    token_ids[np.arange(length) < row_lengths[:, None]] = _tokens(block, spans, parts, tokenizer)
+    row_of = np.repeat(np.arange(len(packed)), row_sizes)
+    slot = np.arange(len(order)) - np.repeat(first_in_row, row_sizes)
+
+    def by_row(values):
+        array = np.zeros((len(packed), max_examples_per_row), np.int32)
+        array[row_of, slot] = values
+        return array
+
+    return {
+        "token_ids": token_ids,
+        "example_lengths": by_row(lengths),
+        "first_lengths": by_row(np.where(parts[:, 3], parts[:, :3].sum(axis=1), lengths)),
+        "pair_labels": by_row(np.array(labels)[order]),
+    }
+
+
+def concatenated_spans(values, starts, lengths):
+    """The parts of an array that begin at `starts` and have `lengths`, one behind the other.
+
+    Example:
+        concatenated_spans(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([1, 2]))  # [7, 5, 6]
+    """
+    ends = np.cumsum(lengths)
+    return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
+
+
+def _parts(spans, num_separators):
+    """int64 [examples, 5]: tokens of [CLS], first segment, separators, second segment, [SEP]."""
+    first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
+    one = np.ones_like(first)
+    return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)
+
+
+def _tokens(block, spans, parts, tokenizer):
+    """int32 array: the tokens of all examples, one behind the other."""
+    special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
+    values = np.concatenate([block.token_ids, special]).astype(np.int32)
+    cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]
+    starts = np.stack([cls, spans[:, 0], sep, spans[:, 2], sep], axis=1)
+    return concatenated_spans(values, starts.ravel(), parts.ravel())
