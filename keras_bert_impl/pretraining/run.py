@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
+from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
 from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.records import check_tokenizer, clear_read_errors, read_manifest
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -130,7 +131,8 @@ class _Training:
             if stage != last:
                 # Of other shapes; a graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
-            with clear_read_errors(stage.records), self._preemption:
+            watch = InputWorkerWatch(self._settings.input_workers)
+            with clear_read_errors(stage.records), self._preemption, watch:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
