@@ -5,8 +5,9 @@
         --tasks mrpc rte --seeds 1 2 3
     python tools/bench/finetuning.py --results finetuning.jsonl --table scores
 
-Both systems begin a task with a seed at the same time, with a core for each. What the file of results
-holds already is not run again, so that a long measurement can be cut into pieces. `DATA` has GLUE's
+Both systems begin a task with a seed at the same time, with a core for each; of one system alone two
+runs do. What the file of results holds already is not run again, so that a long measurement can be
+cut into pieces. `DATA` has GLUE's
 folders in `glue/`; the other files are named in `finetuning_tasks.py`.
 """
 
@@ -88,20 +89,20 @@ def start(system, core, run, arguments, directory):
     )
 
 
-def measure(systems, run, arguments):
-    """Yields a result of each system, which work at the same time."""
+def measure(jobs, arguments):
+    """Yields a result of each (system, run), which work at the same time."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.time()
         processes, directories = {}, {}
-        for core, system in enumerate(systems):
-            directories[system] = Path(folder) / system
-            directories[system].mkdir()
-            process = start(system, core, run, arguments, directories[system])
-            processes[process.pid] = system
+        for core, (system, run) in enumerate(jobs):
+            directory = Path(folder) / str(core)
+            directory.mkdir()
+            process = start(system, core, run, arguments, directory)
+            processes[process.pid], directories[process.pid] = (system, run), directory
         while processes:
             pid, status, usage = os.wait4(-1, 0)
-            system = processes.pop(pid)
-            log = directories[system].with_suffix(".log").read_text()
+            (system, run), directory = processes.pop(pid), directories[pid]
+            log = directory.with_suffix(".log").read_text()
             if status:
                 sys.exit(f"{system} failed at {run}:\n{log[-3000:]}")
             learn = re.search(r"of which ([\d,]+) .*learn", log)
@@ -112,8 +113,24 @@ def measure(systems, run, arguments):
                 "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
                 "memory_mib": usage.ru_maxrss // 1024,
                 "learn": int(learn[1].replace(",", "")) if learn else None,
-                "scores": json.loads((directories[system] / "scores.json").read_text()),
+                "scores": json.loads((directory / "scores.json").read_text()),
             }
+
+
+def groups(runs, systems, results):
+    """Lists of (system, run), which `results` lack, to be measured at the same time.
+
+    Both systems of a run; and of what is left, as where only one system is asked for, two runs.
+    """
+    lacking = [
+        [(system, run) for system in systems
+         if not any((run | {"system": system}).items() <= there.items() for there in results)]
+        for run in runs
+    ]
+    alone = [jobs[0] for jobs in lacking if len(jobs) == 1]
+    return [jobs for jobs in lacking if len(jobs) > 1] + [
+        alone[first : first + 2] for first in range(0, len(alone), 2)
+    ]
 
 
 def read_results(path):
@@ -123,20 +140,15 @@ def read_results(path):
 
 def run_all(arguments):
     """Measures what the file of results lacks, and adds it there."""
-    for seed in arguments.seeds:
-        for task in arguments.tasks:
-            for way in arguments.ways:
-                run = {"task": task, "seed": seed, "way": way, "dtype": arguments.dtype}
-                there = {
-                    result["system"] for result in read_results(arguments.results)
-                    if run.items() <= result.items()
-                }
-                for result in measure(
-                    [system for system in arguments.systems if system not in there], run, arguments
-                ):
-                    with arguments.results.open("a") as file:
-                        file.write(json.dumps(result) + "\n")
-                    print(json.dumps(result), flush=True)
+    runs = [
+        {"task": task, "seed": seed, "way": way, "dtype": arguments.dtype}
+        for seed in arguments.seeds for task in arguments.tasks for way in arguments.ways
+    ]
+    for jobs in groups(runs, arguments.systems, read_results(arguments.results)):
+        for result in measure(jobs, arguments):
+            with arguments.results.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+            print(json.dumps(result), flush=True)
 
 
 # === Tables ===
