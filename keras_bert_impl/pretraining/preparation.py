@@ -1,5 +1,6 @@
 """From a corpus to records: `prepare`, in flat memory and on several processes."""
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -261,14 +262,24 @@ def _write_on_beam(runner):
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
     """Yields (text block, built block) in the order of the blocks; keeps what is new."""
     first_two = list(itertools.islice(text_blocks, 2))
-    text_blocks = itertools.chain(first_two, text_blocks)
-    if num_workers == 1 or len(first_two) < 2:  # one block is done before a process has started
-        for text_block in text_blocks:
+    if len(first_two) < 2:  # one block is done before a process has started
+        num_workers = 1
+    with _builders(num_workers, settings, tokenizer, tokenizer_directory) as begin:
+        pending = collections.deque()
+        for text_block in itertools.chain(first_two, text_blocks):
             built = finished.read(text_block)
-            if built is None:
-                built = blocks.build(text_block, settings, tokenizer)
-                finished.write(text_block, built)
-            yield text_block, built
+            pending.append((text_block, built, None if built else begin(text_block)))
+            if len(pending) > num_workers:  # one more than is being built: nobody waits for text
+                yield _result(*pending.popleft(), finished)
+        for one in pending:
+            yield _result(*one, finished)
+
+
+@contextlib.contextmanager
+def _builders(num_workers, settings, tokenizer, tokenizer_directory):
+    """A function that begins to build a `TextBlock`, and returns one that gives what it became."""
+    if num_workers == 1:
+        yield lambda text_block: functools.partial(blocks.build, text_block, settings, tokenizer)
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
@@ -277,29 +288,20 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
         initargs=(str(tokenizer_directory), settings),
     )
     try:
-        pending = []
-        for text_block in text_blocks:
-            built = finished.read(text_block)
-            future = None if built else executor.submit(blocks.build_in_worker, text_block)
-            pending.append((text_block, built, future))
-            if len(pending) > num_workers:  # one more than is being built: nobody waits for text
-                yield _result(*pending.pop(0), finished)
-        for one in pending:
-            yield _result(*one, finished)
+        yield lambda text_block: executor.submit(blocks.build_in_worker, text_block).result
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(text_block, built, future, finished):
-    if future is None:
-        return text_block, built
-    try:
-        built = future.result()
-    except concurrent.futures.process.BrokenProcessPool as error:
-        raise Interrupted(
-            "a worker process ended (out of memory, or killed, or no `if __name__ == \"__main__\":`"
-            " in the program); choose fewer workers or smaller blocks. What was built is kept: the "
-            "same command goes on from there."
-        ) from error
-    finished.write(text_block, built)
+def _result(text_block, built, result, finished):
+    if built is None:
+        try:
+            built = result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise Interrupted(
+                "a worker process ended (out of memory, or killed, or no `if __name__ == "
+                "\"__main__\":` in the program); choose fewer workers or smaller blocks. What was "
+                "built is kept: the same command goes on from there."
+            ) from error
+        finished.write(text_block, built)
     return text_block, built

@@ -7,8 +7,8 @@
 
 Both systems begin a task with a seed at the same time, with a core for each; of one system alone two
 runs do. What the file of results holds already is not run again, so that a long measurement can be
-cut into pieces. `DATA` has GLUE's
-folders in `glue/`; the other files are named in `finetuning_tasks.py`.
+cut into pieces. `DATA` has GLUE's folders in `glue/`; the other files are named in
+`finetuning_tasks.py`.
 """
 
 import argparse
