@@ -4,6 +4,7 @@ from keras_bert_impl.layers.adapters import LoRADense, VirtualTokens, is_added
 from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
 from keras_bert_impl.layers.block import TransformerBlock
 from keras_bert_impl.layers.crf import CRF
+from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.document_pooling import PoolWindows
 from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 
 _LAYERS = "lora|adapter|prefix|virtual_tokens"
@@ -30,7 +31,7 @@ def dense(adapter, place, units, **kwargs):
     places, activation = _BOTTLENECKS.get(getattr(adapter, "kind", None), ((), None))
     if place in places:
         return AdapterDense(units, adapter.size, activation, **kwargs)
-    return keras.layers.Dense(units, **kwargs)
+    return Dense(units, **kwargs)
 
 
 def is_added(path):
@@ -39,7 +40,7 @@ def is_added(path):
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class LoRADense(keras.layers.Dense):
+class LoRADense(Dense):
     """`activation(x W + alpha / rank * dropout(x) A B + b)`, which begins as a dense layer.
 
     That of Keras (`lora_rank`) has no dropout, makes the gradient of all of W on the way to those
@@ -114,7 +115,7 @@ class _LowRank(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class AdapterDense(keras.layers.Dense):
+class AdapterDense(Dense):
     """`y + activation(y D + c) U + e` of a dense layer's outputs y; begins near to y.
 
     Args:
@@ -156,7 +157,7 @@ class _Bottleneck(keras.layers.Layer):
         self.up = self._dense(units, "up")
 
     def _dense(self, units, name, activation=None):
-        return keras.layers.Dense(
+        return Dense(
             units,
             activation=activation,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=1e-2),

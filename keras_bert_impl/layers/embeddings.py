@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
@@ -81,7 +82,7 @@ class Embeddings(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.projection = None
         if embedding_dim is not None:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 hidden_dim,
                 use_bias=use_bias,
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),

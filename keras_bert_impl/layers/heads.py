@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.activations import ACTIVATIONS, HEAD_ACTIVATIONS
+from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 
 
@@ -62,7 +63,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.embeddings = embeddings
         self.dense = None
         if activation is not None:
-            self.dense = keras.layers.Dense(
+            self.dense = Dense(
                 embeddings.embedding_dim,
                 activation=ACTIVATIONS[activation],
                 use_bias=use_bias,
@@ -154,7 +155,7 @@ class ClassificationHead(keras.layers.Layer):
         self.dense = self._dense(num_classes, "dense")
 
     def _dense(self, units, name, activation=None, use_bias=True):
-        return keras.layers.Dense(
+        return Dense(
             units,
             activation=activation,
             use_bias=use_bias,

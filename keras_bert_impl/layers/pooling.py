@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.dense import Dense
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MeanPooling(keras.layers.Layer):
@@ -105,7 +107,7 @@ class Pooler(keras.layers.Layer):
         self.initializer_range = initializer_range
 
     def build(self, input_shape):
-        self.dense = keras.layers.Dense(
+        self.dense = Dense(
             input_shape[-1],
             activation="tanh",
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),

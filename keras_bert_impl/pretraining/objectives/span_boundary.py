@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
-from keras_bert_impl.layers import GatherPositions, MaskedLMHead
+from keras_bert_impl.layers import Dense, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.training.flops import vocabulary_flops
@@ -102,7 +102,7 @@ class SpanBoundaryHead(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
-        self.dense = keras.layers.Dense(
+        self.dense = Dense(
             hidden_dim,
             activation=ACTIVATIONS["gelu"],
             kernel_initializer=self.initializer,

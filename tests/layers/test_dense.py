@@ -1,0 +1,65 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.layers import Dense
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+
+STATES = np.random.default_rng(0).normal(size=(16, 170, 8)).astype("float32")
+
+
+def layers(dtype, **arguments):
+    """(ours, Keras's) of the same weights."""
+    both = [cls(5, dtype=dtype, **arguments) for cls in (Dense, keras.layers.Dense)]
+    for layer in both:
+        layer.build(STATES.shape)
+    both[1].set_weights(both[0].get_weights())
+    return both
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("arguments", [{}, {"use_bias": False}, {"activation": "tanh"}])
+def test_outputs_are_keras_s(dtype, arguments):
+    ours, theirs = layers(dtype, **arguments)
+    np.testing.assert_array_equal(*(np.asarray(one(STATES), "float32") for one in (ours, theirs)))
+
+
+def test_the_gradient_of_the_bias_is_summed_in_float32():
+    layer, _ = layers("mixed_bfloat16")
+    gradient = tf.cast(np.random.default_rng(1).normal(0.2, 1.0, (16, 170, 5)), tf.bfloat16)
+    with tf.GradientTape() as tape:
+        outputs = layer(STATES)
+    found = tape.gradient(outputs, layer.bias.value, output_gradients=gradient)
+    exact = np.sum(np.asarray(gradient, "float64"), axis=(0, 1))
+    # Rounded once, at the end, to 8 bits.
+    np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=1.01 * 2.0**-8)
+
+
+@pytest.mark.parametrize("adapter", [None, Adapter("houlsby", 4), Adapter("lora", 2)])
+def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
+    config = EncoderConfig(
+        vocabulary_size=20, hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
+        max_length=8, adapter=adapter,
+    )
+    model = Pretrainer(Encoder(config, dtype="mixed_bfloat16"), [MaskedLM(), NextSentence()])
+    features = {
+        name: tf.ones([2, *(size or 4 for size in symbol.shape[1:])], tf.int32)
+        for name, symbol in model.input.items()
+    }
+
+    @tf.function(autograph=False)
+    def gradients():
+        with tf.GradientTape() as tape:
+            outputs = model(features, training=True)
+            total = tf.add_n([tf.reduce_sum(tf.cast(x, tf.float32)) for x in outputs.values()])
+        return tape.gradient(total, [weight.value for weight in model.trainable_variables])
+
+    operations = gradients.get_concrete_function().graph.get_operations()
+    half = [one for one in operations
+            if one.type == "BiasAddGrad" and one.inputs[0].dtype != tf.float32]
+    assert not half and any(one.type.startswith("MatMul") for one in operations)
