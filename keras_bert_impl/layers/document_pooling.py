@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.groups import in_groups, is_row
 
 
@@ -41,7 +40,7 @@ class PoolWindows(keras.layers.Layer):
             initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
             layer = {"kernel_initializer": initializer, "dtype": "float32"}
             width = vectors_shape[-1]
-            self.dense = Dense(width, activation="tanh", name="dense", **layer)
+            self.dense = keras.layers.Dense(width, activation="tanh", name="dense", **layer)
             self.score = keras.layers.Dense(1, use_bias=False, name="score", **layer)
             self.dense.build((None, width))
             self.score.build((None, width))

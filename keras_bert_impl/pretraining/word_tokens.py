@@ -14,7 +14,7 @@ def tokenize_words(texts, tokenizer):
     """Tokenizes texts: what stands between spaces once, however often it comes.
 
     Of a block of Wikipedia an eighth of the words are different ones. With a tokenizer that looks
-    over spaces (`spaces_separate`) whole texts are tokenized.
+    over spaces (`spaces_separate` is False) whole texts are tokenized.
 
     Args:
         texts: list of str.

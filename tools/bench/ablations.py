@@ -54,7 +54,7 @@ OBJECTIVES = {
     RANDOM: ("mlm", {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}),
 }
 # What of the last states is classified; `ablation_tuning.py` has them.
-VECTORS = {"left_to_right": ("last", "bilstm")}
+_VECTORS = dict.fromkeys(OBJECTIVES, ("first",)) | {"left_to_right": ("last", "bilstm")}
 
 
 class Runs:
@@ -81,7 +81,7 @@ class Runs:
         core = self._cores.get()
         try:
             self._pretrain(name, seed, core)
-            for vector in VECTORS.get(name, ("first",)):
+            for vector in _VECTORS[name]:
                 self._tune(name, seed, vector, core)
         finally:
             self._cores.put(core)
@@ -167,7 +167,7 @@ def table_of_scores(results):
         "|---|---|" + "---|" * len(columns),
     ]
     for name in OBJECTIVES:
-        for vector in VECTORS.get(name, ("first",)):
+        for vector in _VECTORS[name]:
             chosen = [one for one in tuned if (one["objective"], one["vector"]) == (name, vector)]
             if not chosen:
                 continue
