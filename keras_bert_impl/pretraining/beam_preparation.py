@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file, write_json
 from keras_bert_impl.pretraining import blocks, cutting, readers, records
+from keras_bert_impl.pretraining.word_tokens import WordTokens
 
 _SUMMARY = "summary.json"
 
@@ -189,14 +190,14 @@ class _Build(beam.DoFn):
     def setup(self):
         from keras_bert_impl.tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_pretrained(self._directory)
+        self._word_tokens = WordTokens(Tokenizer.from_pretrained(self._directory))
 
     def process(self, element):
         number, documents = element
         documents = sorted(documents, key=operator.itemgetter(0))
         split = cutting.split_of(documents[0][0], self._held_out, self._settings.seed)
         text_block = blocks.TextBlock(split, documents, number=number)
-        yield number, split, blocks.build(text_block, self._settings, self._tokenizer)
+        yield number, split, blocks.build(text_block, self._settings, self._word_tokens)
 
 
 def _dealers(_, sizes, dealing, seed):

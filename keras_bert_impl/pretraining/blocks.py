@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import draws, examples, records, row_layout, rows, sentences
-from keras_bert_impl.pretraining.word_tokens import tokenize_words
+from keras_bert_impl.pretraining.word_tokens import WordTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,18 +83,19 @@ class BuiltBlock:
     counts: Counts
 
 
-def build(text_block, settings, tokenizer):
+def build(text_block, settings, word_tokens):
     """Splits, tokenizes, pairs, packs and serializes the documents of a block.
 
     Args:
         text_block: `TextBlock`.
         settings: `Settings`.
-        tokenizer: `Tokenizer`.
+        word_tokens: `WordTokens`, the same for all blocks of a process.
 
     Returns:
         `BuiltBlock`.
     """
-    block, num_words = tokenize(text_block.documents, tokenizer)
+    tokenizer = word_tokens.tokenizer
+    block, num_words = tokenize(text_block.documents, word_tokens)
     if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
         raise InputError(
             f"of the documents from {text_block.documents[0][1].source} to "
@@ -146,12 +147,12 @@ def _examples(block, settings, pass_number, num_separators):
     return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
 
 
-def tokenize(documents, tokenizer):
+def tokenize(documents, word_tokens):
     """Splits documents into sentences and tokenizes these.
 
     Args:
         documents: list of (running number, `Document`).
-        tokenizer: `Tokenizer`.
+        word_tokens: `WordTokens`.
 
     A sentence behind another one keeps a space in front: to a byte-level vocabulary the first word
     of a text is another piece than the same word behind a space.
@@ -169,7 +170,7 @@ def tokenize(documents, tokenizer):
         for first, *others in filter(None, paragraphs):
             texts += [first, *(f" {sentence}" for sentence in others)]
         sentence_counts.append(len(texts) - before)
-    token_ids, lengths = tokenize_words(texts, tokenizer)
+    token_ids, lengths, num_words = word_tokens(texts)
     document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
     kept, sentence_counts = np.unique(document_of, return_counts=True)
     block = examples.TokenBlock(
@@ -178,7 +179,7 @@ def tokenize(documents, tokenizer):
         [0, *np.cumsum(sentence_counts).tolist()],
         [documents[index][0] for index in kept],
     )
-    return block, sum(len(text.split()) for text in texts)
+    return block, num_words
 
 
 class HashSet:
@@ -210,7 +211,7 @@ class HashSet:
         return True
 
 
-_worker = {}  # of this process: the tokenizer and the settings
+_worker = {}  # of this process: the settings and the tokenizer
 
 
 def start_worker(tokenizer_directory, settings):
@@ -220,10 +221,10 @@ def start_worker(tokenizer_directory, settings):
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    _worker["tokenizer"] = Tokenizer.from_pretrained(tokenizer_directory)
+    _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = settings
 
 
 def build_in_worker(text_block):
     """`build` in a worker process."""
-    return build(text_block, _worker["settings"], _worker["tokenizer"])
+    return build(text_block, _worker["settings"], _worker["word_tokens"])

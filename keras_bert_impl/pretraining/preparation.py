@@ -16,6 +16,7 @@ from keras_bert_impl.files import replace_directory
 from keras_bert_impl.pretraining import blocks, cutting, examples, readers, records
 from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
+from keras_bert_impl.pretraining.word_tokens import WordTokens
 
 
 def prepare(
@@ -279,7 +280,8 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
 def _builders(num_workers, settings, tokenizer, tokenizer_directory):
     """A function that begins to build a `TextBlock`, and returns one that gives what it became."""
     if num_workers == 1:
-        yield lambda text_block: functools.partial(blocks.build, text_block, settings, tokenizer)
+        words = WordTokens(tokenizer)
+        yield lambda text_block: functools.partial(blocks.build, text_block, settings, words)
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,

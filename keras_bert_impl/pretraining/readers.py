@@ -16,6 +16,7 @@ from keras_bert_impl.errors import InputError
 
 FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
+_READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?\s*>")
@@ -157,14 +158,39 @@ def _open(path):
 
 def _lines(path):
     """Yields (number from 1, text without its line end)."""
+    number = 0
     try:
         with _open(path) as file:
-            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
-                yield number, _decode(line, f"{path}:{number}").rstrip("\r\n")
+            for lines in _whole_lines(file):
+                for number, line in enumerate(_texts(lines, path, number + 1), number + 1):
+                    yield number, line
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: the compressed file is cut short or damaged: {error}.") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _whole_lines(file):
+    """Yields bytes of whole lines, about a MiB together; a longer line alone, at most
+    `_LONGEST_LINE` of it."""
+    while lines := file.read(_READ_AT_ONCE):
+        yield lines + file.readline(_LONGEST_LINE)
+
+
+def _texts(lines, path, number):
+    """list of str, of bytes of whole lines, the first of which has a number."""
+    if b"\0" not in lines and len(lines) < _LONGEST_LINE:
+        try:
+            texts = lines.decode("utf-8")
+        except UnicodeDecodeError:
+            pass  # line by line, to name it
+        else:
+            if "\r" not in texts and "\ufeff" not in texts:
+                return texts.removesuffix("\n").split("\n")
+    return [
+        _decode(line, f"{path}:{number}").rstrip("\r\n")
+        for number, line in enumerate(lines.removesuffix(b"\n").split(b"\n"), number)
+    ]
 
 
 def _decode(line, source):

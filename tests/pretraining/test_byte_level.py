@@ -6,6 +6,7 @@ import pytest
 from keras_bert_impl.pretraining import blocks, readers
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.word_tokens import WordTokens
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
@@ -34,7 +35,7 @@ def test_sentences_are_tokenized_as_the_text_they_are_of(tmp_path, roberta, endi
         for number, document in enumerate(DOCUMENTS):
             (tmp_path / f"{number}.txt").write_text(between.join(document))
         documents = readers.read_documents(tmp_path)
-    block, _ = blocks.tokenize(list(enumerate(documents)), roberta)
+    block, _ = blocks.tokenize(list(enumerate(documents)), WordTokens(roberta))
     expected = roberta.tokenize([" ".join(document) for document in DOCUMENTS])
     np.testing.assert_array_equal(block.token_ids, expected.flat_values)
     assert len(block.sentence_starts) - 1 == 7

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining import readers
 from keras_bert_impl.pretraining.readers import read_documents
 
 SENTENCES = "One.\nTwo é.\n\n\n  \nThree.\n"
@@ -154,3 +155,26 @@ def test_a_long_line_is_read_whole(tmp_path):
     text = "word " * 250_000
     path = write(tmp_path / "a.jsonl", json.dumps({"text": text}))
     assert texts(path) == [[text.strip()]]
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 64, 1 << 20])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_lines_are_the_same_however_many_are_read_at_once(
+    tmp_path, monkeypatch, at_once, line_end
+):
+    monkeypatch.setattr(readers, "_READ_AT_ONCE", at_once)
+    lines = ["\ufeffOne é.", "日本", "", " \u2028 Two.\x0b", "\ufeffThree\rand a half.", "", "", "😀"]
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(line_end.join(lines).encode())
+    found = [(document.source, document.paragraphs) for document in read_documents(path)]
+    assert found == [
+        (f"{path}:1", ["One é.", "日本"]),
+        (f"{path}:4", ["Two.", "Three\rand a half."]),
+        (f"{path}:8", ["😀"]),
+    ]
+    path.write_bytes(b"caf\xe9\n" + line_end.join(lines).encode() + b"\n\xff")
+    with pytest.raises(InputError, match=f"{path}:1: byte 4 of the line"):
+        list(read_documents(path))
+    path.write_bytes(line_end.join(lines).encode() + b"\n\n.\xff")
+    with pytest.raises(InputError, match=f"{path}:10: byte 2 of the line"):
+        list(read_documents(path))
