@@ -159,7 +159,8 @@ class ClassificationHead(keras.layers.Layer):
             units,
             activation=activation,
             use_bias=use_bias,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            # Not truncated: docs/decisions/normal-heads.md.
+            kernel_initializer=keras.initializers.RandomNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
         )

@@ -42,6 +42,15 @@ def test_classification_head_drops_its_inputs():
     assert difference(head(SEQUENCE, training=True), head(SEQUENCE)) > 0
 
 
+def test_a_head_begins_with_the_deviation_it_says():
+    """0.88 of it if the normal distribution were truncated."""
+    count = 2000 * 10
+    head = ClassificationHead(10, initializer_range=0.02)
+    head.build((None, 2000))
+    deviation = to_numpy(head.dense.kernel.value).std()
+    assert abs(deviation / 0.02 - 1) < 6 / np.sqrt(2 * count)  # six standard errors
+
+
 @pytest.fixture
 def embeddings():
     layer = Embeddings(11, 8, max_length=6, num_segments=2)
