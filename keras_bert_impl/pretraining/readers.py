@@ -171,8 +171,7 @@ def _lines(path):
 
 
 def _whole_lines(file):
-    """Yields bytes of whole lines, about a MiB together; a longer line alone, at most
-    `_LONGEST_LINE` of it."""
+    """Yields bytes: a MiB, and of its last line what comes behind, up to `_LONGEST_LINE`."""
     while lines := file.read(_READ_AT_ONCE):
         yield lines + file.readline(_LONGEST_LINE)
 

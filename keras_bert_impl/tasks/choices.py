@@ -2,11 +2,10 @@
 
 import csv
 import dataclasses
-import hashlib
-import json
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.examples import content_hash
 from keras_bert_impl.tasks.metrics import accuracy
 
 
@@ -35,8 +34,7 @@ class ChoiceExamples:
     @property
     def fingerprint(self):
         """sha256, in hex, of texts and labels."""
-        content = json.dumps([self.texts, self.labels])
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return content_hash(self.texts, self.labels)
 
 
 def score_choices(examples, probabilities):

@@ -12,6 +12,16 @@ from keras_bert_impl.errors import InputError, listed
 _LOG = logging.getLogger(__name__)
 
 
+def content_hash(*columns):
+    """sha256, in hex, of texts, labels and what belongs to them.
+
+    Args:
+        columns: what JSON can hold, or `str` can make of it.
+    """
+    content = json.dumps(columns, default=str)  # of ASCII alone, whatever the texts
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
 @dataclasses.dataclass(frozen=True)
 class Examples:
     """Texts with their labels.
@@ -89,8 +99,7 @@ class Examples:
     @property
     def fingerprint(self):
         """sha256, in hex, of texts and labels."""
-        content = json.dumps([self.texts, self.labels, self.label_names], default=str)
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return content_hash(self.texts, self.labels, self.label_names)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """Sentences whose words have labels: where each came from, scores, and files of predictions."""
 
 import dataclasses
-import hashlib
-import json
 
 import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.examples import content_hash
 from keras_bert_impl.tasks.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.spans import detect_scheme, entity_scores
 
@@ -58,8 +57,7 @@ class TaggedExamples:
     @property
     def fingerprint(self):
         """sha256, in hex, of words and labels."""
-        content = json.dumps([self.texts, self.labels, self.label_names])
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return content_hash(self.texts, self.labels, self.label_names)
 
 
 def score_tags(examples, predictions):
