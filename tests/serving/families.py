@@ -1,5 +1,7 @@
 """A tiny model of each kind that is exported, and texts that are odd."""
 
+import random
+
 import keras
 
 from keras_bert_impl.serving import EncoderSignatures
@@ -54,9 +56,11 @@ def windows(**arguments):
 # Name: (function that makes the model, or the signatures; inputs of `serving_default`).
 _TEXT = {"text": ALL}
 _PAIRS = {"first": ALL, "second": ALL[::-1]}
+# Where all windows hold the same words, rounding alone says in which of them an answer stands.
+_LONG = " ".join(random.Random(0).choices("good bad film very not awful joy the".split(), k=100))
 _CONTEXTS = {
     "question": [_QUESTIONS[i % len(_QUESTIONS)] for i in range(len(ALL))],
-    "context": ALL,
+    "context": [_LONG if text == ODD[2] else text for text in ALL],
 }
 _CHOICES = {
     "prompt": ALL,
