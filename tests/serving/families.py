@@ -20,10 +20,11 @@ from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SPEECH = ["NOUN", "VERB", "DET"]
 TEXTS = examples(count=9)[0]
+_REPEATED = "good " * 100
 ODD = [
     "",
     " ",
-    "good " * 100,
+    _REPEATED,
     "g\u00f6\u00f6d \u0000 film",
     "[MASK] good, the-film!",
     "\u65e5\u672c film",
@@ -60,7 +61,7 @@ _PAIRS = {"first": ALL, "second": ALL[::-1]}
 _LONG = " ".join(random.Random(0).choices("good bad film very not awful joy the".split(), k=100))
 _CONTEXTS = {
     "question": [_QUESTIONS[i % len(_QUESTIONS)] for i in range(len(ALL))],
-    "context": [_LONG if text == ODD[2] else text for text in ALL],
+    "context": [_LONG if text == _REPEATED else text for text in ALL],
 }
 _CHOICES = {
     "prompt": ALL,
