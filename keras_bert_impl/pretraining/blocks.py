@@ -1,6 +1,7 @@
 """The work on one block of documents: text in, serialized rows and counts out."""
 
 import dataclasses
+import gc
 
 import numpy as np
 import tensorflow as tf
@@ -223,6 +224,7 @@ def start_worker(tokenizer_directory, settings):
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = settings
+    gc.freeze()  # the search for garbage would go through all of TensorFlow again and again
 
 
 def build_in_worker(text_block):

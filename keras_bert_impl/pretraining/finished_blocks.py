@@ -2,10 +2,10 @@
 
 import dataclasses
 import fcntl
+import hashlib
+import itertools
 import json
 import shutil
-
-import tensorflow as tf
 
 import keras_bert_impl
 from keras_bert_impl.errors import InputError
@@ -76,28 +76,32 @@ class FinishedBlocks:
         path = self._path(text_block)
         if not path.is_file():
             return None
-        try:
-            header, *rows = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-            header = json.loads(header)
-        except (tf.errors.DataLossError, ValueError):  # cut short by what ended the machine
+        content, _, checksum = path.read_bytes().rpartition(b"\n")
+        if _checksum(content) != checksum:  # cut short by what ended the machine
             return None
-        if header["key"] != self._key(text_block) or header["rows"] != len(rows):
+        header, _, joined = content.partition(b"\n")
+        header = json.loads(header)
+        if header["key"] != self._key(text_block):
             return None
+        ends = itertools.accumulate(header["lengths"], initial=0)
+        rows = [joined[start:end] for start, end in itertools.pairwise(ends)]
         return blocks.BuiltBlock(rows, blocks.Counts(**header["counts"]))
 
     def write(self, text_block, built):
         """Keeps the `BuiltBlock` of a `TextBlock`."""
-        counts = dataclasses.asdict(built.counts)
-        header = {"key": self._key(text_block), "rows": len(built.rows), "counts": counts}
+        header = {
+            "key": self._key(text_block),
+            "counts": dataclasses.asdict(built.counts),
+            "lengths": [len(row) for row in built.rows],
+        }
+        content = json.dumps(header).encode() + b"\n" + b"".join(built.rows)
         path = self._path(text_block)
         aside = path.with_suffix(".part")
-        with records.disk_errors(), tf.io.TFRecordWriter(str(aside)) as writer:
-            for record in (json.dumps(header).encode(), *built.rows):
-                writer.write(record)
+        aside.write_bytes(content + b"\n" + _checksum(content))
         aside.replace(path)
 
     def _path(self, text_block):
-        return self._folder / f"{text_block.number:08d}.tfrecord"
+        return self._folder / f"{text_block.number:08d}.block"
 
     def _key(self, text_block):
         documents = [
@@ -105,3 +109,8 @@ class FinishedBlocks:
             for number, document in text_block.documents
         ]
         return draws.stable_hash(*self._made_by, text_block.split, text_block.number, documents)
+
+
+def _checksum(content):
+    """bytes, hexadecimal."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

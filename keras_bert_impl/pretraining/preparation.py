@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import gc
 import itertools
 import multiprocessing
 import os
@@ -111,7 +112,7 @@ def prepare(
     else:
         finished = contextlib.nullcontext()
         write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
-    with finished, replace_directory(output_directory) as directory:
+    with finished, _old_objects_kept(), replace_directory(output_directory) as directory:
         tokenizer.save_pretrained(directory)
         written = write(corpus, settings, tokenizer, directory, dealing)
         manifest = {
@@ -137,6 +138,19 @@ def prepare(
         records.write_manifest(directory, manifest)
     _remove_other_shards(output_directory, manifest)
     return manifest
+
+
+@contextlib.contextmanager
+def _old_objects_kept():
+    """No search for garbage goes through what is there, as all of TensorFlow is, again and again.
+
+    It took a twelfth of the time.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,7 @@ from keras_bert_impl.errors import InputError
 FORMAT_VERSION = 3
 SPLITS = ("train", "held_out")
 _OF_EXAMPLES = ("example_lengths", "first_lengths", "pair_labels")
-_OPTIONS = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=3)
+_OPTIONS = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
 
 
 def token_type(vocabulary_size):

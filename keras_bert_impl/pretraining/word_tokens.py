@@ -9,6 +9,7 @@ from keras_bert_impl.pretraining.row_layout import concatenated_spans
 
 _AT_ONCE = 8192  # words
 _MOST_KEPT = 1 << 18  # words; with their tokens some 20 MiB
+_WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # what `str.split` splits at
 
 
 class WordTokens:
@@ -77,6 +78,13 @@ class WordTokens:
             lengths.append(ragged.row_lengths().numpy())
         self._words = pa.concat_arrays([self._words, new])
         self._ids, self._lengths = np.concatenate(ids), np.concatenate(lengths)
-        parts = np.array([len(text.split()) for text in texts], np.int64)
-        self._parts = np.concatenate([self._parts, parts])
+        self._parts = np.concatenate([self._parts, _number_of_parts(new)])
         return places
+
+
+def _number_of_parts(words):
+    """int64 array: into how many parts white space cuts each of an array of words."""
+    parts = (pc.binary_length(words).to_numpy() > 0).astype(np.int64)
+    for place in np.flatnonzero(pc.match_substring_regex(words, _WHITE_SPACE).to_numpy(False)):
+        parts[place] = len(words[place].as_py().split())
+    return parts

@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_built_anew(
     interrupted, corpus, tokenizer, built, tmp_path, change, records_directory
 ):
     arguments = dict(ARGUMENTS)
-    first = interrupted.parent / ".records.unfinished" / "00000000.tfrecord"
+    first = interrupted.parent / ".records.unfinished" / "00000000.block"
     if change == "seed":
         arguments["seed"] = 4
     elif change == "text":
@@ -81,9 +81,9 @@ def test_what_does_not_fit_is_built_anew(
         second = ("ab" if second.startswith("aa") else "aa") + second[2:]
         corpus = tmp_path / "corpus.txt"
         corpus.write_text("\n\n".join([first_document, second, *others]))
-    elif change == "cut":  # behind a whole record
-        rows = 12 + 4 + int.from_bytes(first.read_bytes()[:8], "little")
-        first.write_bytes(first.read_bytes()[:rows])
+    elif change == "cut":  # behind the first line
+        content = first.read_bytes()
+        first.write_bytes(content[: content.index(b"\n") + 1])
     else:
         content = bytearray(first.read_bytes())
         content[-20] ^= 1
@@ -111,7 +111,7 @@ def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another prepare writes beside"):
             prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
-    assert (folder / "00000002.tfrecord").exists()
+    assert (folder / "00000002.block").exists()
 
 
 def test_an_empty_folder_is_still_one_after_a_kill(interrupted, corpus, tokenizer, built):

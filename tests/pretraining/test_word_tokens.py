@@ -69,3 +69,9 @@ def test_a_tokenizer_that_looks_over_spaces_is_given_whole_texts():
     assert (ids.tolist(), lengths.tolist(), num_words) == ([5, 6, 6, 5, 6], [2, 1, 2], 5)
     word_tokens(["b"])
     assert tokenizer.given[2:] == ["b"]  # of whole texts none is kept
+
+
+def test_words_are_counted_between_white_space_of_any_kind(tokenizer):
+    characters = [chr(code) for code in range(0x3100)]
+    given = [*characters, *(f"a{character}b" for character in characters)]
+    assert WordTokens(tokenizer)(given)[2] == sum(len(text.split()) for text in given)
