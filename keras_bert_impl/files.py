@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,6 +22,9 @@ _CANNOT_WRITE = {
     errno.EEXIST,
     errno.ENAMETOOLONG,
 }
+
+
+_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` leaves one slash of gs://bucket
 
 
 @contextlib.contextmanager
@@ -80,6 +84,10 @@ def replace_directory(path):
 
 def _absolute(path):
     """The path with a name of its own, which `.` and `..` do not have."""
+    if _BUCKET.match(os.fspath(path)):
+        raise InputError(
+            f"{path} is no folder of this machine: write to one, and copy it there, or mount it."
+        )
     return Path(os.path.abspath(path))
 
 

@@ -138,3 +138,7 @@ def test_path_of_the_wrong_kind(tmp_path):
     with pytest.raises(InputError, match="cannot write .*below"):
         with replace_directory(tmp_path / "file" / "below"):
             raise AssertionError("the block must not run")
+    for replace in replace_file, replace_directory:
+        with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
+            with replace("gs://bucket/out"):
+                raise AssertionError("the block must not run")

@@ -3,8 +3,8 @@
 B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
 """
 
+import os
 import socket
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -55,7 +55,8 @@ def pretraining_dataset(
     is read once, in order, with the same masks each time; its last batch is filled with empty rows.
 
     Args:
-        directory: str or `Path` of records that `prepare` has made.
+        directory: str or `Path` of records that `prepare` has made, or str of a copy of them on a
+            bucket, such as `gs://bucket/records`.
         batch_size: int, rows of the global batch.
         seed: int.
         split: "train" or "held_out".
@@ -173,9 +174,7 @@ def num_held_out_batches(manifest, batch_size):
 
 def _tokenizer(directory, manifest, tokenizer):
     if tokenizer is None:
-        from keras_bert_impl.tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_pretrained(directory)
+        tokenizer = records.read_tokenizer(directory)
     records.check_tokenizer(manifest, tokenizer)
     return tokenizer
 
@@ -191,8 +190,8 @@ class _Shards:
     """The shards of a split as one stream of (serialized rows [n], epochs [n]), a shard a time."""
 
     def __init__(self, directory, shards, seed):
-        directory = Path(directory).absolute()  # an input worker may run elsewhere
-        self._files = tf.constant([str(directory / shard["file"]) for shard in shards])
+        directory = records.absolute(directory)  # an input worker may run elsewhere
+        self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._seed = seed
 

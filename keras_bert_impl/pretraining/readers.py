@@ -96,7 +96,8 @@ def sources(paths, format="auto"):
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not Path(name).exists():
-            raise InputError(f"{name} does not exist.")
+            mount = " Text on a bucket is read where that is mounted." if "://" in name else ""
+            raise InputError(f"{name} does not exist.{mount}")
     return (source for name in names for source in _files(name, format))
 
 

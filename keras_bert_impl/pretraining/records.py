@@ -14,17 +14,20 @@ order, where the two are swapped |
 | row_id | [], int64 | the row's name in random draws: block · 2³² + number in the block |
 """
 
+import concurrent.futures
 import contextlib
 import errno
 import hashlib
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tokenizers import Tokenizer
 
 FORMAT_VERSION = 3
 SPLITS = ("train", "held_out")
@@ -190,7 +193,7 @@ def disk_errors():
 
 def _sha256(path):
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with tf.io.gfile.GFile(str(path), "rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
@@ -202,27 +205,57 @@ def write_manifest(directory, manifest):
     (Path(directory) / "manifest.json").write_text(text, encoding="utf-8")
 
 
+def absolute(directory):
+    """str: a records folder by a name that other processes and machines know it by, too."""
+    directory = os.fspath(directory)
+    return directory if "://" in directory else os.path.abspath(directory)
+
+
 def read_manifest(directory):
     """Reads and checks the manifest of a records folder, and that its shards are there and whole
     in size.
 
     Args:
-        directory: str or `Path` that `prepare` has written.
+        directory: str or `Path` that `prepare` has written, or str of a copy on a bucket, such as
+            `gs://bucket/records`: what TensorFlow has a file system for.
 
     Returns:
         dict, as `prepare` returned it.
 
     Raises:
-        InputError: no records folder, another format, a shard missing or of another size.
+        InputError: no records folder, another format, a shard missing or of another size, a
+            bucket that cannot be read.
     """
-    path = Path(directory) / "manifest.json"
-    if not path.is_file():
-        raise InputError(f"{directory} holds no records: there is no {path.name}; run prepare.")
+    path = os.path.join(os.fspath(directory), "manifest.json")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if not tf.io.gfile.exists(path):
+            raise InputError(f"{directory} holds no records: there is no manifest.json; run prepare.")
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read()
+        manifest, names, expected = _checked_manifest(path, text)
+        files = [os.path.join(os.fspath(directory), name) for name in names]
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # a bucket takes its time to answer
+            sizes = list(pool.map(_size, files))
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    for file, size, size_then in zip(files, sizes, expected):
+        if size is None:
+            raise InputError(f"the shard {file} is missing; copy it again or run prepare again.")
+        if size != size_then:
+            raise InputError(
+                f"the shard {file} is cut short or changed: {size} bytes, the manifest has "
+                f"{size_then}; copy it again or run prepare again."
+            )
+    return manifest
+
+
+def _checked_manifest(path, text):
+    """(the dict that the text of a manifest holds, names of its shards, their bytes)."""
+    try:
+        manifest = json.loads(text)
         version = manifest["version"]
         shards = [shard for split in SPLITS for shard in manifest["splits"][split]["shards"]]
-        files = [(str(shard["file"]), int(shard["rows"]), int(shard["bytes"])) for shard in shards]
+        files = [(str(shard["file"]), int(shard["bytes"]), int(shard["rows"])) for shard in shards]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); run prepare again.") from None
     if version != FORMAT_VERSION:
@@ -230,18 +263,29 @@ def read_manifest(directory):
             f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
             "run prepare again."
         )
-    for name, _, size in files:
+    for name, _, _ in files:
         if os.path.basename(name) != name:
             raise InputError(f"{path}: the shard {name!r} lies outside of the folder.")
-        shard = path.parent / name
-        if not shard.is_file():
-            raise InputError(f"the shard {shard} is missing; copy it again or run prepare again.")
-        if shard.stat().st_size != size:
-            raise InputError(
-                f"the shard {shard} is cut short or changed: {shard.stat().st_size} bytes, the "
-                f"manifest has {size}; copy it again or run prepare again."
-            )
-    return manifest
+    return manifest, [name for name, _, _ in files], [size for _, size, _ in files]
+
+
+def _size(path):
+    """int, bytes; None where there is no file."""
+    try:
+        return tf.io.gfile.stat(path).length
+    except tf.errors.NotFoundError:
+        return None
+
+
+def read_tokenizer(directory):
+    """The `Tokenizer` that `prepare` has left beside the shards; `directory` as of `read_manifest`."""
+    if "://" not in os.fspath(directory):
+        return Tokenizer.from_pretrained(Path(directory))
+    with tempfile.TemporaryDirectory() as copy:
+        for name in tf.io.gfile.listdir(directory):
+            if not name.endswith((".tfrecord.gz", "/")):
+                tf.io.gfile.copy(os.path.join(directory, name), os.path.join(copy, name))
+        return Tokenizer.from_pretrained(Path(copy))
 
 
 def check_tokenizer(manifest, tokenizer):
@@ -263,10 +307,11 @@ def check_shards(directory):
     manifest = read_manifest(directory)
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"]:
-            if _sha256(Path(directory) / shard["file"]) != shard["sha256"]:
+            file = os.path.join(os.fspath(directory), shard["file"])
+            if _sha256(file) != shard["sha256"]:
                 raise InputError(
-                    f"the shard {Path(directory) / shard['file']} is damaged: its checksum is not "
-                    "the manifest's; copy it again or run prepare again."
+                    f"the shard {file} is damaged: its checksum is not the manifest's; copy it "
+                    "again or run prepare again."
                 )
 
 

@@ -9,7 +9,12 @@ from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
 from keras_bert_impl.pretraining.optimization import make_schedule
-from keras_bert_impl.pretraining.records import check_tokenizer, clear_read_errors, read_manifest
+from keras_bert_impl.pretraining.records import (
+    check_tokenizer,
+    clear_read_errors,
+    read_manifest,
+    read_tokenizer,
+)
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan
 from keras_bert_impl.tokenizers import Tokenizer
@@ -38,7 +43,7 @@ def pretrain(
     that is saved, by `SystemExit(143)`.
 
     Args:
-        records: str or `Path` of the folder that `prepare` made.
+        records: str or `Path` of the folder that `prepare` made, or str of a copy on a bucket.
         output_directory: str or `Path` of the run directory.
         strategy: str, as for `get_strategy`.
         resume: bool. Whether to go on if the directory holds a run.
@@ -61,7 +66,7 @@ def pretrain(
     manifests = {stage.records: read_manifest(stage.records) for stage in stages}
     names = checked_objectives(manifests[stages[0].records], settings.objectives)
     strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
-    tokenizer = Tokenizer.from_pretrained(records)
+    tokenizer = read_tokenizer(records)
     _check_as_wanted(settings, manifests, tokenizer)
     with strategy.scope():
         schedule = make_schedule(settings)

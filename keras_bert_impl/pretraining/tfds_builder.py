@@ -1,12 +1,19 @@
 """Records as a data set of TensorFlow Datasets, for programs that read those."""
 
 import hashlib
-from pathlib import Path
+import json
+import os
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from keras_bert_impl.pretraining.records import SPLITS, clear_read_errors, parse_rows, read_manifest
+from keras_bert_impl.pretraining.records import (
+    SPLITS,
+    absolute,
+    clear_read_errors,
+    parse_rows,
+    read_manifest,
+)
 
 _ROWS_AT_ONCE = 1024
 
@@ -19,7 +26,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     those of `pretraining.records`: int32, but `row_id` int64.
 
     Args:
-        records: str or `Path` of the folder.
+        records: str or `Path` of the folder, or str of a copy on a bucket.
         **arguments: of a TFDS builder, such as `data_dir`.
 
     Raises:
@@ -37,10 +44,10 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     code_path = None
 
     def __init__(self, *, records, **arguments):
-        self._records = Path(records).absolute()
+        self._records = absolute(records)
         self._manifest = read_manifest(self._records)
         # Other records are another configuration: what TFDS has kept of some is not taken for them.
-        digest = hashlib.sha256((self._records / "manifest.json").read_bytes()).hexdigest()
+        digest = hashlib.sha256(json.dumps(self._manifest).encode()).hexdigest()
         super().__init__(config=tfds.core.BuilderConfig(name=digest[:16]), **arguments)
 
     def _info(self):
@@ -67,7 +74,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, split):
         """Yields (row_id, features) of each row."""
         shards = self._manifest["splits"][split]["shards"]
-        files = [str(self._records / shard["file"]) for shard in shards]
+        files = [os.path.join(self._records, shard["file"]) for shard in shards]
         with clear_read_errors(self._records):
             for serialized in tf.data.TFRecordDataset(files, "GZIP").batch(_ROWS_AT_ONCE):
                 rows = parse_rows(serialized, self._manifest)

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+import tensorflow as tf
 
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
@@ -57,6 +58,18 @@ def records_directory(tmp_path_factory, corpus, tokenizer):
         seed=3,
     )
     return directory
+
+
+@pytest.fixture
+def bucket(records_directory):
+    """A copy of the records in a file system of TensorFlow that is none of the machine's."""
+    bucket = "ram://bucket/records"
+    tf.io.gfile.makedirs(bucket)
+    for path in records_directory.iterdir():
+        with tf.io.gfile.GFile(f"{bucket}/{path.name}", "wb") as file:
+            file.write(path.read_bytes())
+    yield bucket
+    tf.io.gfile.rmtree("ram://bucket")
 
 
 @pytest.fixture(scope="module")

@@ -257,6 +257,31 @@ def test_another_tokenizer(records_directory, tokenizer):
         pretraining_dataset(records_directory, BATCH, tokenizer=other)
 
 
+def test_records_on_a_bucket_give_the_same_batches(records_directory, bucket):
+    for arguments in {}, {"start_row": 700}, {"split": "held_out"}:
+        expected = pretraining_dataset(records_directory, BATCH, **arguments).take(5)
+        for batches in zip(pretraining_dataset(bucket, BATCH, **arguments).take(5), expected):
+            tf.nest.map_structure(np.testing.assert_array_equal, *batches)
+
+
+def test_mistakes_of_a_bucket(records_directory, bucket):
+    name = "train-00001.tfrecord.gz"
+    content = bytearray((records_directory / name).read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    tf.io.gfile.remove(f"{bucket}/{name}")
+    with tf.io.gfile.GFile(f"{bucket}/{name}", "wb") as file:
+        file.write(bytes(content))
+    with pytest.raises(InputError, match=f"the shard {bucket}/{name} is damaged"):
+        records.check_shards(bucket)
+    tf.io.gfile.remove(f"{bucket}/{name}")
+    with pytest.raises(InputError, match=f"the shard {bucket}/{name} is missing"):
+        pretraining_dataset(bucket, BATCH)
+    with pytest.raises(InputError, match="ram://other holds no records"):
+        pretraining_dataset("ram://other", BATCH)
+    with pytest.raises(InputError, match="cannot read nowhere://bucket/manifest.json: File system"):
+        pretraining_dataset("nowhere://bucket", BATCH)
+
+
 @pytest.mark.parametrize(
     "text, message",
     [

@@ -55,6 +55,14 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
 
 
+def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path, settings):
+    undisturbed, _ = undisturbed
+    from_bucket = pretrain(bucket, tmp_path / "run", **settings)
+    np.testing.assert_array_equal(weights(undisturbed), weights(from_bucket))
+    with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
+        pretrain(bucket, "gs://bucket/run", **settings)
+
+
 def test_an_interrupted_run_goes_on_to_the_same_weights(
     undisturbed, records_directory, tmp_path, settings
 ):
