@@ -15,7 +15,10 @@ EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-25
 
 def add_arguments(parser):
     """The arguments of the command."""
-    parser.add_argument("records", help="the folder that `keras-bert prepare` made, or a copy such as gs://bucket/records")
+    parser.add_argument(
+        "records",
+        help="the folder that `keras-bert prepare` made, or a copy such as gs://bucket/records",
+    )
     add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the scores")
     add_settings(parser, PretrainSettings, recipes())

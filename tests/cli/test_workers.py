@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from keras_bert_impl.pretraining.preparation import prepare
 from tests.tasks.helpers import examples, save_base, tokenizer
-from tests.training.helpers import output_of, run_two_workers, start_python, start_two_workers
+from tests.training.helpers import output_of, run_workers, start_python, start_workers
 
 COMMAND = ("-m", "keras_bert_impl.cli.main")
 
@@ -50,7 +50,7 @@ def test_finetune(base, tmp_path):
     arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_two_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
+    run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
     assert files(two) == files(one)
     expected, got = (
         np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3)) for run in (one, two)
@@ -67,7 +67,7 @@ def test_the_best_epoch(base, tmp_path):
     arguments = [*finetune(base, tmp_path), *settings]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_two_workers(*COMMAND, *arguments, "--out", two)
+    run_workers(*COMMAND, *arguments, "--out", two)
     scores = [
         [json.loads(line)["dev_score"] for line in (run / "metrics.jsonl").open()]
         for run in (one, two)
@@ -77,7 +77,7 @@ def test_the_best_epoch(base, tmp_path):
     assert results(two)[0]["accuracy"] == max(scores[1])
     assert files(two) == files(one)
     metrics = (two / "metrics.jsonl").read_bytes()
-    run_two_workers(*COMMAND, *arguments, "--out", two)  # over: nothing is trained again
+    run_workers(*COMMAND, *arguments, "--out", two)  # over: nothing is trained again
     assert (two / "metrics.jsonl").read_bytes() == metrics
 
 
@@ -96,7 +96,7 @@ def test_pretrain(base, tmp_path):
     # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
     arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
     output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_two_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
+    run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
     assert files(two) == files(one)
     (expected, reference), (scores, weights) = results(one), results(two)
     assert scores == pytest.approx(expected, rel=1e-6)
@@ -114,7 +114,7 @@ def test_sigterm_to_one_worker_ends_both_where_they_are_saved(base, tmp_path):
     )
     arguments = ["pretrain", records, f"model={base}", "batch_size=8", "--out", run]
     arguments += ["report_every=5", "on_spike=skip"]
-    workers = start_two_workers(*COMMAND, *arguments, "total_steps=100000")
+    workers = start_workers(*COMMAND, *arguments, "total_steps=100000")
     try:
         while not (run / "checkpoints" / "ckpt-2.index").exists():
             assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]

@@ -154,18 +154,18 @@ def start_python(*arguments, tf_config=None):
     )
 
 
-def start_two_workers(*arguments):
-    """Starts Python twice with these arguments, as a cluster."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    tasks = [{"type": "worker", "index": index} for index in range(2)]
+def start_workers(*arguments, count=2):
+    """Starts Python so many times with these arguments, as a cluster."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
+    tasks = [{"type": "worker", "index": index} for index in range(count)]
     return [
         start_python(*arguments, tf_config={"cluster": cluster, "task": task}) for task in tasks
     ]
 
 
-def run_two_workers(*arguments):
-    """Runs Python twice with these arguments, as a cluster; returns what both printed."""
-    workers = start_two_workers(*arguments)
+def run_workers(*arguments, count=2):
+    """Runs Python so many times with these arguments, as a cluster; returns what each printed."""
+    workers = start_workers(*arguments, count=count)
     try:
         return [output_of(worker) for worker in workers]
     finally:

@@ -23,7 +23,7 @@ from tests.training.helpers import (
     examples,
     last_json,
     result_of,
-    run_two_workers,
+    run_workers,
     start,
     train,
     weights,
@@ -299,7 +299,7 @@ def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
 @pytest.mark.slow
 def test_two_worker_processes_agree_with_one(tmp_path):
     script = ROOT / "tests" / "training" / "work.py"
-    chief, other = map(last_json, run_two_workers(script, tmp_path / "two", "auto"))
+    chief, other = map(last_json, run_workers(script, tmp_path / "two", "auto"))
     one = work.run(tmp_path / "one", "one_device")
     assert [chief["replicas"], other["replicas"], one["replicas"]] == [2, 2, 1]
     assert [chief["chief"], other["chief"]] == [True, False]

@@ -1,0 +1,53 @@
+"""Runs of several workers are those of one: what they learn, what they pass over, when they end."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from tests.pretraining.helpers import weights
+from tests.training.helpers import output_of, run_workers, start_python
+
+PROGRAM = Path(__file__).with_name("work_with_a_spike.py")
+OBJECTIVES = ["masked_lm", "next_sentence"]
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").open()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_they_pass_over_what_one_of_them_finds(records_directory, tmp_path, settings, count):
+    settings |= {"on_spike": "skip", "total_steps": 12, "evaluate_every": 6, "dropout": 0.0}
+    arguments = [PROGRAM, records_directory]
+    said = [
+        output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))),
+        *run_workers(*arguments, tmp_path / "many", json.dumps(settings), count=count),
+    ]
+    assert all("going back, and on without these 16 rows" in text for text in said)
+    one, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
+    assert [line["step"] for line in many] == [2, 4, 6, 8, 10, 12]
+    for name in "loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm":
+        expected = [line[name] for line in one]
+        assert [line[name] for line in many] == pytest.approx(expected, rel=1e-4), name
+    scores, expected = (
+        json.loads((tmp_path / run / "scores.json").read_text()) for run in ("many", "one")
+    )
+    assert scores == pytest.approx(expected, rel=1e-4)
+    models = (
+        Pretrainer.from_pretrained(tmp_path / run / "model", OBJECTIVES) for run in ("many", "one")
+    )
+    np.testing.assert_allclose(*map(weights, models), rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_budget_ends_all_of_them_at_one_step(records_directory, tmp_path, settings, count):
+    settings |= {"schedule": "budget", "on_spike": "skip", "budget_hours": 4 / 3600, "total_steps": 100_000}
+    run_workers(PROGRAM, records_directory, tmp_path, json.dumps(settings), count=count)
+    lines = lines_of(tmp_path)
+    assert lines[-1]["seconds_left"] == 0 and lines[-1]["step"] < 100_000
+    assert (tmp_path / "scores.json").exists()
