@@ -1,5 +1,6 @@
 """Runs of several workers are those of one: what they learn, what they pass over, when they end."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from tests.pretraining.helpers import weights
 from tests.training.helpers import output_of, run_workers, start_python
+from tests.training.network import machines
 
 PROGRAM = Path(__file__).with_name("work_with_a_spike.py")
 OBJECTIVES = ["masked_lm", "next_sentence"]
@@ -20,13 +22,16 @@ def lines_of(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
-def test_they_pass_over_what_one_of_them_finds(records_directory, tmp_path, settings, count):
+@pytest.mark.parametrize("network", ["loopback", "namespaces"])
+def test_they_pass_over_what_one_of_them_finds(
+    records_directory, tmp_path, settings, count, network
+):
     settings |= {"on_spike": "skip", "total_steps": 12, "evaluate_every": 6, "dropout": 0.0}
     arguments = [PROGRAM, records_directory]
-    said = [
-        output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))),
-        *run_workers(*arguments, tmp_path / "many", json.dumps(settings), count=count),
-    ]
+    with machines(count) if network == "namespaces" else contextlib.nullcontext() as hosts:
+        many = [*arguments, tmp_path / "many", json.dumps(settings)]
+        said = run_workers(*many, count=count, machines=hosts)
+    said.append(output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))))
     assert all("going back, and on without these 16 rows" in text for text in said)
     one, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
     assert [line["step"] for line in many] == [2, 4, 6, 8, 10, 12]

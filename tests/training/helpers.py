@@ -139,13 +139,13 @@ def start(script, *arguments):
     return start_python(ROOT / "tests" / "training" / script, *arguments)
 
 
-def start_python(*arguments, tf_config=None):
-    """Starts Python with these arguments, as the worker that `tf_config` says."""
+def start_python(*arguments, tf_config=None, within=()):
+    """Starts Python with these arguments, as the worker that `tf_config` says, by a command."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
     if tf_config:
         environment["TF_CONFIG"] = json.dumps(tf_config)
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
+        [*within, sys.executable, *map(str, arguments)],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -154,18 +154,25 @@ def start_python(*arguments, tf_config=None):
     )
 
 
-def start_workers(*arguments, count=2):
-    """Starts Python so many times with these arguments, as a cluster."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
-    tasks = [{"type": "worker", "index": index} for index in range(count)]
+def start_workers(*arguments, count=2, machines=None):
+    """Starts Python so many times with these arguments, as a cluster; on `network.machines`."""
+    if machines is None:
+        addresses, within = [f"127.0.0.1:{port}" for port in free_ports(count)], [()] * count
+    else:
+        addresses = [f"{address}:2222" for address in machines.values()]
+        within = [("ip", "netns", "exec", name) for name in machines]
+    tasks = [{"type": "worker", "index": index} for index in range(len(addresses))]
     return [
-        start_python(*arguments, tf_config={"cluster": cluster, "task": task}) for task in tasks
+        start_python(
+            *arguments, tf_config={"cluster": {"worker": addresses}, "task": task}, within=command
+        )
+        for task, command in zip(tasks, within)
     ]
 
 
-def run_workers(*arguments, count=2):
-    """Runs Python so many times with these arguments, as a cluster; returns what each printed."""
-    workers = start_workers(*arguments, count=count)
+def run_workers(*arguments, **cluster):
+    """As `start_workers`; returns what each printed."""
+    workers = start_workers(*arguments, **cluster)
     try:
         return [output_of(worker) for worker in workers]
     finally:
