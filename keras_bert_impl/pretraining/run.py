@@ -117,9 +117,8 @@ class _Training:
         self._budget = schedule if isinstance(schedule, TimeBudget) else None
         self._run = run
         self._guard = SpikeGuard(settings.spike_factor, settings.report_every)
-        variables = [*self._guard.variables, *([self._budget.used] if self._budget else [])]
         self._checkpoint = RunCheckpoint(
-            pretrainer, run.checkpoints, seed=settings.seed, more=variables
+            pretrainer, run.checkpoints, seed=settings.seed, more=self._guard.variables
         )
         self._log = None
         self._preemption = EndsOnSigterm()

@@ -6,6 +6,7 @@ import itertools
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.training.strategy import JaxDevices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +79,7 @@ class StageData:
     """The data of stages, for the replicas of a strategy.
 
     Args:
-        strategy: `tf.distribute.Strategy`.
+        strategy: of `get_strategy`.
         input_workers: as of `pretraining_dataset`, for training.
         **arguments: of `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
     """
@@ -113,7 +114,7 @@ class StageData:
         """The data set of each input worker, in batches of one replica."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
-        if replicas == 1:
+        if replicas == 1 or isinstance(self._strategy, JaxDevices):
             return pretraining_dataset(stage.records, **arguments)
 
         def per_worker(context):

@@ -126,6 +126,7 @@ class RawTextTrainer(ReplicatedTrainer):
             **kwargs: as of `ReplicatedTrainer` and `keras.Model`: `accumulation_steps`,
                 `objective`, `steps_per_execution`, `jit_compile`, ...
         """
+        _check_backend()
         self._uses_default_optimizer = optimizer is None
         self._seed = seed
         with self.distribute_strategy.scope():
@@ -236,6 +237,7 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             What `scores` makes of the network's outputs, as numpy arrays.
         """
+        _check_backend()
         if isinstance(x, tf.data.Dataset):
             return super().predict(self._encoded(x, with_labels=False), **kwargs)
         if isinstance(x, dict):
@@ -384,6 +386,14 @@ class RawTextTrainer(ReplicatedTrainer):
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = batching.least_of(self.widths(), longest)
         return {name: feature[:, :width] for name, feature in features.items()}
+
+
+def _check_backend():
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow): the encoder and "
+            "its pre-training run on JAX, too."
+        )
 
 
 def _num_rows(features):

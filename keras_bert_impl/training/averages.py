@@ -24,3 +24,6 @@ class EvaluatesAverages(keras.callbacks.Callback):
 def use_averages(model):
     """Gives a model the averages of its weights, as `fit` does at its end, if there are any."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
+    if keras.backend.backend() == "jax":  # both would be one buffer, which a step gives away
+        for variable in model.trainable_variables:
+            variable.assign(keras.ops.copy(variable))

@@ -13,6 +13,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
+_ARE_COPIES = keras.backend.backend() != "tensorflow"
 
 
 class RunCheckpoint(keras.callbacks.Callback):
@@ -53,8 +54,9 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._variables = [*_variables(model), *more]
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
+        self._saved = [_of_tensorflow(variable) for variable in self._variables]
         self._checkpoint = tf.train.Checkpoint(
-            variables=[variable.value for variable in self._variables],
+            variables=self._saved,
             epochs=self._epochs,
             seed=self._seed,
         )
@@ -119,6 +121,9 @@ class RunCheckpoint(keras.callbacks.Callback):
             InputError: the disk is full; the checkpoints before are still there.
         """
         self._epochs.assign(epochs)
+        if _ARE_COPIES:
+            for copy, variable in zip(self._saved, self._variables, strict=True):
+                copy.assign(variable.numpy())
         try:
             self._manager.save(checkpoint_number=epochs)
         except (tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError) as error:
@@ -147,6 +152,9 @@ class RunCheckpoint(keras.callbacks.Callback):
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
         self._check_model(path, shapes)
         self._checkpoint.restore(path).assert_consumed()
+        if _ARE_COPIES:
+            for copy, variable in zip(self._saved, self._variables, strict=True):
+                variable.assign(copy.numpy())
 
     def _check_model(self, path, shapes):
         saved = {}
@@ -165,6 +173,11 @@ class RunCheckpoint(keras.callbacks.Callback):
                 f"{path} is of another model or optimizer: it has {len(saved)} variables, this "
                 f"one {len(self._variables)}, the last of them {self._variables[-1].path}."
             )
+
+
+def _of_tensorflow(variable):
+    """What a checkpoint can hold: a variable of TensorFlow's, or a copy of another in one."""
+    return tf.Variable(variable.numpy(), trainable=False) if _ARE_COPIES else variable.value
 
 
 def _variables(model):

@@ -3,6 +3,8 @@
 import functools
 import time
 
+import keras
+
 _SECONDS = 0.4  # of measuring
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
@@ -57,25 +59,38 @@ def matmul_peak(dtype="float32"):
     Example:
         matmul_peak("bfloat16") / 1e12  # teraflops
     """
-    import tensorflow as tf
-
-    shape = tf.TensorSpec([None, None], dtype)
-    product = tf.function(
-        lambda a, b: tf.reduce_sum(tf.matmul(a, b)[:1]),
-        input_signature=[shape, shape],
-        autograph=False,
-    )
+    ones, multiply = _of_backend(dtype)
     size, best, spent = 512, 0.0, 0.0
-    matrix = tf.ones([size, size], dtype)
-    product(matrix, matrix).numpy()  # traces, and starts libraries
+    matrix = ones(size)
+    multiply(matrix)  # compiles, and starts libraries
     while spent < _SECONDS:
         begin = time.perf_counter()
-        product(matrix, matrix).numpy()  # waits for the device
+        multiply(matrix)
         seconds = time.perf_counter() - begin
         spent += seconds
         best = max(best, 2 * size**3 / seconds)
         if seconds < 0.02 and size < _LARGEST:
             size *= 2
-            matrix = tf.ones([size, size], dtype)
-            product(matrix, matrix).numpy()
+            matrix = ones(size)
+            multiply(matrix)
     return best
+
+
+def _of_backend(dtype):
+    """(a function of a size that makes a matrix, one that multiplies it by itself, and waits)."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        product = jax.jit(lambda matrix: matrix @ matrix)
+        return (
+            lambda size: jax.numpy.ones([size, size], dtype),
+            lambda matrix: product(matrix).block_until_ready(),
+        )
+    import tensorflow as tf
+
+    product = tf.function(
+        lambda matrix: tf.reduce_sum(tf.matmul(matrix, matrix)[:1]),
+        input_signature=[tf.TensorSpec([None, None], dtype)],
+        autograph=False,
+    )
+    return lambda size: tf.ones([size, size], dtype), lambda matrix: product(matrix).numpy()

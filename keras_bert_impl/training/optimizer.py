@@ -38,6 +38,8 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
         self.not_decayed = tuple(not_decayed)
         self.rates = [(pattern, float(factor)) for pattern, factor in rates]
+        # A variable of the schedule's, as a `TimeBudget` has, is part of the state of the step.
+        self._of_schedule = getattr(learning_rate, "used", None)
         # In a namespace, in which neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})
 

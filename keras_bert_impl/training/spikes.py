@@ -35,7 +35,8 @@ class SpikeGuard(keras.callbacks.Callback):
         self._steps_per_epoch = steps_per_epoch
         self._in_a_row = 0
         self._last_loss = keras.Variable(0.0, trainable=False, name="last_loss")
-        self.skipped_rows = keras.Variable(0, dtype="int64", trainable=False, name="skipped_rows")
+        dtype = "int64" if keras.backend.backend() == "tensorflow" else "int32"  # JAX has no other
+        self.skipped_rows = keras.Variable(0, dtype=dtype, trainable=False, name="skipped_rows")
 
     @property
     def variables(self):

@@ -1,4 +1,4 @@
-"""The step on backends other than TensorFlow: Keras's own."""
+"""The step on backends other than TensorFlow and JAX: Keras's own."""
 
 from keras_bert_impl.errors import InputError
 

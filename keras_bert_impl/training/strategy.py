@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import os
 
 import keras
@@ -24,8 +25,8 @@ def get_strategy(name="auto"):
             "multi_worker" and "tpu" take that or fail.
 
     Returns:
-        A `tf.distribute.Strategy`. On the JAX backend, where `keras.distribution` does this work,
-        an object whose `scope()` does nothing and whose `num_replicas_in_sync` is 1.
+        A `tf.distribute.Strategy`. On the JAX backend `JaxDevices`; there "auto" is all devices
+        of JAX, by `keras.distribution.DataParallel`, which is set for the process.
 
     Raises:
         InputError: an unknown name, or hardware that is not there.
@@ -39,7 +40,7 @@ def get_strategy(name="auto"):
     if keras.backend.backend() != "tensorflow":
         if name not in ("auto", "one_device"):
             raise InputError(f"strategy {name!r} needs the TensorFlow backend of Keras.")
-        return _NoStrategy()
+        return _devices_of_jax(name)
     chosen = _choose() if name == "auto" else name
     strategy = _MAKERS[chosen]()
     _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
@@ -66,12 +67,14 @@ def mean_of_workers(strategy, value):
     """The mean of a number that each worker has; none goes on before all have come here.
 
     Args:
-        strategy: `tf.distribute.Strategy`.
+        strategy: of `get_strategy`.
         value: float.
 
     Returns:
         float32 scalar, the same on all workers.
     """
+    if isinstance(strategy, JaxDevices):
+        return value
     import tensorflow as tf
 
     return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
@@ -97,11 +100,31 @@ def number_of_chief(strategy, value):
     return float(strategy.reduce("SUM", strategy.run(share), axis=None))
 
 
-class _NoStrategy:
-    num_replicas_in_sync = 1
+class JaxDevices:
+    """The devices of `keras.distribution`, in the words of a `tf.distribute.Strategy`.
+
+    A step is one program for the global batch, which JAX cuts: so data are not distributed.
+    """
+
+    @property
+    def num_replicas_in_sync(self):
+        distribution = keras.distribution.distribution()
+        return 1 if distribution is None else math.prod(distribution.device_mesh.shape)
 
     def scope(self):
         return contextlib.nullcontext()
+
+
+def _devices_of_jax(name):
+    if num_workers() > 1:
+        raise InputError("several workers (TF_CONFIG) need the TensorFlow backend of Keras.")
+    devices = keras.distribution.list_devices() if name == "auto" else []
+    distribution = None
+    if len(devices) > 1:
+        distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+    keras.distribution.set_distribution(distribution)
+    _LOG.info("%d device(s) of %s", max(len(devices), 1), keras.backend.backend())
+    return JaxDevices()
 
 
 def _choose():

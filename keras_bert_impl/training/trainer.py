@@ -6,6 +6,9 @@ from keras import ops
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.tensorflow_step import TensorFlowStep as _Step
     from keras_bert_impl.training.tensorflow_step import num_replicas
+elif keras.backend.backend() == "jax":
+    from keras_bert_impl.training.jax_step import JaxStep as _Step
+    from keras_bert_impl.training.jax_step import num_replicas
 else:
     from keras_bert_impl.training.stock_step import StockStep as _Step
     from keras_bert_impl.training.stock_step import num_replicas
@@ -41,7 +44,9 @@ class ReplicatedTrainer(_Step):
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
     optimizer, if it has none.
 
-    On the JAX backend Keras's own step is used, with the loss of the two hooks.
+    On the JAX backend the step is of the global batch, on all devices of `keras.distribution`; there
+    are no objectives and no float16. On other backends Keras's own step is used, with the loss of
+    the two hooks.
 
     Example:
         class Regressor(ReplicatedTrainer, keras.Model):

@@ -21,19 +21,20 @@ class Regressor(ReplicatedTrainer, keras.Model):
 
 
 def run():
-    """Losses and weights of three steps, and whether TensorFlow was imported to make the model."""
+    """Losses and weights of three steps, whether TensorFlow was imported to make the model, and
+    whether an objective of its own was refused."""
     inputs = keras.Input((3,))
     with get_strategy("auto").scope():
         model = Regressor(
             inputs, keras.layers.Dense(1, kernel_initializer="ones", name="dense")(inputs)
         )
         optimizer = AdamW(LinearWarmupDecay(0.1, 1, 4), weight_decay=0.5, global_clipnorm=0.1)
-        model.compile(optimizer=optimizer)
+        model.compile(optimizer=optimizer, accumulation_steps=2)
     imported = "tensorflow" in sys.modules
     x = np.arange(12, dtype="float32").reshape(4, 3) / 10
     history = model.fit(x, x[:, :1], batch_size=4, epochs=3, verbose=0).history
     try:
-        model.compile(optimizer="sgd", accumulation_steps=2)
+        model.compile(optimizer="sgd", objective=object())
         refused = False
     except InputError:
         refused = True

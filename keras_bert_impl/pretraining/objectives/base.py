@@ -134,8 +134,11 @@ class Objective:
         """
         return head_tensors(config, self.head)
 
-    def of_directory(self, path):
-        """The objective as a model directory, `Path`, has it, where that has more to say of it."""
+    def of_directory(self, path, **overrides):
+        """The objective as a model directory, `Path`, has it, where that has more to say of it.
+
+        `overrides` are fields of the encoder's `EncoderConfig` that are others than in its files.
+        """
         return self
 
     def load(self, pretrainer, path):

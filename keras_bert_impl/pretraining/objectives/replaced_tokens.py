@@ -120,10 +120,11 @@ class ReplacedTokens(Objective):
 
     # === Model directories ===
 
-    def of_directory(self, path):
+    def of_directory(self, path, **overrides):
         if self.generator is not None or not (path / _FOLDER).is_dir():
             return self
-        return ReplacedTokens(self.weight, read_encoder_config(open_model(path / _FOLDER)))
+        config = read_encoder_config(open_model(path / _FOLDER))
+        return ReplacedTokens(self.weight, dataclasses.replace(config, **overrides))
 
     def load(self, pretrainer, path):
         if (path / _FOLDER).is_dir():

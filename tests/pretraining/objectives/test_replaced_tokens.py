@@ -172,6 +172,14 @@ def test_directory_and_keras_file(pretrainer, tmp_path):
             np.testing.assert_array_equal(found[name], values)
 
 
+def test_dropout_of_a_directory_is_changed_in_both(pretrainer, tmp_path):
+    pretrainer.save_pretrained(tmp_path)
+    changed = {"dropout": 0.0, "attention_dropout": 0.25}
+    model = Pretrainer.from_pretrained(tmp_path, ["replaced_token"], **changed)
+    for config in model.encoder.config, model.get_layer("generator").config:
+        assert (config.dropout, config.attention_dropout) == (0.0, 0.25)
+
+
 def test_a_quarter_of_the_encoder_unless_said_otherwise():
     model = Pretrainer(Encoder(ELECTRA, dtype="mixed_bfloat16"), ["replaced_token"])
     config = model.get_layer("generator").config

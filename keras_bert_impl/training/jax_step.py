@@ -1,0 +1,178 @@
+"""The training step on JAX: one program for the global batch, on every device that JAX has."""
+
+import jax
+import keras
+from keras import ops
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.strategy import JaxDevices
+
+
+def num_replicas():
+    """Always 1: a step sees the global batch, which JAX cuts for its devices."""
+    return 1
+
+
+class JaxStep:
+    """Replaces Keras's train step; see `ReplicatedTrainer` for what it promises.
+
+    Dropout is drawn for the global batch: its units are those of one device, on however many.
+    """
+
+    step_watch = None  # the waits for data, which overlap with the steps here
+    distribute_strategy = JaxDevices()
+
+    def compile(
+        self,
+        *args,
+        accumulation_steps=1,
+        dropout_seed=0,
+        objective=None,
+        remat=False,
+        watch_steps=False,
+        **kwargs,
+    ):
+        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
+            raise InputError(
+                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
+            )
+        if objective is not None:
+            raise InputError("an objective of its own needs the TensorFlow backend.")
+        if any(layer.compute_dtype == "float16" for layer in self._flatten_layers()):
+            raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
+        # False is for TensorFlow, which computes well without XLA; JAX would run op by op.
+        super().compile(*args, **kwargs | {"jit_compile": True})
+        self._accumulation_steps = accumulation_steps
+        self._dropout_seed = dropout_seed
+        self._remat = remat
+        self._gradient_norm = self._highest_loss = None
+        if watch_steps:
+            self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
+            self._highest_loss = _Highest(name="highest_loss")
+
+    def train_step(self, state, data):
+        """One optimizer step.
+
+        Args:
+            state: lists of the values of the trainable variables, the others, those of the
+                optimizer and of the metrics.
+            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
+
+        Returns:
+            (dict of the metrics' results, the new state).
+        """
+        trainable, others, of_optimizer, of_metrics = state
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        totals = self.loss_totals(*batch)
+        seed = self._step_seed(of_optimizer)
+        loss, gradients, others, of_metrics = self._accumulate(
+            trainable, others, of_metrics, batch, totals, seed
+        )
+        trainable, of_optimizer = self.optimizer.stateless_apply(
+            of_optimizer, gradients, trainable
+        )
+        logs, of_metrics = self._logs(of_metrics, batch, loss, gradients)
+        return logs, (trainable, others, of_optimizer, of_metrics)
+
+    def test_step(self, state, data):
+        """Keras's own, without what is seen of training alone."""
+        logs, state = super().test_step(state, data)
+        return {name: logs[name] for name in logs if name not in _TRAINING_ALONE}, state
+
+    def _step_seed(self, of_optimizer):
+        with _values(self.optimizer.variables, of_optimizer):
+            step = ops.convert_to_tensor(self.optimizer.iterations)
+        return jax.random.fold_in(jax.random.PRNGKey(self._dropout_seed), step)
+
+    def _accumulate(self, trainable, others, of_metrics, batch, totals, seed):
+        """(loss, gradients, values of the other variables, those of the metrics)."""
+        share_and_gradients = jax.value_and_grad(self._share, has_aux=True)
+        count = self._accumulation_steps
+
+        def add(sums, rows_and_index):
+            loss, gradients, others, of_metrics = sums
+            rows, index = rows_and_index
+            (share, (y_pred, others)), more = share_and_gradients(
+                trainable, others, rows, totals, jax.random.fold_in(seed, index)
+            )
+            x, y, sample_weight = rows
+            with _values(self.metrics_variables, of_metrics) as metrics:
+                self.compute_metrics(x, y, y_pred, sample_weight)
+            gradients = [a + b for a, b in zip(gradients, more)]
+            of_metrics = _now(metrics, self.metrics_variables)
+            return (loss + share, gradients, others, of_metrics), None
+
+        sums = 0.0, [ops.zeros_like(value) for value in trainable], others, of_metrics
+        if count == 1:
+            return add(sums, (batch, 0))[0]
+        micro_batches = jax.tree.map(lambda leaf: _every(leaf, count), batch)
+        return jax.lax.scan(add, sums, (micro_batches, ops.arange(count)))[0]
+
+    def _share(self, trainable, others, batch, totals, seed):
+        """(this micro-batch's share of the loss, (what the model returns, the other variables))."""
+        x, y, sample_weight = batch
+        variables = [*self.trainable_variables, *self.non_trainable_variables]
+        arguments = {"training": True} if self._call_has_training_arg else {}
+        with _values(variables, [*trainable, *others]) as scope:
+            with dropout_seed_scope(seed), recomputation(self._remat):
+                y_pred = self(x, **arguments)
+                share = self.loss_share(x, y, y_pred, sample_weight, totals)
+        return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
+
+    def _logs(self, of_metrics, batch, loss, gradients):
+        """(results of the metrics, their new values), with what is seen of the step."""
+        first = next(leaf for leaf in jax.tree.leaves(batch))
+        with _values(self.metrics_variables, of_metrics) as metrics:
+            self._loss_tracker.update_state(loss, sample_weight=first.shape[0])
+            if self._highest_loss is not None:
+                norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
+                has_norm = ops.isfinite(norm)
+                self._gradient_norm.update_state(
+                    ops.where(has_norm, norm, 0.0), sample_weight=ops.cast(has_norm, "float32")
+                )
+                is_fine = ops.logical_and(ops.isfinite(loss), has_norm)
+                self._highest_loss.update_state(ops.where(is_fine, loss, float("inf")))
+            logs = self.get_metrics_result()
+        return logs, _now(metrics, self.metrics_variables)
+
+
+_TRAINING_ALONE = ("gradient_norm", "highest_loss")
+
+
+class _Highest(keras.metrics.Metric):
+    """The highest of some numbers, 0 before the first."""
+
+    def __init__(self, name):
+        super().__init__(name=name)
+        self._highest = self.add_variable((), initializer="zeros", name="highest")
+
+    def update_state(self, value):
+        self._highest.assign(ops.maximum(self._highest, value))
+
+    def result(self):
+        return ops.convert_to_tensor(self._highest)
+
+
+def _values(variables, values):
+    """A scope in which variables have these values, and assigning to them changes nothing outside."""
+    return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
+
+
+def _now(scope, variables):
+    """The values that variables have at the end of a scope."""
+    return [scope.get_current_value(variable) for variable in variables]
+
+
+def _every(rows, count):
+    """[count, rows / count, ...]: micro-batch i has each `count`-th row from the i-th on.
+
+    So a device that has a part of the rows has a part of every micro-batch.
+    """
+    if rows.shape[0] % count:
+        raise InputError(
+            f"the batch has {rows.shape[0]} examples, which accumulation_steps={count} does not "
+            "divide; choose a batch size that it divides."
+        )
+    return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)

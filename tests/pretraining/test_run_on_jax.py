@@ -1,0 +1,143 @@
+"""Runs on the JAX backend: those of TensorFlow, on any number of devices, with all that a run has."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.pretraining.run import pretrain
+from tests.pretraining.helpers import CONFIG, weights
+from tests.training.helpers import output_of, start_python
+
+PROGRAM = Path(__file__).with_name("pretrain_on_backend.py")
+OBJECTIVES = ["masked_lm", "next_sentence"]
+
+
+@pytest.fixture
+def on_jax(records_directory, tmp_path, monkeypatch):
+    """A function of runs (name -> settings) on JAX with four devices; returns what it printed."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+
+    def run(**runs):
+        return output_of(start_python(PROGRAM, records_directory, tmp_path, json.dumps(runs)))
+
+    return run
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").open()]
+
+
+def saved(run):
+    return weights(Pretrainer.from_pretrained(run / "model", OBJECTIVES))
+
+
+def assert_same_lines(one, other, names):
+    for name in names:
+        expected = [line[name] for line in lines_of(one)]
+        assert [line[name] for line in lines_of(other)] == pytest.approx(expected, rel=1e-4), name
+
+
+def assert_same_run(one, other):
+    assert_same_lines(one, other, ("loss", "masked_lm_loss", "gradient_norm", "highest_loss"))
+    np.testing.assert_allclose(saved(other), saved(one), rtol=0, atol=1e-4)
+
+
+def test_a_run_on_devices_of_jax_is_that_of_tensorflow(
+    records_directory, tmp_path, settings, on_jax
+):
+    # From weights, as JAX draws others.
+    pretrain(records_directory, tmp_path / "first", **settings | {"total_steps": 2})
+    settings |= {"model": str(tmp_path / "first" / "model"), "dropout": 0.0, "evaluate_every": 2}
+    pretrain(records_directory, tmp_path / "tensorflow", **settings)
+    on_jax(jax=settings)
+    assert_same_run(tmp_path / "tensorflow", tmp_path / "jax")
+    scores, expected = (
+        json.loads((tmp_path / run / "scores.json").read_text()) for run in ("jax", "tensorflow")
+    )
+    assert scores == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_devices_and_what_is_computed_again_change_nothing(tmp_path, settings, on_jax):
+    settings |= {"dropout": 0.2}
+    one_device = settings | {"strategy": "one_device"}
+    on_jax(one=one_device, devices=settings, again=settings | {"remat": True})
+    for other in "devices", "again":
+        assert_same_run(tmp_path / "one", tmp_path / other)
+
+
+@pytest.mark.slow
+def test_accumulation_is_the_whole_batch(tmp_path, settings, on_jax):
+    settings |= {"dropout": 0.0}
+    on_jax(whole=settings, parts=settings | {"accumulation_steps": 2})
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(tmp_path, settings, on_jax):
+    settings |= {
+        "dropout": 0.2, "ema": 0.9, "evaluate_every": 2, "dtype": "mixed_bfloat16",
+        "steps_per_execution": 2, "accumulation_steps": 2,
+        "first_batch_size": 8, "ramp_steps": 4, "batch_size": 16,
+    }
+    on_jax(undisturbed=settings, interrupted=settings | {"stop_at": 2})
+    np.testing.assert_array_equal(saved(tmp_path / "undisturbed"), saved(tmp_path / "interrupted"))
+    assert [line["step"] for line in lines_of(tmp_path / "interrupted")] == [2, 4, 6]
+
+
+@pytest.mark.slow
+def test_a_budget_ends_a_run(tmp_path, settings, on_jax):
+    budget = {"schedule": "budget", "budget_hours": 15 / 3600, "total_steps": 100_000}
+    on_jax(run=settings | budget)
+    lines = lines_of(tmp_path / "run")
+    rates = [line["learning_rate"] for line in lines]
+    assert lines[-1]["seconds_left"] == 0 and lines[-1]["step"] < 100_000
+    assert rates[-1] == 0 < max(rates) and len(set(rates)) > 2
+    # The rate is that of the step, too: with a constant one the weights would be others.
+    assert lines[0]["loss"] != lines[-1]["loss"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objectives", [["replaced_token"], ["left_to_right"], ["masked_lm", "span_boundary"]]
+)
+def test_other_objectives(records_directory, tmp_path, settings, on_jax, objectives):
+    settings["objectives"] = objectives
+    if "replaced_token" in objectives:
+        shape = tmp_path / "electra.json"
+        shape.write_text(json.dumps(CONFIG | {"model_type": "electra", "embedding_size": 16}))
+        settings["model"] = str(shape)
+    if "span_boundary" in objectives:
+        settings["mask_unit"] = "span"
+    pretrain(records_directory, tmp_path / "first", **settings | {"total_steps": 2})
+    settings |= {"model": str(tmp_path / "first" / "model"), "dropout": 0.0}
+    pretrain(records_directory, tmp_path / "tensorflow", **settings)
+    on_jax(jax=settings)
+    names = [name for name in lines_of(tmp_path / "jax")[0] if name.endswith(("loss", "norm"))]
+    assert len(names) > 3
+    assert_same_lines(tmp_path / "tensorflow", tmp_path / "jax", names)
+
+
+@pytest.mark.slow
+def test_what_is_refused(records_directory, tmp_path, settings, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    command = [
+        sys.executable, "-m", "keras_bert_impl.cli.main", "pretrain", str(records_directory),
+        "--out", str(tmp_path / "run"), f"model={settings['model']}", "total_steps=2",
+        "report_every=2", "batch_size=8",
+    ]
+
+    def error_of(*more):
+        ended = subprocess.run([*command, *more], capture_output=True, text=True)
+        assert ended.returncode == 2, ended.stderr
+        return ended.stderr
+
+    assert "strategy 'mirrored' needs the TensorFlow backend" in error_of("--strategy", "mirrored")
+    assert "float16 needs the TensorFlow backend" in error_of("dtype=mixed_float16")
+    assert not (tmp_path / "run").exists()
