@@ -34,10 +34,6 @@ class JaxStep:
         watch_steps=False,
         **kwargs,
     ):
-        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
-            raise InputError(
-                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
-            )
         if objective is not None:
             raise InputError("an objective of its own needs the TensorFlow backend.")
         if any(layer.compute_dtype == "float16" for layer in self._flatten_layers()):
@@ -123,9 +119,9 @@ class JaxStep:
 
     def _logs(self, of_metrics, batch, loss, gradients):
         """(results of the metrics, their new values), with what is seen of the step."""
-        first = next(leaf for leaf in jax.tree.leaves(batch))
+        num_rows = jax.tree.leaves(batch)[0].shape[0]
         with _values(self.metrics_variables, of_metrics) as metrics:
-            self._loss_tracker.update_state(loss, sample_weight=first.shape[0])
+            self._loss_tracker.update_state(loss, sample_weight=num_rows)
             if self._highest_loss is not None:
                 norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
                 has_norm = ops.isfinite(norm)

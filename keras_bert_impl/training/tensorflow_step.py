@@ -42,10 +42,6 @@ class TensorFlowStep:
         watch_steps=False,
         **kwargs,
     ):
-        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
-            raise InputError(
-                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
-            )
         self._objective = objective
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert_impl.errors import InputError
+
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.tensorflow_step import TensorFlowStep as _Step
     from keras_bert_impl.training.tensorflow_step import num_replicas
@@ -57,6 +59,14 @@ class ReplicatedTrainer(_Step):
         model.compile(optimizer=AdamW(1e-3), loss="mse", accumulation_steps=2)
         model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
+
+    def compile(self, *args, accumulation_steps=1, **kwargs):
+        """As Keras's, with the arguments above."""
+        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
+            raise InputError(
+                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
+            )
+        super().compile(*args, accumulation_steps=accumulation_steps, **kwargs)
 
     def loss_totals(self, x, y, sample_weight):
         """What the loss divides by, counted over this replica's whole batch.
