@@ -24,27 +24,18 @@ class JaxStep:
     step_watch = None  # the waits for data, which overlap with the steps here
     distribute_strategy = JaxDevices()
 
-    def compile(
-        self,
-        *args,
-        accumulation_steps=1,
-        dropout_seed=0,
-        objective=None,
-        remat=False,
-        watch_steps=False,
-        **kwargs,
-    ):
-        if objective is not None:
+    def _compile(self, options, *args, **kwargs):
+        if options.objective is not None:
             raise InputError("an objective of its own needs the TensorFlow backend.")
         if any(layer.compute_dtype == "float16" for layer in self._flatten_layers()):
             raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
         # False is for TensorFlow, which computes well without XLA; JAX would run op by op.
         super().compile(*args, **kwargs | {"jit_compile": True})
-        self._accumulation_steps = accumulation_steps
-        self._dropout_seed = dropout_seed
-        self._remat = remat
+        self._accumulation_steps = options.accumulation_steps
+        self._dropout_seed = options.dropout_seed
+        self._remat = options.remat
         self._gradient_norm = self._highest_loss = None
-        if watch_steps:
+        if options.watch_steps:
             self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
             self._highest_loss = _Highest(name="highest_loss")
 

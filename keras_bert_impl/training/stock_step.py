@@ -17,22 +17,15 @@ class StockStep:
 
     step_watch = None
 
-    def compile(
-        self,
-        *args,
-        accumulation_steps=1,
-        dropout_seed=0,
-        objective=None,
-        remat=False,
-        watch_steps=False,
-        **kwargs,
-    ):
-        for name, value in (("an objective of its own", objective), ("remat", remat)):
+    def _compile(self, options, *args, **kwargs):
+        for name, value in (
+            ("an objective of its own", options.objective), ("remat", options.remat)
+        ):
             if value:
                 raise InputError(f"{name} needs the TensorFlow backend.")
-        if accumulation_steps != 1:
+        if options.accumulation_steps != 1:
             raise InputError(
                 "accumulation_steps needs the TensorFlow backend; on this one give the optimizer "
-                f"gradient_accumulation_steps={accumulation_steps} instead."
+                f"gradient_accumulation_steps={options.accumulation_steps} instead."
             )
         super().compile(*args, **kwargs)

@@ -32,27 +32,18 @@ class TensorFlowStep:
     step_watch = None
     _objective = None
 
-    def compile(
-        self,
-        *args,
-        accumulation_steps=1,
-        dropout_seed=0,
-        objective=None,
-        remat=False,
-        watch_steps=False,
-        **kwargs,
-    ):
-        self._objective = objective
+    def _compile(self, options, *args, **kwargs):
+        self._objective = options.objective
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
             if _computes_in_float16(self) and not _scales_loss(self.optimizer):
                 self.optimizer = keras.optimizers.LossScaleOptimizer(self.optimizer)
-            self.step_watch = StepWatch() if watch_steps else None
+            self.step_watch = StepWatch() if options.watch_steps else None
         _take_over_reduction(self.optimizer, self.distribute_strategy)
         _check_loss_is_a_mean(self.loss)
-        self._accumulation_steps = accumulation_steps
-        self._dropout_seed = dropout_seed
-        self._remat = remat
+        self._accumulation_steps = options.accumulation_steps
+        self._dropout_seed = options.dropout_seed
+        self._remat = options.remat
 
     @property
     def variables(self):

@@ -1,5 +1,7 @@
 """`ReplicatedTrainer`: `fit`, `evaluate` and `predict` that are right on any number of replicas."""
 
+from typing import NamedTuple
+
 import keras
 from keras import ops
 
@@ -14,6 +16,16 @@ elif keras.backend.backend() == "jax":
 else:
     from keras_bert_impl.training.stock_step import StockStep as _Step
     from keras_bert_impl.training.stock_step import num_replicas
+
+
+class _StepOptions(NamedTuple):
+    """What `compile` takes more than Keras's, for the step of a backend."""
+
+    accumulation_steps: int
+    dropout_seed: int
+    objective: object
+    remat: bool
+    watch_steps: bool
 
 
 class ReplicatedTrainer(_Step):
@@ -60,13 +72,23 @@ class ReplicatedTrainer(_Step):
         model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
 
-    def compile(self, *args, accumulation_steps=1, **kwargs):
+    def compile(
+        self,
+        *args,
+        accumulation_steps=1,
+        dropout_seed=0,
+        objective=None,
+        remat=False,
+        watch_steps=False,
+        **kwargs,
+    ):
         """As Keras's, with the arguments above."""
         if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
             raise InputError(
                 f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
             )
-        super().compile(*args, accumulation_steps=accumulation_steps, **kwargs)
+        options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
+        self._compile(options, *args, **kwargs)
 
     def loss_totals(self, x, y, sample_weight):
         """What the loss divides by, counted over this replica's whole batch.
