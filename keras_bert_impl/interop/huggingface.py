@@ -5,7 +5,7 @@ import logging
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
 from keras_bert_impl.interop.layouts.names import optional
 
@@ -129,7 +129,8 @@ def huggingface_config(config, head=None, **more):
 
     Args:
         config: `EncoderConfig`.
-        head: str or None, the head that the model has: which class `transformers` should make.
+        head: str or None, the head that the model has: which class `transformers` should make. For
+            one of `OWN_HEADS` that it has none for, that is the encoder alone.
         **more: further keys, such as `id2label`.
 
     Returns:
@@ -139,6 +140,8 @@ def huggingface_config(config, head=None, **more):
         InputError: the encoder has something that the files of its kind cannot say.
     """
     layout = LAYOUTS[config.architecture]
+    if head in OWN_HEADS and head not in layout.classes:
+        head = None
     if head not in layout.classes:
         raise InputError(f"there is no class for a {config.architecture} with the head {head!r}.")
     fields = config.to_dict()
@@ -185,7 +188,7 @@ def all_tensors(config):
     Returns:
         (encoder, heads): lists of `TensorName`.
     """
-    heads = LAYOUTS[config.architecture].heads().values()
+    heads = _heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
 
@@ -200,12 +203,26 @@ def head_tensors(config, head):
     Returns:
         list of `TensorName`, all optional.
     """
-    heads = LAYOUTS[config.architecture].heads()
+    heads = _heads(config)
     if head not in heads:
         raise ValueError(
             f"head must be one of {', '.join(heads)} for {config.architecture}. Received: {head!r}"
         )
     return optional(heads[head])
+
+
+def _heads(config):
+    return OWN_HEADS | LAYOUTS[config.architecture].heads()
+
+
+def has_class(config, head):
+    """bool. Whether `transformers` has a class for that kind of encoder with a head."""
+    return head in LAYOUTS[config.architecture].classes
+
+
+def has_key(config, field):
+    """bool. Whether the `config.json` of that kind of encoder says a field of `EncoderConfig`."""
+    return field in LAYOUTS[config.architecture].keys
 
 
 def tied_tensors(config):

@@ -103,7 +103,7 @@ def choice_needs_pooler(config):
 
 def pooled_head(encoder, name, dropout=0.0):
     """The two logits of `"next_sentence"` or `"sentence_order"`, of the pooled output."""
-    return _head(encoder, 2, dropout, None, name)
+    return _classification_head(encoder, 2, dropout, None, name)
 
 
 def linear_map(encoder, dim, name):
@@ -122,21 +122,24 @@ def linear_map(encoder, dim, name):
 
 def replaced_token_head(encoder, name="replaced_token"):
     """ELECTRA's: for each token one logit of having been replaced."""
-    return _head(encoder, 1, 0.0, encoder.config.activation, name)
+    return _classification_head(encoder, 1, 0.0, encoder.config.activation, name)
 
 
-def _head(encoder, num_classes, dropout, transform, name, transform_dim=None):
+def _head(encoder, num_classes, dropout, transform, name, **more):
     config = encoder.config
-    epsilon = None
-    if config.architecture == "modernbert":  # the same before every output
-        transform, epsilon = "gelu", config.layer_norm_epsilon
+    if config.architecture == "modernbert":  # the same before every output of a task
+        transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
+    dropout = config.dropout if dropout is None else dropout
+    return _classification_head(encoder, num_classes, dropout, transform, name, **more)
+
+
+def _classification_head(encoder, num_classes, dropout, transform, name, **more):
     return ClassificationHead(
         num_classes,
-        dropout=config.dropout if dropout is None else dropout,
+        dropout=dropout,
         transform=transform,
-        transform_dim=transform_dim,
-        initializer_range=config.initializer_range,
-        layer_norm_epsilon=epsilon,
+        initializer_range=encoder.config.initializer_range,
         dtype=encoder.dtype_policy,
         name=name,
+        **more,
     )

@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
+    has_class,
     huggingface_config,
     open_model,
     read_encoder_config,
@@ -38,8 +39,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             `["masked_lm", "next_sentence"]`.
 
     Raises:
-        ValueError: objectives that are unknown or cannot go together, or one for which the files
-            of that kind of encoder have no place.
+        InputError: objectives that are unknown or cannot go together, or an encoder of a kind whose
+            files cannot say what one of them needs of it.
 
     Call arguments:
         features: dict of int32 tensors as `pretraining_dataset` makes them: `token_ids`,
@@ -197,12 +198,14 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def save_pretrained(self, directory, tokenizer=None):
         """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
 
+        Heads for which `transformers` has no class stand there under names of our own.
+
         Args:
             directory: str or `Path`; files of the same names are replaced.
             tokenizer: `Tokenizer` to write beside the weights, or None.
         """
         config = self.encoder.config
-        heads = [objective.head for objective in self.objectives if objective.head]
+        heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]
         head = "pretraining" if len(heads) > 1 else next(iter(heads), None)
         tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
         tensors |= tensors_of(self, self._head_tensors())

@@ -51,7 +51,7 @@ def masked_batch(config, rows=4, seed=0):
     draw, length = np.random.default_rng(seed), config.max_length
     features = {
         "token_ids": draw.integers(1, config.vocabulary_size, (rows, length)),
-        "segment_ids": draw.integers(0, config.num_segments, (rows, length)),
+        "segment_ids": draw.integers(0, config.num_segments or 1, (rows, length)),
         "position_ids": np.tile(np.arange(length), (rows, 1)),
         "example_ids": np.ones((rows, length)),
         "masked_positions": np.tile([2, 5, 7, 0], (rows, 1)),

@@ -177,14 +177,6 @@ def test_masked_words(encoder, tokenizer, architecture, tmp_path):
         assert np.abs(received - scores[place][best]).max() < TOLERANCE
 
 
-def test_an_objective_without_a_place_in_the_files(encoder, architecture):
-    if architecture == "bert":
-        Pretrainer(encoder, ["next_sentence"])
-        return
-    with pytest.raises(ValueError, match=f"head must be one of .* for {architecture}"):
-        Pretrainer(encoder, ["next_sentence"])
-
-
 @pytest.mark.slow
 def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
     config = dataclasses.replace(helpers.encoder().config, num_segments=1)

@@ -5,6 +5,7 @@ from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, Robe
 from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
 from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
 from keras_bert_impl.interop.layouts.modernbert import ModernBertLayout
+from keras_bert_impl.interop.layouts.names import dense
 
 LAYOUTS = {
     layout.model_type: layout
@@ -19,4 +20,15 @@ LAYOUTS = {
         FlaubertLayout(),
         ModernBertLayout(),
     )
+}
+
+# Heads of pre-training, for kinds whose published files have no place for them. `transformers`
+# leaves tensors of these names alone.
+OWN_HEADS = {
+    "next_sentence": dense("next_sentence/dense", "next_sentence.dense"),
+    "sentence_order": dense("sentence_order/dense", "sentence_order.dense"),
+    "replaced_token": [
+        *dense("replaced_token/transform", "replaced_token.transform"),
+        *dense("replaced_token/dense", "replaced_token.dense"),
+    ],
 }

@@ -17,7 +17,7 @@ class Objective:
     Attributes:
         name: str. The key in `OBJECTIVES`.
         head: str. What `interop` calls its head, by which `transformers` is told what class the
-            model is of; None where it has no place for the head.
+            model is of; None for one that `tensors` names.
         features: tuple of str. The int32 inputs that it reads besides the encoder's.
         uses_pooler: bool. Whether the encoder's pooler learns from it.
         details: tuple of str. What else than its outputs it reads of the encoder; as of
@@ -128,9 +128,6 @@ class Objective:
 
         Returns:
             list of `interop` tensor names.
-
-        Raises:
-            ValueError: the files of that kind of encoder have no place for them.
         """
         return head_tensors(config, self.head)
 

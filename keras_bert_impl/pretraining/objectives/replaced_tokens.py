@@ -9,6 +9,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_tensors,
+    has_key,
     head_tensors,
     huggingface_config,
     open_model,
@@ -46,7 +47,8 @@ class ReplacedTokens(Objective):
 
     Args:
         weight: float. Factor of its loss in the total; that of the generator's loss is 1.
-        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads.
+        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads; and of a
+            kind whose embeddings are as wide as its layers, of its layers.
 
     Raises:
         InputError: the generator's embeddings would not be of the shape of the encoder's.
@@ -148,7 +150,7 @@ class ReplacedTokens(Objective):
         """The generator's configuration for that of an encoder."""
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
-            return _narrow(encoder, width)
+            return _smaller(encoder, width)
         generator = dataclasses.replace(self.generator, use_pooler=False)
         shapes = [
             (c.vocabulary_size, c.embedding_dim or c.hidden_dim, c.num_segments, c.max_length)
@@ -171,8 +173,11 @@ class ReplacedTokens(Objective):
         return cls(config["weight"], generator)
 
 
-def _narrow(encoder, embedding_dim):
-    """A quarter of the encoder, with as many layers."""
+def _smaller(encoder, embedding_dim):
+    """A quarter of the encoder, with its embeddings."""
+    if not has_key(encoder, "embedding_dim"):
+        num_layers = max(1, encoder.num_layers // 4)
+        return dataclasses.replace(encoder, num_layers=num_layers, use_pooler=False)
     num_heads = max(1, encoder.num_heads // 4)
     hidden_dim = max(1, encoder.hidden_dim // 4 // num_heads) * num_heads
     return dataclasses.replace(

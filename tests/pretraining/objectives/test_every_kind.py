@@ -1,0 +1,84 @@
+"""Objectives over every kind of encoder, those that no published model of the kind has included."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining import Pretrainer
+from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
+from tests.helpers import MODERN, TINY, difference, randomize
+from tests.pretraining.helpers import masked_batch
+
+ONE_SEGMENT = {"num_segments": 1, "pad_token_id": 1, "position_offset": 2}
+NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
+KINDS = {
+    "bert": TINY,
+    **{
+        kind: dataclasses.replace(TINY, architecture=kind, **settings)
+        for kind, settings in {
+            "roberta": ONE_SEGMENT,
+            "xlm-roberta": ONE_SEGMENT,
+            "camembert": ONE_SEGMENT,
+            "albert": {"embedding_dim": 8, "num_layer_groups": 1},
+            "distilbert": NO_SEGMENTS,
+            "electra": {"embedding_dim": 8, "use_pooler": False},
+            "flaubert": NO_SEGMENTS | {"intermediate_dim": 64},
+        }.items()
+    },
+    "modernbert": MODERN,
+}
+COMBINATIONS = [
+    ["masked_lm", "next_sentence"],
+    ["masked_lm", "sentence_order", "span_boundary"],
+    ["replaced_token", "next_sentence"],
+]
+
+
+def features_of(config, objectives):
+    features = masked_batch(config)[0]
+    draws = np.random.default_rng(1).integers(0, DRAW_LIMIT, (4, 4)).astype("int32")
+    more = {
+        "replacement_draws": draws,
+        "cls_positions": np.tile(np.int32([0, 6]), (4, 1)),
+        "span_starts": features["masked_positions"],
+        "span_ends": features["masked_positions"],
+    }
+    wanted = [name for objective in objectives for name in objective.features]
+    return features | {name: more[name] for name in wanted if name in more}
+
+
+def test_all_kinds_are_here():
+    assert list(KINDS) == list(LAYOUTS)
+
+
+@pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_come_back_and_transformers_reads_the_encoder(kind, names, tmp_path):
+    config = dataclasses.replace(KINDS[kind], dropout=0.0, attention_dropout=0.0)
+    pretrainer = Pretrainer(Encoder(config), names)
+    randomize(pretrainer)
+    pretrainer.save_pretrained(tmp_path)
+    loaded = Pretrainer.from_pretrained(tmp_path, names)
+    features = features_of(config, pretrainer.objectives)
+    expected = pretrainer(features)
+    for output, values in loaded(features).items():
+        assert difference(values, expected[output]) == 0, output
+
+    theirs = transformers.AutoModel.from_pretrained(tmp_path).double().eval()
+    token_ids = np.maximum(features["token_ids"], 3)  # none is padding's
+    with torch.no_grad():
+        states = theirs(torch.tensor(token_ids.astype("int64"))).last_hidden_state.numpy()
+    ours = pretrainer.encoder({"token_ids": token_ids})["sequence_output"]
+    assert difference(ours, states) < 1e-5  # of the order of 1; ours in float32, theirs in float64
+
+
+@pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert", "modernbert"])
+def test_files_of_some_kinds_cannot_say_that_an_encoder_is_causal(kind):
+    with pytest.raises(InputError, match=f"no class for a {kind} with the head 'left_to_right'"):
+        Pretrainer(Encoder(dataclasses.replace(KINDS[kind], causal=True)), ["left_to_right"])
