@@ -14,6 +14,7 @@ from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
 from keras_bert_impl.pretraining.optimization import make_optimizer
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import DISTILLATIONS
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import Tokenizer
@@ -89,8 +90,8 @@ def _check_same_tokens(teacher, tokenizer):
 
 def _shape(model, tokenizer, overrides):
     """The configuration of a published name or a `config.json`, for the tokenizer's vocabulary."""
-    path = Path(model)
-    if path.suffix == ".json":
+    if Path(model).suffix == ".json":
+        path = model_file(model)
         config = encoder_config(read_json(path), path)
     else:
         config = EncoderConfig.named(model)

@@ -1,9 +1,12 @@
 """The model of a run: shaped for the tokenizer of its records."""
 
+import dataclasses
+import json
 import types
 
 import pytest
 
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.interop.huggingface import encoder_config
 from keras_bert_impl.pretraining import building
@@ -17,3 +20,17 @@ def test_a_published_shape_can_be_saved_whatever_the_id_of_padding(model, pad_id
     assert (config.vocabulary_size, config.pad_token_id, config.max_length) == (100, pad_id, 512)
     read = encoder_config(huggingface_config(config), "config.json")
     assert read == config
+
+
+def test_the_model_of_a_recipe_is_found_from_any_folder_and_a_file_there_goes_before_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    tokenizer = types.SimpleNamespace(vocabulary_size=100, pad_id=0)
+    config = building._shape("budget_24h.json", tokenizer, {})
+    assert config.num_layers == 16
+    written = huggingface_config(dataclasses.replace(config, num_layers=3))
+    (tmp_path / "budget_24h.json").write_text(json.dumps(written))
+    assert building._shape("budget_24h.json", tokenizer, {}).num_layers == 3
+    with pytest.raises(InputError, match="cannot read other.json"):
+        building._shape("other.json", tokenizer, {})

@@ -26,7 +26,7 @@ from keras_bert_impl.pretraining.objectives import MaskedLM
 from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from keras_bert_impl.pretraining.recipes import recipes
+from keras_bert_impl.pretraining.recipes import model_file, recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.pretraining.conftest import SPECIAL, WORDS
@@ -54,7 +54,7 @@ def tiny(config, **changes):
 def write_config(name, path, **changes):
     """The file of the tiny form of what a recipe has for a model."""
     if name.endswith(".json"):
-        config = encoder_config(json.loads(Path(name).read_text(encoding="utf-8")))
+        config = encoder_config(json.loads(model_file(name).read_text(encoding="utf-8")))
     else:
         config = EncoderConfig.named(name)
     path.write_text(json.dumps(huggingface_config(tiny(config, **changes))), encoding="utf-8")

@@ -46,25 +46,25 @@ def test_the_last_token_is_that_before_the_padding(modules):
     np.testing.assert_array_equal(vector[0], own(row)["sequence_output"][0, 3])
 
 
-def test_tables_have_the_means_over_seeds_of_both_trainings(modules):
+def test_tables_have_the_means_over_seeds(modules):
     def pretrained(seed, loss):
         curve = [{"step": 400, "val_loss": loss, "val_masked_lm_accuracy": 0.25}]
         return {"objective": "masked_lm", "seed": seed, "vector": None, "curve": curve}
 
-    def tuned(name, vector, *accuracies):
-        scores = [{"seed": i, "sst2": {"accuracy": a}} for i, a in enumerate(accuracies)]
-        return {"objective": name, "seed": 1, "vector": vector, "scores": scores}
+    def tuned(name, vector, seed, accuracy):
+        scores = {"sst2": {"accuracy": accuracy}}
+        return {"objective": name, "seed": seed, "vector": vector, "scores": scores}
 
     results = [
         pretrained(1, 3.0), pretrained(2, 5.0),
-        tuned("masked_lm", "first", 0.5, 0.7), tuned("masked_lm", "first", 0.6),
-        tuned("left_to_right", "last", 0.25),
+        tuned("masked_lm", "own", 1, 0.5), tuned("masked_lm", "own", 2, 0.7),
+        tuned("masked_lm", "own", 3, 0.6), tuned("bert-left_to_right", "last", 1, 0.25),
     ]
     scores = modules[0].table_of_scores(results).splitlines()
     assert scores[0] == "| pre-trained by | classified | sst2, accuracy |"
     assert scores[2:] == [
-        "| `masked_lm` | first | 60.00 ± 10.00 (3) |",
-        "| `left_to_right` | last | 25.00 (1) |",
+        "| `masked_lm` | own | 60.00 ± 10.00 (3) |",
+        "| `bert-left_to_right` | last | 25.00 (1) |",
     ]
     curves = modules[0].table_of_curves(results).splitlines()
     assert curves[-2:] == ["| loss | 4.000 |", "| masked_lm_accuracy | 0.250 |"]

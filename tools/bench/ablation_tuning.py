@@ -1,7 +1,7 @@
 #!/usr/bin/env python
-"""Tunes a small pre-trained encoder on 10,000 texts of SST-2 and on MRPC, with three seeds each.
+"""Tunes a small pre-trained encoder on 10,000 texts of SST-2, and on MRPC.
 
-    python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector first --out scores.json
+    python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector own --seed 1 --out scores.json
 
 Called by `ablations.py`.
 """
@@ -46,7 +46,7 @@ class BiLSTMClassifier(TextClassifier):
         return keras.layers.Bidirectional(lstm, name="bilstm")(states, mask=is_token)
 
 
-CLASSIFIERS = {"first": TextClassifier, "last": LastTokenClassifier, "bilstm": BiLSTMClassifier}
+CLASSIFIERS = {"own": TextClassifier, "last": LastTokenClassifier, "bilstm": BiLSTMClassifier}
 
 
 def read(task, data):
@@ -81,16 +81,14 @@ def main():
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--vector", choices=CLASSIFIERS, required=True)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    scores = [
-        {"seed": seed} | {
-            task: tune(arguments.model, CLASSIFIERS[arguments.vector], task, arguments.data, seed)
-            for task in RECIPES
-        }
-        for seed in arguments.seeds
-    ]
+    classifier_class = CLASSIFIERS[arguments.vector]
+    scores = {
+        task: tune(arguments.model, classifier_class, task, arguments.data, arguments.seed)
+        for task in RECIPES
+    }
     arguments.out.write_text(json.dumps(scores))
 
 

@@ -31,30 +31,26 @@ from pathlib import Path
 from finetuning import read_results
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ELECTRA = {
-    "model_type": "electra",
-    "vocab_size": 8192,
-    "embedding_size": 256,
-    "hidden_size": 256,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 1024,
-}
-RANDOM = "random_weights"
-# The records of each and its settings.
+_NEXT_SENTENCE = {"objectives": "[masked_lm,next_sentence]"}
+_NOTHING = {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}
+_BERT = {"model": "bert_uncased_L-4_H-256_A-4"}
+# The records of each and its settings. Those of a BERT are the table of its paper.
 OBJECTIVES = {
     "masked_lm": ("mlm", {}),
-    "masked_lm+next_sentence": ("mlm_nsp", {"objectives": "[masked_lm,next_sentence]"}),
-    "left_to_right": ("mlm", {"objectives": "[left_to_right]"}),
+    "masked_lm+next_sentence": ("mlm_nsp", _NEXT_SENTENCE),
     "masked_lm+sentence_order": ("mlm_sop", {"objectives": "[masked_lm,sentence_order]"}),
     "masked_lm+span_boundary": (
         "mlm", {"objectives": "[masked_lm,span_boundary]", "mask_unit": "span"}
     ),
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
-    RANDOM: ("mlm", {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}),
+    "random_weights": ("mlm", _NOTHING),
+    "bert-masked_lm+next_sentence": ("mlm_nsp", _BERT | _NEXT_SENTENCE),
+    "bert-masked_lm": ("mlm", _BERT),
+    "bert-left_to_right": ("mlm", _BERT | {"objectives": "[left_to_right]"}),
+    "bert-random_weights": ("mlm", _BERT | _NOTHING),
 }
 # What of the last states is classified; `ablation_tuning.py` has them.
-_VECTORS = dict.fromkeys(OBJECTIVES, ("first",)) | {"left_to_right": ("last", "bilstm")}
+_VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"bert-left_to_right": ("last", "bilstm")}
 
 
 class Runs:
@@ -91,11 +87,8 @@ class Runs:
         if self._has(result | {"vector": None}):
             return
         records, own = OBJECTIVES[name]
-        settings = {"total_steps": self._arguments.steps, "evaluate_every": 400, "seed": seed}
+        settings = {"total_steps": self._arguments.steps, "evaluate_every": 200, "seed": seed}
         settings |= {"dtype": self._arguments.dtype, "records_objective": records} | own
-        if name == "replaced_token":
-            settings["model"] = self._arguments.out / "electra.json"
-            settings["model"].write_text(json.dumps(_ELECTRA))
         run = self._directory(name, seed)
         seconds = self._call(
             core,
@@ -123,7 +116,7 @@ class Runs:
             core,
             scores.with_suffix(".log"),
             _ROOT / "tools/bench/ablation_tuning.py", "--model", run / "model",
-            "--data", self._arguments.data, "--vector", vector, "--out", scores,
+            "--data", self._arguments.data, "--vector", vector, "--seed", seed, "--out", scores,
         )
         self._add(result | {"cpu_seconds": seconds, "scores": json.loads(scores.read_text())})
 
@@ -157,10 +150,9 @@ class Runs:
 
 
 def table_of_scores(results):
-    """Markdown: a line for each objective and head, mean and spread over seeds of both trainings."""
+    """Markdown: a line for each objective and head, mean and spread over seeds."""
     tuned = [result for result in results if result["vector"] is not None]
-    tasks = {task: metrics for result in tuned for task, metrics in result["scores"][0].items()
-             if task != "seed"}
+    tasks = {task: metrics for result in tuned for task, metrics in result["scores"].items()}
     columns = [(task, metric) for task, metrics in tasks.items() for metric in metrics]
     lines = [
         f"| pre-trained by | classified | {' | '.join(f'{t}, {m}' for t, m in columns)} |",
@@ -171,8 +163,7 @@ def table_of_scores(results):
             chosen = [one for one in tuned if (one["objective"], one["vector"]) == (name, vector)]
             if not chosen:
                 continue
-            scores = [score for one in chosen for score in one["scores"]]
-            cells = [_spread([100 * score[task][metric] for score in scores])
+            cells = [_spread([100 * one["scores"][task][metric] for one in chosen])
                      for task, metric in columns]
             lines.append(f"| `{name}` | {vector} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -188,7 +179,8 @@ def table_of_curves(results):
     lines = []
     for name in OBJECTIVES:
         curves = [one["curve"] for one in results
-                  if one["objective"] == name and one["vector"] is None and name != RANDOM]
+                  if one["objective"] == name and one["vector"] is None
+                  and not name.endswith("random_weights")]
         if not curves:
             continue
         steps = [point["step"] for point in curves[0]]

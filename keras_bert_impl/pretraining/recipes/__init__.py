@@ -13,13 +13,13 @@ def recipes():
     """The recipes that come with the package.
 
     Returns:
-        dict of name to dict of fields of `PretrainSettings`; do not change it. A model that is a
-        `config.json` of the package is a path to it.
+        dict of name to dict of fields of `PretrainSettings`; do not change it.
 
     Example:
         pretrain("records", "run", **recipes()["electra_small"])
     """
-    return {path.stem: _read(path) for path in sorted(_FOLDER.glob("*.yaml"))}
+    files = sorted(_FOLDER.glob("*.yaml"))
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
 
 def recipe_text(name):
@@ -27,8 +27,10 @@ def recipe_text(name):
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def _read(path):
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if values["model"].endswith(".json"):
-        values["model"] = str(path.with_name(values["model"]))
-    return values
+def model_file(name):
+    """`Path` of a `config.json`: the one named, or where there is none, one that recipes name.
+
+    A copy of a recipe so finds its model from any folder.
+    """
+    path, own = Path(name), _FOLDER / name
+    return own if own.is_file() and not path.exists() else path
