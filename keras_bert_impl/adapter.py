@@ -6,13 +6,14 @@ from keras_bert_impl.errors import InputError
 
 # Kinds, and what their weights learn at where nothing else is said.
 ADAPTER_RATES = {
-    "lora": 5e-4,
+    "lora": 1e-3,
     "houlsby": 5e-4,
     "pfeiffer": 5e-4,
     "prefix": 5e-3,
     "prompt": 1e-2,
 }
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
+_SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 PROJECTIONS = (
     "query",
     "key",
@@ -34,10 +35,12 @@ class Adapter:
             the feed-forward part of a block, before their residual; `"pfeiffer"`: the second of
             these alone; `"prefix"`: keys and values in front of those of each attention;
             `"prompt"`: vectors in front of the embeddings.
-        size: int. The rank of LoRA, the width of the narrow network, or the number of vectors.
+        size: int or None. The rank of LoRA (4), the width of the narrow network (64), or the
+            number of vectors (20).
         alpha: float. LoRA's product is multiplied by `alpha / size`.
         dropout: float in [0, 1). Rate on the inputs of LoRA's product.
-        projections: tuple of `PROJECTIONS`: which matrices have LoRA's product.
+        projections: tuple of `PROJECTIONS`: which matrices have LoRA's product. A block without
+            gates has no "gate".
 
     Where blocks share weights, as in ALBERT, they share the added ones.
 
@@ -50,14 +53,14 @@ class Adapter:
     2021 (arXiv:2104.08691).
 
     Example:
-        TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora", size=8))
+        TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora"))
     """
 
     kind: str
-    size: int = 8
+    size: int | None = None
     alpha: float = 16.0
     dropout: float = 0.0
-    projections: tuple[str, ...] = ("query", "value")
+    projections: tuple[str, ...] = PROJECTIONS
 
     def __post_init__(self):
         object.__setattr__(self, "projections", tuple(self.projections))  # a list in JSON
@@ -65,6 +68,8 @@ class Adapter:
             raise InputError(
                 f"an adapter is one of {', '.join(ADAPTER_KINDS)}. Received: kind={self.kind!r}"
             )
+        if self.size is None:
+            object.__setattr__(self, "size", _SIZES[self.kind])
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise InputError(f"size must be a positive integer. Received: size={self.size!r}")
         if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < float("inf"):

@@ -9,7 +9,6 @@ FULL, HEAD, BIAS = "full", "head", "bias"
 TUNINGS = (FULL, HEAD, BIAS, *ADAPTER_KINDS)
 _RATES = {FULL: 3e-5, HEAD: 1e-3, BIAS: 1e-3, **ADAPTER_RATES}
 CRF_RATE = 5e-3
-_SIZES = {"lora": 8, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +23,8 @@ class TuningSettings:
             `"bias"`: of the encoder its biases alone; or a kind of `Adapter`: small weights that
             are added learn in place of the encoder's. Of all but `"full"` a run keeps no more than
             what learned, to be read onto the model that it started from.
-        learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4 (LoRA and
-            adapters), 1e-3 (head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
+        learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4
+            (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
         head_rate: float or None. The same of the head alone.
         crf_rate: float. The same of the scores of a CRF. They begin at 0, and the sums that they
             are added to are of some units: at a rate for an encoder they would stay where they are.
@@ -36,10 +35,8 @@ class TuningSettings:
         reinitialized_layers: int. So many last layers, and the pooler, begin with random weights.
         unfreeze_gradually: bool. The first epoch trains the head, and each epoch one layer more,
             from the last.
-        adapter_size: int or None: the rank of LoRA (8), the width of adapters (64), the number of
-            vectors of prefix and prompt (20).
-        lora_alpha, lora_dropout, lora_projections: as `alpha`, `dropout` and `projections` of
-            `Adapter`.
+        adapter_size, lora_alpha, lora_dropout, lora_projections: as `size`, `alpha`, `dropout` and
+            `projections` of `Adapter`.
 
     Raises:
         InputError: settings that do not go together.
@@ -61,7 +58,7 @@ class TuningSettings:
     adapter_size: int | None = None
     lora_alpha: float = 16.0
     lora_dropout: float = 0.0
-    lora_projections: tuple[str, ...] = ("query", "value")
+    lora_projections: tuple[str, ...] = PROJECTIONS
 
     def __post_init__(self):
         if self.tuning not in TUNINGS:
@@ -103,11 +100,12 @@ class TuningSettings:
         """The `Adapter` to add, or None."""
         if self.tuning not in ADAPTER_KINDS:
             return None
-        size = _SIZES[self.tuning] if self.adapter_size is None else self.adapter_size
         projections = [name for name in PROJECTIONS if name in self.lora_projections]
         if len(projections) != len(self.lora_projections):
             projections = self.lora_projections  # for its message
-        return Adapter(self.tuning, size, self.lora_alpha, self.lora_dropout, projections)
+        return Adapter(
+            self.tuning, self.adapter_size, self.lora_alpha, self.lora_dropout, projections
+        )
 
     @property
     def is_small(self):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.adapter import ADAPTER_KINDS, PROJECTIONS, Adapter
+from keras_bert_impl.adapter import ADAPTER_KINDS, Adapter
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers import SelfAttention, is_added
 from keras_bert_impl.layers.activations import ACTIVATIONS
@@ -33,7 +33,7 @@ def features_of(config):
 @pytest.mark.parametrize(
     "kind, a_block, once",
     [
-        ("lora", 2 * SIZE * (HIDDEN + HIDDEN), 0),  # query and value
+        ("lora", SIZE * (4 * (HIDDEN + HIDDEN) + 2 * (HIDDEN + INNER)), 0),
         ("houlsby", 2 * (2 * HIDDEN * SIZE + SIZE + HIDDEN), 0),
         ("pfeiffer", 2 * HIDDEN * SIZE + SIZE + HIDDEN, 0),
         ("prefix", 2 * SIZE * HIDDEN, 0),
@@ -56,8 +56,8 @@ def test_only_what_is_added_and_the_pooler_learn(kind, a_block, once):
         assert np.abs(gradient).max() > 0, weight.path
 
 
-def test_lora_on_all_projections_of_gated_blocks():
-    encoder = encoder_of(MODERN, "lora", projections=PROJECTIONS)
+def test_lora_is_on_the_gates_of_gated_blocks():
+    encoder = encoder_of(MODERN, "lora")
     attention = 4 * (HIDDEN + HIDDEN)
     feed_forward = 3 * (HIDDEN + INNER)
     added = sum(np.prod(w.shape) for w in encoder.weights if is_added(w.path))

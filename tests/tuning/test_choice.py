@@ -230,10 +230,10 @@ def test_settings_that_cannot_be_are_named(settings, message):
 def test_settings_have_a_rate_and_a_size_for_each_way():
     assert FinetuneSettings().learning_rate == 3e-5
     settings = FinetuneSettings(tuning="lora", lora_projections=("value", "key"))
-    assert settings.learning_rate == 5e-4
-    assert (settings.adapter.size, settings.adapter.projections) == (8, ("key", "value"))
+    assert settings.learning_rate == 1e-3
+    assert (settings.adapter.size, settings.adapter.projections) == (4, ("key", "value"))
     assert FinetuneSettings(tuning="prompt", adapter_size=3).adapter.num_virtual_tokens == 3
     assert FinetuneSettings(tuning="bias").adapter is None
     encoder = helpers.encoder(adapter=settings.adapter)
     model = helpers.TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
-    assert model.default_learning_rate == 5e-4
+    assert model.default_learning_rate == 1e-3

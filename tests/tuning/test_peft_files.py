@@ -9,7 +9,7 @@ import safetensors.numpy
 import torch
 import transformers
 
-from keras_bert_impl.adapter import PROJECTIONS, Adapter
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tuning import save_tuned
@@ -61,7 +61,7 @@ def with_noise(model):
 )
 def test_peft_loads_ours(architecture, tmp_path):
     base = base_of(architecture, tmp_path / "base")
-    adapter = Adapter("lora", size=3, alpha=5.0, projections=PROJECTIONS)
+    adapter = Adapter("lora", size=3, alpha=5.0)
     plain = TextClassifier.from_pretrained(base)
     model = with_noise(TextClassifier.from_pretrained(base, adapter=adapter))
     save_tuned(model, tmp_path / "tuned", base)

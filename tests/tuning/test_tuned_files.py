@@ -200,7 +200,8 @@ def test_replicas_reach_the_same_weights(base):
                 if weight.path.startswith("classifier"):
                     weight.assign(np.full(weight.shape, [-0.1, 0.1], weight.dtype))
                 elif weight.path.endswith("lora/a"):
-                    weight.assign(np.linspace(-0.5, 0.5, 48).reshape(weight.shape))
+                    values = np.linspace(-0.5, 0.5, np.prod(weight.shape))
+                    weight.assign(values.reshape(weight.shape))
             model.compile(AdamW(1e-2, epsilon=1e-3, global_clipnorm=0.1, rates=rates), metrics=[])
         model.fit(TEXTS, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)  # 8 and 4
         after = {w.path: w.numpy() for w in model.weights}
