@@ -212,7 +212,8 @@ def head_tensors(config, head):
 
 
 def _heads(config):
-    return OWN_HEADS | LAYOUTS[config.architecture].heads()
+    heads = LAYOUTS[config.architecture].heads()
+    return heads | {name: names for name, names in OWN_HEADS.items() if name not in heads}
 
 
 def has_class(config, head):
