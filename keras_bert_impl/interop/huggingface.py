@@ -5,7 +5,7 @@ import logging
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS
+from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
 from keras_bert_impl.interop.layouts.names import optional
 
@@ -67,7 +67,7 @@ def encoder_config(config, source="config.json"):
     try:
         fields = layout.to_fields(layout.silent | stated)
         fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
-        return EncoderConfig(architecture=model_type, **fields)
+        return EncoderConfig(architecture=layout.architecture, **fields)
     except (InputError, TypeError, AttributeError) as error:
         raise InputError(f"{source}: {error}") from error
 
@@ -104,7 +104,7 @@ def read_encoder_config(directory, with_adapter=False):
             tensors: a damaged number is found before so many layers are made.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
-    layout = LAYOUTS[config.architecture]
+    layout = layout_of(config)
     directory.prefix = layout.prefix
     unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
     if unknown:
@@ -139,7 +139,7 @@ def huggingface_config(config, head=None, **more):
     Raises:
         InputError: the encoder has something that the files of its kind cannot say.
     """
-    layout = LAYOUTS[config.architecture]
+    layout = layout_of(config)
     if head in OWN_HEADS and head not in layout.classes:
         head = None
     if head not in layout.classes:
@@ -151,7 +151,7 @@ def huggingface_config(config, head=None, **more):
         settings["activation"] = theirs[settings["activation"]]
     written = {
         "architectures": [layout.classes[head]],
-        "model_type": config.architecture,
+        "model_type": layout.model_type,
         **{layout.keys[name]: value for name, value in settings.items()},
         **layout.fixed,
         **more,
@@ -176,7 +176,7 @@ def encoder_tensors(config):
     Returns:
         list of `TensorName`.
     """
-    return LAYOUTS[config.architecture].encoder_tensors(config)
+    return layout_of(config).encoder_tensors(config)
 
 
 def all_tensors(config):
@@ -205,48 +205,51 @@ def head_tensors(config, head):
     """
     heads = _heads(config)
     if head not in heads:
-        raise ValueError(
-            f"head must be one of {', '.join(heads)} for {config.architecture}. Received: {head!r}"
+        raise InputError(
+            f"head must be one of {', '.join(heads)} for {layout_of(config).model_type}. "
+            f"Received: {head!r}"
         )
     return optional(heads[head])
 
 
 def _heads(config):
-    heads = LAYOUTS[config.architecture].heads()
+    heads = layout_of(config).heads()
     return heads | {name: names for name, names in OWN_HEADS.items() if name not in heads}
 
 
 def has_class(config, head):
     """bool. Whether `transformers` has a class for that kind of encoder with a head."""
-    return head in LAYOUTS[config.architecture].classes
+    return head in layout_of(config).classes
 
 
 def has_key(config, field):
     """bool. Whether the `config.json` of that kind of encoder says a field of `EncoderConfig`."""
-    return field in LAYOUTS[config.architecture].keys
+    return field in layout_of(config).keys
 
 
 def tied_tensors(config):
     """dict of tensors of the masked language model's head that are copies of others, which they
     are in old files, to the names of those others."""
-    return LAYOUTS[config.architecture].tied_tensors()
+    return layout_of(config).tied_tensors()
 
 
 def tensor_prefix(config):
     """str. What the encoder's tensors begin with in the files of a model with a head."""
-    return LAYOUTS[config.architecture].prefix + "."
+    return layout_of(config).prefix + "."
 
 
 def class_of(config, head):
     """str. The class of `transformers` for an encoder of `config` with that head."""
-    return LAYOUTS[config.architecture].classes[head]
+    return layout_of(config).classes[head]
 
 
 def has_head(directory, config, head):
     """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
+    if not has_class(config, head):
+        return False
     return directory.config.get("architectures") == [class_of(config, head)]
 
 
 def classifier_dropout_key(config):
     """str. The key of `config.json` for the dropout rate before a classifier."""
-    return LAYOUTS[config.architecture].dropout_key
+    return layout_of(config).dropout_key

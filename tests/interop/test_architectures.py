@@ -57,6 +57,7 @@ CASES = {
         MODERN | {"global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
     ),
     "modernbert global": ("modernbert", MODERN | {"global_attn_every_n_layers": 1}),
+    "modernbert decoder": ("modernbert-decoder", MODERN | {"local_attention": 17}),
 }
 HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].classes if head]
 

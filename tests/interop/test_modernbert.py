@@ -9,7 +9,14 @@ import transformers
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import encoder_config, huggingface_config
+from keras_bert_impl.interop import (
+    encoder_config,
+    has_head,
+    head_tensors,
+    huggingface_config,
+    open_model,
+    read_encoder_config,
+)
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import MODERN, difference
 from tests.interop.parity import batch, original_outputs
@@ -120,3 +127,12 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
         assert difference(one, other) < 1e-5  # as in test_parity.py
     local = np.asarray(outputs["attention_scores"][1])[0, :, 150]  # [heads, keys]
     assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0
+
+
+def test_a_causal_one_has_no_heads_for_tasks(tmp_path):
+    Encoder(dataclasses.replace(MODERN, causal=True)).save_pretrained(tmp_path)
+    source = open_model(tmp_path)
+    config = read_encoder_config(source)
+    assert config.causal and not has_head(source, config, "token_classifier")
+    with pytest.raises(InputError, match="head must be one of masked_lm.* for modernbert-decoder"):
+        head_tensors(config, "token_classifier")

@@ -58,13 +58,13 @@ def test_tables_have_the_means_over_seeds(modules):
     results = [
         pretrained(1, 3.0), pretrained(2, 5.0),
         tuned("masked_lm", "own", 1, 0.5), tuned("masked_lm", "own", 2, 0.7),
-        tuned("masked_lm", "own", 3, 0.6), tuned("bert-left_to_right", "last", 1, 0.25),
+        tuned("masked_lm", "own", 3, 0.6), tuned("left_to_right", "last", 1, 0.25),
     ]
     scores = modules[0].table_of_scores(results).splitlines()
     assert scores[0] == "| pre-trained by | classified | sst2, accuracy |"
     assert scores[2:] == [
         "| `masked_lm` | own | 60.00 ± 10.00 (3) |",
-        "| `bert-left_to_right` | last | 25.00 (1) |",
+        "| `left_to_right` | last | 25.00 (1) |",
     ]
     curves = modules[0].table_of_curves(results).splitlines()
     assert curves[-2:] == ["| loss | 4.000 |", "| masked_lm_accuracy | 0.250 |"]

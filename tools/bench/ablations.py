@@ -31,26 +31,21 @@ from pathlib import Path
 from finetuning import read_results
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NEXT_SENTENCE = {"objectives": "[masked_lm,next_sentence]"}
 _NOTHING = {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}
-_BERT = {"model": "bert_uncased_L-4_H-256_A-4"}
-# The records of each and its settings. Those of a BERT are the table of its paper.
+# The records of each and its settings.
 OBJECTIVES = {
     "masked_lm": ("mlm", {}),
-    "masked_lm+next_sentence": ("mlm_nsp", _NEXT_SENTENCE),
+    "masked_lm+next_sentence": ("mlm_nsp", {"objectives": "[masked_lm,next_sentence]"}),
+    "left_to_right": ("mlm", {"objectives": "[left_to_right]"}),
     "masked_lm+sentence_order": ("mlm_sop", {"objectives": "[masked_lm,sentence_order]"}),
     "masked_lm+span_boundary": (
         "mlm", {"objectives": "[masked_lm,span_boundary]", "mask_unit": "span"}
     ),
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
     "random_weights": ("mlm", _NOTHING),
-    "bert-masked_lm+next_sentence": ("mlm_nsp", _BERT | _NEXT_SENTENCE),
-    "bert-masked_lm": ("mlm", _BERT),
-    "bert-left_to_right": ("mlm", _BERT | {"objectives": "[left_to_right]"}),
-    "bert-random_weights": ("mlm", _BERT | _NOTHING),
 }
 # What of the last states is classified; `ablation_tuning.py` has them.
-_VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"bert-left_to_right": ("last", "bilstm")}
+_VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("last", "bilstm")}
 
 
 class Runs:
@@ -180,7 +175,7 @@ def table_of_curves(results):
     for name in OBJECTIVES:
         curves = [one["curve"] for one in results
                   if one["objective"] == name and one["vector"] is None
-                  and not name.endswith("random_weights")]
+                  and name != "random_weights"]
         if not curves:
             continue
         steps = [point["step"] for point in curves[0]]

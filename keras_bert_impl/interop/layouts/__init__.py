@@ -4,7 +4,10 @@ from keras_bert_impl.interop.layouts.albert import AlbertLayout
 from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
 from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
 from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
-from keras_bert_impl.interop.layouts.modernbert import ModernBertLayout
+from keras_bert_impl.interop.layouts.modernbert import (
+    ModernBertDecoderLayout,
+    ModernBertLayout,
+)
 from keras_bert_impl.interop.layouts.names import dense
 
 LAYOUTS = {
@@ -19,6 +22,7 @@ LAYOUTS = {
         ElectraLayout(),
         FlaubertLayout(),
         ModernBertLayout(),
+        ModernBertDecoderLayout(),
     )
 }
 
@@ -32,3 +36,9 @@ OWN_HEADS = {
         *dense("replaced_token/dense", "replaced_token.dense"),
     ],
 }
+
+
+def layout_of(config):
+    """How the files of an encoder are written, for its `EncoderConfig`."""
+    causal = LAYOUTS.get(f"{config.architecture}-decoder") if config.causal else None
+    return causal or LAYOUTS[config.architecture]

@@ -15,7 +15,8 @@ class BertLayout:
     """What `config.json` and the tensors of a BERT are called.
 
     Attributes:
-        model_type: str, as in `config.json`; also the `architecture` of the `EncoderConfig`.
+        model_type: str, as in `config.json`.
+        architecture: str, that of the `EncoderConfig`.
         prefix: str. What the names of the encoder's tensors begin with in models with a head.
         keys: dict. Field of `EncoderConfig` -> key of `config.json`.
         required: fields that `config.json` must state.
@@ -62,6 +63,10 @@ class BertLayout:
         "question_answerer": "BertForQuestionAnswering",
         "multiple_choice": "BertForMultipleChoice",
     }
+
+    @property
+    def architecture(self):
+        return self.model_type.removesuffix("-decoder")
 
     def to_fields(self, settings):
         """Fields of an `EncoderConfig` from what `config.json` says of them.

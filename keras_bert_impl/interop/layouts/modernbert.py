@@ -1,4 +1,4 @@
-"""ModernBERT."""
+"""ModernBERT, and the same that looks back alone."""
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts.bert import BertLayout
@@ -105,15 +105,17 @@ class ModernBertLayout(BertLayout):
         norm = TensorName(f"{ours}/attention_layer_norm/gamma", f"{theirs}.attn_norm.weight")
         return [
             *([norm] if with_norm else []),
-            kernel(f"{ours}/attention/query", f"{theirs}.attn.Wqkv", 0, 3),
-            kernel(f"{ours}/attention/key", f"{theirs}.attn.Wqkv", 1, 3),
-            kernel(f"{ours}/attention/value", f"{theirs}.attn.Wqkv", 2, 3),
+            *self._projections(f"{ours}/attention", f"{theirs}.attn"),
             kernel(f"{ours}/attention/output", f"{theirs}.attn.Wo"),
             TensorName(f"{ours}/output_layer_norm/gamma", f"{theirs}.mlp_norm.weight"),
             kernel(f"{ours}/intermediate", f"{theirs}.mlp.Wi", 0, 2),
             kernel(f"{ours}/gate", f"{theirs}.mlp.Wi", 1, 2),
             kernel(f"{ours}/output", f"{theirs}.mlp.Wo"),
         ]
+
+    def _projections(self, ours, theirs):
+        places = enumerate(("query", "key", "value"))
+        return [kernel(f"{ours}/{name}", f"{theirs}.Wqkv", place, 3) for place, name in places]
 
     def heads(self):
         heads = {
@@ -130,6 +132,39 @@ class ModernBertLayout(BertLayout):
                 *dense(f"{head}/dense", "classifier"),
             ]
         return heads
+
+
+class ModernBertDecoderLayout(ModernBertLayout):
+    """A causal ModernBERT, as the decoders of Weller et al. 2025 (arXiv:2507.11412)."""
+
+    model_type = "modernbert-decoder"
+    silent = ModernBertLayout.silent | {"causal": True}
+    classes = {None: "ModernBertDecoderModel", "left_to_right": "ModernBertDecoderForCausalLM"}
+
+    def to_fields(self, settings):
+        fields = super().to_fields(settings)
+        if fields["window"] is not None:  # half of `local_attention` counts the token itself here
+            fields["window"] -= 1
+        return fields
+
+    def to_settings(self, fields):
+        settings = super().to_settings(fields)
+        if fields["window"] is not None:
+            settings["window"] += 2
+        return settings
+
+    def _projections(self, ours, theirs):
+        names = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
+        return [kernel(f"{ours}/{name}", f"{theirs}.{own}") for name, own in names.items()]
+
+    def heads(self):
+        return {
+            "masked_lm": [
+                kernel("masked_lm/dense", "lm_head.dense"),
+                TensorName("masked_lm/layer_norm/gamma", "lm_head.norm.weight"),
+                TensorName("masked_lm/output_bias", "decoder.bias"),
+            ]
+        }
 
 
 def _rotary_bases(parameters):

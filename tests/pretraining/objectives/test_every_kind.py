@@ -54,7 +54,7 @@ def features_of(config, objectives):
 
 
 def test_all_kinds_are_here():
-    assert list(KINDS) == list(LAYOUTS)
+    assert {layout.architecture for layout in LAYOUTS.values()} == set(KINDS)
 
 
 @pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
@@ -78,7 +78,7 @@ def test_they_come_back_and_transformers_reads_the_encoder(kind, names, tmp_path
     assert difference(ours, states) < 1e-5  # of the order of 1; ours in float32, theirs in float64
 
 
-@pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert", "modernbert"])
+@pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert"])
 def test_files_of_some_kinds_cannot_say_that_an_encoder_is_causal(kind):
     with pytest.raises(InputError, match=f"no class for a {kind} with the head 'left_to_right'"):
         Pretrainer(Encoder(dataclasses.replace(KINDS[kind], causal=True)), ["left_to_right"])

@@ -10,9 +10,15 @@ import transformers
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from tests.helpers import TINY, difference, randomize
+from tests.helpers import MODERN, TINY, difference, randomize
 
 LENGTH = TINY.max_length
+CLASSES = {
+    "bert": "BertLMHeadModel",
+    "roberta": "RobertaForCausalLM",
+    "electra": "ElectraForCausalLM",
+    "modernbert": "ModernBertDecoderForCausalLM",
+}
 CONFIG = dataclasses.replace(
     TINY, num_segments=2, dropout=0.0, attention_dropout=0.0, causal=True
 )
@@ -45,9 +51,11 @@ def batch(rows=3):
     )
 
 
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "electra"])
+@pytest.mark.parametrize("architecture", CLASSES)
 def test_equals_transformers(architecture, tmp_path):
     config = dataclasses.replace(CONFIG, architecture=architecture)
+    if architecture == "modernbert":
+        config = dataclasses.replace(MODERN, causal=True, dropout=0.0, attention_dropout=0.0)
     if architecture == "roberta":
         config = dataclasses.replace(config, position_offset=2, pad_token_id=1)
     if architecture == "electra":
@@ -57,7 +65,7 @@ def test_equals_transformers(architecture, tmp_path):
     model.save_pretrained(tmp_path)
     features, labels, weights = batch()
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).double().eval()
-    assert type(theirs).__name__ in ("BertLMHeadModel", "RobertaForCausalLM", "ElectraForCausalLM")
+    assert type(theirs).__name__ == CLASSES[architecture]
     ids = torch.tensor(features["token_ids"]).long()
     with torch.no_grad():
         outputs = theirs(input_ids=ids, labels=ids)
