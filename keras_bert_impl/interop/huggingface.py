@@ -129,8 +129,7 @@ def huggingface_config(config, head=None, **more):
 
     Args:
         config: `EncoderConfig`.
-        head: str or None, the head that the model has: which class `transformers` should make. For
-            one of `OWN_HEADS` that it has none for, that is the encoder alone.
+        head: str or None, the head that the model has: which class `transformers` should make.
         **more: further keys, such as `id2label`.
 
     Returns:
@@ -140,8 +139,6 @@ def huggingface_config(config, head=None, **more):
         InputError: the encoder has something that the files of its kind cannot say.
     """
     layout = layout_of(config)
-    if head in OWN_HEADS and head not in layout.classes:
-        head = None
     if head not in layout.classes:
         raise InputError(f"there is no class for a {config.architecture} with the head {head!r}.")
     fields = config.to_dict()
@@ -245,9 +242,8 @@ def class_of(config, head):
 
 def has_head(directory, config, head):
     """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
-    if not has_class(config, head):
-        return False
-    return directory.config.get("architectures") == [class_of(config, head)]
+    stated = directory.config.get("architectures")
+    return has_class(config, head) and stated == [class_of(config, head)]
 
 
 def classifier_dropout_key(config):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python
 """Tunes a small pre-trained encoder on 10,000 texts of SST-2, and on MRPC.
 
-    python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector own --seed 1 --out scores.json
+    python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector own --seed 1 \\
+        --out scores.json
 
 Called by `ablations.py`.
 """

@@ -4,10 +4,7 @@ from keras_bert_impl.interop.layouts.albert import AlbertLayout
 from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
 from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
 from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
-from keras_bert_impl.interop.layouts.modernbert import (
-    ModernBertDecoderLayout,
-    ModernBertLayout,
-)
+from keras_bert_impl.interop.layouts.modernbert import ModernBertDecoderLayout, ModernBertLayout
 from keras_bert_impl.interop.layouts.names import dense
 
 LAYOUTS = {
