@@ -20,7 +20,7 @@ from keras_bert_impl.training.optimizer import default_optimizer
 
 SAMPLE = 10_000  # texts of SST-2, those that docs/finetuning.md names
 RECIPES = {  # epochs, learning rate, tokens
-    "sst2": (3, 1e-4, 64),
+    "sst2": (3, 5e-4, 64),
     "mrpc": (4, 1e-4, 128),
 }
 BATCH_SIZE, DROPOUT = 32, 0.1
@@ -61,14 +61,14 @@ def read(task, data):
     return (list(texts), list(labels)), (dev.texts, dev.class_numbers(names)), names, dev.metrics
 
 
-def tune(model, classifier_class, task, data, seed):
+def tune(model, classifier_class, task, data, seed, dtype):
     """dict of metric -> score of one run."""
     epochs, rate, length = RECIPES[task]
     train, (texts, labels), names, wanted = read(task, data)
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     classifier = classifier_class.from_pretrained(
-        model, labels=names, max_length=length, dropout=DROPOUT
+        model, labels=names, max_length=length, dropout=DROPOUT, dtype=dtype
     )
     steps = epochs * classifier.steps_per_epoch(train[0], BATCH_SIZE)
     classifier.compile(default_optimizer(steps, rate), metrics=[], seed=seed)
@@ -83,11 +83,14 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--vector", choices=CLASSIFIERS, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     classifier_class = CLASSIFIERS[arguments.vector]
     scores = {
-        task: tune(arguments.model, classifier_class, task, arguments.data, arguments.seed)
+        task: tune(
+            arguments.model, classifier_class, task, arguments.data, arguments.seed, arguments.dtype
+        )
         for task in RECIPES
     }
     arguments.out.write_text(json.dumps(scores))

@@ -111,7 +111,8 @@ class Runs:
             core,
             scores.with_suffix(".log"),
             _ROOT / "tools/bench/ablation_tuning.py", "--model", run / "model",
-            "--data", self._arguments.data, "--vector", vector, "--seed", seed, "--out", scores,
+            "--data", self._arguments.data, "--vector", vector, "--seed", seed,
+            "--dtype", self._arguments.dtype, "--out", scores,
         )
         self._add(result | {"cpu_seconds": seconds, "scores": json.loads(scores.read_text())})
 
@@ -197,7 +198,7 @@ def main():
     parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=3200, help="of pre-training; the recipe's")
-    parser.add_argument("--dtype", default="float32", help="of pre-training")
+    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--table", choices=["scores", "curves"], help="print one, and run nothing")
     arguments = parser.parse_args()
     if arguments.table:
