@@ -82,7 +82,7 @@ class Runs:
         if self._has(result | {"vector": None}):
             return
         records, own = OBJECTIVES[name]
-        settings = {"total_steps": self._arguments.steps, "evaluate_every": 200, "seed": seed}
+        settings = {"total_steps": self._arguments.steps, "evaluate_every": 400, "seed": seed}
         settings |= {"dtype": self._arguments.dtype, "records_objective": records} | own
         run = self._directory(name, seed)
         seconds = self._call(
@@ -197,7 +197,7 @@ def main():
     parser.add_argument("--results", type=Path, required=True, help="a file of JSON lines")
     parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, default=3200, help="of pre-training; the recipe's")
+    parser.add_argument("--steps", type=int, default=6400, help="of pre-training; the recipe's")
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--table", choices=["scores", "curves"], help="print one, and run nothing")
     arguments = parser.parse_args()
