@@ -230,9 +230,10 @@ def _write_shard(rows_of, directory):
     path = Path(directory) / records.shard_name(split, shard)
     rows = [row for _, row in sorted(rows)]
     with replace_file(path) as temporary, records.disk_errors():
-        with records.shard_file(temporary) as writer:
-            for row in rows:
-                writer.write(row)
+        file = records.ShardFile(temporary)
+        for row in rows:
+            file.write(row)
+        file.close()
     return split, shard, records.describe_shard(path, len(rows))
 
 
