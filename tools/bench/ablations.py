@@ -199,11 +199,14 @@ def main():
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=6400, help="of pre-training; the recipe's")
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
-    parser.add_argument("--table", choices=["scores", "curves"], help="print one, and run nothing")
+    parser.add_argument(
+        "--table", choices=["scores", "curves"], help="print that of --steps, and run nothing"
+    )
     arguments = parser.parse_args()
     if arguments.table:
         tables = {"scores": table_of_scores, "curves": table_of_curves}
-        print(tables[arguments.table](read_results(arguments.results)))
+        results = [one for one in read_results(arguments.results) if one["steps"] == arguments.steps]
+        print(tables[arguments.table](results))
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     Runs(arguments).all()
