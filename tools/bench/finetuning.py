@@ -201,6 +201,7 @@ def table_of_ways(results):
                       if (one["system"], one["task"], one["way"]) == (_OURS, task, way)]
             if not chosen:
                 continue
+            chosen.sort(key=lambda one: one["seed"])
             cells = [task, way, f"{chosen[0]['learn']:,}", _spread([_percent(one) for one in chosen])]
             memory = statistics.median(one["memory_mib"] for one in chosen)
             cells += [_minutes(chosen), f"{memory:,.0f}"]
