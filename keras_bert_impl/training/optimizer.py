@@ -66,6 +66,12 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         found = (factor for pattern, factor in self.rates if re.search(pattern, variable.path))
         return next(found, 1.0)
 
+    def _clip_gradients(self, grads):
+        if self.global_clipnorm and keras.backend.backend() == "tensorflow":
+            # Keras's has the squares of all gradients in memory before they are summed.
+            return tf.clip_by_global_norm(grads, self.global_clipnorm)[0]
+        return super()._clip_gradients(grads)
+
     def _apply_weight_decay(self, variables):
         """`update_step` decays in the same pass over the weights."""
 
