@@ -196,6 +196,12 @@ class EncoderConfig:
         if self.window is not None and self.num_layer_groups is not None:
             raise InputError("num_layer_groups and a window cannot be had together.")
 
+    @property
+    def pooled_by(self):
+        """str. `pooling`; of a causal ModernBERT `"last"`, the last real token's last hidden state,
+        whatever `pooling` is, as in `ModernBertDecoderForSequenceClassification`."""
+        return "last" if self.causal and self.architecture == "modernbert" else self.pooling
+
     def is_local(self, index):
         """bool. Whether the block with this number sees only the tokens within `window`."""
         return index % self.global_every != 0

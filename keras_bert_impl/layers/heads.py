@@ -115,6 +115,7 @@ class ClassificationHead(keras.layers.Layer):
         initializer_range: float. Standard deviation of the initial weights.
         layer_norm_epsilon: float. A normalization of this epsilon follows the transform, neither
             of them adds a bias, and there is no dropout before them. None for no normalization.
+        use_bias: bool. Whether the linear layer adds a bias.
 
     Call arguments:
         inputs: `[..., hidden]`.
@@ -134,6 +135,7 @@ class ClassificationHead(keras.layers.Layer):
         transform_dim=None,
         initializer_range=0.02,
         layer_norm_epsilon=None,
+        use_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -152,7 +154,7 @@ class ClassificationHead(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="layer_norm",
             )
-        self.dense = self._dense(num_classes, "dense")
+        self.dense = self._dense(num_classes, "dense", use_bias=use_bias)
 
     def _dense(self, units, name, activation=None, use_bias=True):
         return Dense(
@@ -199,4 +201,5 @@ class ClassificationHead(keras.layers.Layer):
             "transform_dim": self.transform_dim,
             "initializer_range": self.initializer_range,
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "use_bias": self.dense.use_bias,
         }

@@ -32,6 +32,24 @@ class MeanPooling(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
+class LastPooling(keras.layers.Layer):
+    """The hidden state of the last real token, which in a causal encoder has seen all others.
+
+    Call arguments and result are those of `MeanPooling`; of a row without any real token, the first.
+    """
+
+    def call(self, inputs, padding_mask=None):
+        if padding_mask is None:
+            return inputs[:, -1]
+        places = ops.arange(ops.shape(inputs)[1])
+        last = ops.max(ops.where(ops.not_equal(padding_mask, 0), places, 0), axis=1)  # [batch]
+        return ops.take_along_axis(inputs, last[:, None, None], axis=1)[:, 0]
+
+    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
+        return (inputs_shape[0], inputs_shape[2])
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class MaxPooling(keras.layers.Layer):
     """The largest value of each dimension over the hidden states of the real tokens.
 

@@ -19,6 +19,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.layers import (
     AttentionBias,
     Embeddings,
+    LastPooling,
     LoRADense,
     MeanPooling,
     Pooler,
@@ -139,9 +140,10 @@ class Encoder(keras.Model):
                 dtype=dtype,
                 name="final_layer_norm",
             )
-        mean_pooling = None
-        if config.pooling == "mean":
-            mean_pooling = MeanPooling(dtype=dtype, name="mean_pooling")
+        pooling = None
+        if config.pooled_by != "cls":
+            pooling_class = {"mean": MeanPooling, "last": LastPooling}[config.pooled_by]
+            pooling = pooling_class(dtype=dtype, name=f"{config.pooled_by}_pooling")
         pooler = None
         if config.use_pooler:
             pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
@@ -151,7 +153,7 @@ class Encoder(keras.Model):
         states, _ = _connect(
             features, embeddings, virtual_tokens, biases, blocks, final_layer_norm
         )
-        outputs = _outputs(states[-1], features["padding_mask"], mean_pooling, pooler)
+        outputs = _outputs(states[-1], features["padding_mask"], pooling, pooler)
         super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
@@ -162,7 +164,7 @@ class Encoder(keras.Model):
         self.attention_biases = biases
         self.blocks = blocks
         self.final_layer_norm = final_layer_norm
-        self.mean_pooling = mean_pooling
+        self.pooling = pooling
         self.pooler = pooler
         if config.adapter is not None:
             for variable in self.weights:
@@ -355,7 +357,7 @@ class _DetailedEncoder(keras.Model):
             "attention_logits": tuple(scores),
         }
         outputs = _outputs(
-            states[-1], features["padding_mask"], encoder.mean_pooling, encoder.pooler
+            states[-1], features["padding_mask"], encoder.pooling, encoder.pooler
         )
         return outputs | {name: details[name] for name in self.names}
 
@@ -416,6 +418,6 @@ def _connect(
     return states, scores
 
 
-def _outputs(sequence, padding_mask, mean_pooling, pooler):
-    pooled = mean_pooling(sequence, padding_mask) if mean_pooling else sequence[:, 0]
+def _outputs(sequence, padding_mask, pooling, pooler):
+    pooled = pooling(sequence, padding_mask) if pooling else sequence[:, 0]
     return {"sequence_output": sequence, "pooled_output": pooler(pooled) if pooler else pooled}

@@ -129,6 +129,7 @@ def _head(encoder, num_classes, dropout, transform, name, **more):
     config = encoder.config
     if config.architecture == "modernbert":  # the same before every output of a task
         transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
+        more["use_bias"] = not config.causal  # its decoders have none
     dropout = config.dropout if dropout is None else dropout
     return _classification_head(encoder, num_classes, dropout, transform, name, **more)
 

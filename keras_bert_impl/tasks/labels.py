@@ -101,12 +101,12 @@ def class_weights(weights, names, numbers=None):
     return factors
 
 
-def labels_of(source, bias):
+def labels_of(source, last):
     """Label names in `config.json`; where it is silent, there are two, as in `transformers`.
 
     Args:
         source: `ModelSource`.
-        bias: str, the tensor that has a number for each label.
+        last: str, the tensor that has a number, or a row, for each label.
 
     Raises:
         InputError: names that contradict each other, or as many as the tensor does not have.
@@ -124,9 +124,9 @@ def labels_of(source, bias):
         stated = {name: str(i) for name, i in stated.items() if not name.startswith("LABEL_")}
         if stated and stated != {name: str(i) for i, name in enumerate(labels)}:
             raise InputError(f"{path}: id2label and label2id contradict each other.")
-    shape = source.shape(bias)
-    if shape not in (None, (len(labels),)):
-        raise InputError(f"{path} has {len(labels)} labels, but tensor {bias} the shape {shape}.")
+    shape = source.shape(last)
+    if shape is not None and shape[0] != len(labels):
+        raise InputError(f"{path} has {len(labels)} labels, but tensor {last} the shape {shape}.")
     return labels
 
 
@@ -143,7 +143,7 @@ def tensors_to_read(source, names, num_classes):
 
     Args:
         source: `ModelSource`.
-        names: list of `TensorName`, the bias of the last layer at the end.
+        names: list of `TensorName`, one of the last layer at the end.
         num_classes: int.
     """
     shape = source.shape(names[-1].tensor)

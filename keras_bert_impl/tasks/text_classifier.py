@@ -149,7 +149,7 @@ class TextClassifier(TaskModel):
         Raises:
             InputError: the encoder reads from left to right.
         """
-        if encoder.config.causal:
+        if encoder.config.causal and encoder.config.pooled_by != "last":
             raise InputError(
                 "texts are classified by what their first token says, which in an encoder that "
                 "reads from left to right sees no other."

@@ -88,7 +88,7 @@ class TokenClassifier(WordTagger):
         labels = label_names(num_classes, labels)
         head = token_head(encoder, len(labels), head_dropout)
         inputs = task_inputs()
-        outputs = head(encoder(inputs)["sequence_output"])  # [batch, length, num_classes]
+        outputs = head(self.token_vectors(encoder, inputs))  # [batch, length, num_classes]
         super().__init__(
             encoder,
             tokenizer,
@@ -104,6 +104,11 @@ class TokenClassifier(WordTagger):
         self.label_all_pieces = bool(label_all_pieces)
         self.aggregation = aggregation or "first"
         self._check()
+
+    @staticmethod
+    def token_vectors(encoder, inputs):
+        """What is classified, `[batch, length, dim]`; a subclass may put layers on the states."""
+        return encoder(inputs)["sequence_output"]
 
     def _check(self):
         if self.aggregation not in AGGREGATIONS:

@@ -60,6 +60,9 @@ def original_outputs(model, features, dtype=torch.float64):
         real = features["padding_mask"][:, :, None]
         # At padding that sees nothing they have NaN.
         pooled = np.where(real, states[-1], 0.0).sum(1) / real.sum(1)
+    if model.config.model_type == "modernbert-decoder":  # of its class for sequences
+        last = features["padding_mask"].sum(1) - 1
+        pooled = states[-1][np.arange(len(last)), last]
     return {
         "hidden_states": states,
         "attention_scores": [scores.double().numpy() for scores in outputs.attentions or ()],

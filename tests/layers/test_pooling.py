@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, Pooler
+from keras_bert_impl.layers import LastPooling, LayerMix, MaxPooling, MeanPooling, Pooler
 from tests.helpers import difference, run_layer_test, to_numpy
 
 
@@ -30,6 +30,14 @@ def test_largest_of_the_real_tokens(tmp_path):
     expected = np.stack([inputs[0].max(0), inputs[1, :2].max(0), np.zeros(8)])
     np.testing.assert_array_equal(outputs, expected)
     np.testing.assert_array_equal(MaxPooling()(inputs), inputs.max(1))
+
+
+def test_last_of_the_real_tokens(tmp_path):
+    inputs = np.random.default_rng(0).normal(size=(4, 5, 8)).astype("float32")
+    mask = np.array([[1] * 5, [1, 1, 0, 0, 0], [0] * 5, [0, 0, 1, 1, 0]], "int32")
+    outputs = run_layer_test(LastPooling(), (inputs, mask), 0, tmp_path)
+    np.testing.assert_array_equal(outputs, inputs[range(4), [4, 1, 0, 3]])
+    np.testing.assert_array_equal(LastPooling()(inputs), inputs[:, -1])
 
 
 def test_mix_of_layers():

@@ -26,6 +26,19 @@ TOLERANCE = 1e-5
 FEW_HEADS = ("encoder", "classifier", "masked")
 _ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
 _NO_SEGMENTS = {"num_segments": 0, "use_pooler": False}
+_MODERN = _NO_SEGMENTS | {
+    "num_layers": 3,
+    "layer_norm_epsilon": 1e-5,
+    "pre_norm": True,
+    "final_norm": True,
+    "pooling": "mean",
+    "use_bias": False,
+    "gated": True,
+    "rotary_base": 160_000.0,
+    "global_every": 2,
+    "window": 2,
+    "local_rotary_base": 10_000.0,
+}
 ARCHITECTURES = {
     "bert": {},
     "bert-causal": {"causal": True},
@@ -39,23 +52,21 @@ ARCHITECTURES = {
     "flaubert": _NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
     "flaubert-large": _NO_SEGMENTS
     | {"pad_token_id": 2, "pre_norm": True, "intermediate_dim": 64},
-    "modernbert": _NO_SEGMENTS
-    | {
-        "num_layers": 3,
-        "layer_norm_epsilon": 1e-5,
-        "pre_norm": True,
-        "final_norm": True,
-        "pooling": "mean",
-        "use_bias": False,
-        "gated": True,
-        "rotary_base": 160_000.0,
-        "global_every": 2,
-        "window": 2,
-        "local_rotary_base": 10_000.0,
-    },
+    "modernbert": _MODERN,
+    "modernbert-decoder": _MODERN | {"causal": True},
 }
 
-_VARIANTS = {"bert-causal": "bert", "flaubert-large": "flaubert"}
+_VARIANTS = {
+    "bert-causal": "bert",
+    "flaubert-large": "flaubert",
+    "modernbert-decoder": "modernbert",
+}
+
+# No head that the first token is asked for, and those that there are files of.
+_OF_CAUSAL = {
+    "bert-causal": ("encoder", "tags", "tags with a CRF", "answers", "masked"),
+    "modernbert-decoder": ("encoder", "classifier", "regression", "several labels"),
+}
 
 
 @functools.cache
@@ -101,8 +112,10 @@ def models(kind, names=None):
     }
     if base.config.architecture in ("bert", "albert"):
         makers["next"] = lambda: NextSentencePredictor(base, tokenizer)
+    if kind in _OF_CAUSAL:
+        makers = {name: makers[name] for name in _OF_CAUSAL[kind]}
     keras.utils.set_random_seed(0)  # of heads, whatever was made before
-    made = {name: makers[name]() for name in names or makers}
+    made = {name: make() for name, make in makers.items() if names is None or name in names}
     weights = base.get_weights()
     for model in made.values():
         randomize(model)

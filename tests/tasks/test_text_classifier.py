@@ -184,6 +184,28 @@ def test_transformers_loads_what_is_saved(tmp_path, arguments):
     assert config.problem_type == model.problem_type and config.classifier_dropout == 0.3
 
 
+def test_a_causal_modernbert_is_that_of_transformers(tmp_path):
+    import torch
+    import transformers
+
+    base = encoder(
+        architecture="modernbert", causal=True, dropout=0.0, num_segments=0, use_pooler=False,
+        pre_norm=True, final_norm=True, use_bias=False, gated=True, rotary_base=10_000.0,
+    )
+    model = TextClassifier(base, tokenizer(), labels=["a", "b", "c"], max_length=12)
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert isinstance(theirs, transformers.ModernBertDecoderForSequenceClassification)
+    features = model.tokenizer(TEXTS, length=12)
+    ids, mask = (features[name].numpy() for name in ("token_ids", "padding_mask"))
+    with torch.no_grad():
+        expected = theirs(torch.tensor(ids), attention_mask=torch.tensor(mask)).logits.numpy()
+    np.testing.assert_allclose(model(features), expected, atol=1e-5)
+    again = TextClassifier.from_pretrained(tmp_path)
+    assert again.labels == ["a", "b", "c"]
+    np.testing.assert_array_equal(again.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+
+
 def test_from_pretrained_gives_the_same_model(tmp_path):
     model = classifier(max_length=12, head_dropout=0.3)
     model.save_pretrained(tmp_path)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Tunes a small pre-trained encoder on 10,000 texts of SST-2, and on MRPC.
+"""Tunes a small pre-trained encoder on 10,000 texts of SST-2, on MRPC, and on parts of speech.
 
     python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector own --seed 1 \\
         --out scores.json
@@ -15,25 +15,24 @@ from pathlib import Path
 import keras
 from keras import ops
 
-from keras_bert_impl.tasks import TextClassifier, metrics, read_glue
+from keras_bert_impl import Encoder, Tokenizer
+from keras_bert_impl.tasks import (
+    TextClassifier,
+    TokenClassifier,
+    metrics,
+    read_conllu,
+    read_glue,
+    score_tags,
+)
 from keras_bert_impl.training.optimizer import default_optimizer
 
 SAMPLE = 10_000  # texts of SST-2, those that docs/finetuning.md names
 RECIPES = {  # epochs, learning rate, tokens
     "sst2": (3, 5e-4, 64),
     "mrpc": (4, 1e-4, 128),
+    "ewt": (2, 5e-4, 128),
 }
 BATCH_SIZE, DROPOUT = 32, 0.1
-
-
-class LastTokenClassifier(TextClassifier):
-    """Classifies the last state of a text's last token, which has read all the others."""
-
-    @staticmethod
-    def row_vectors(encoder, inputs):
-        states = encoder(inputs)["sequence_output"]  # [batch, length, hidden]
-        last = ops.sum(inputs["padding_mask"], axis=1) - 1
-        return ops.take_along_axis(states, last[:, None, None], axis=1)[:, 0]
 
 
 class BiLSTMClassifier(TextClassifier):
@@ -41,40 +40,71 @@ class BiLSTMClassifier(TextClassifier):
 
     @staticmethod
     def row_vectors(encoder, inputs):
-        states = encoder(inputs)["sequence_output"]
-        lstm = keras.layers.LSTM(encoder.config.hidden_dim // 2, name="lstm")
-        is_token = ops.not_equal(inputs["padding_mask"], 0)
-        return keras.layers.Bidirectional(lstm, name="bilstm")(states, mask=is_token)
+        return _bilstm(encoder, inputs)
 
 
-CLASSIFIERS = {"own": TextClassifier, "last": LastTokenClassifier, "bilstm": BiLSTMClassifier}
+class BiLSTMTagger(TokenClassifier):
+    """Classifies each state of such a BiLSTM."""
+
+    @staticmethod
+    def token_vectors(encoder, inputs):
+        return _bilstm(encoder, inputs, return_sequences=True)
+
+
+def _bilstm(encoder, inputs, **kwargs):
+    states = encoder(inputs)["sequence_output"]
+    lstm = keras.layers.LSTM(encoder.config.hidden_dim // 2, name="lstm", **kwargs)
+    is_token = ops.not_equal(inputs["padding_mask"], 0)
+    return keras.layers.Bidirectional(lstm, name="bilstm")(states, mask=is_token)
+
+
+# Of texts, and of words.
+CLASSIFIERS = {
+    "own": (TextClassifier, TokenClassifier),
+    "bilstm": (BiLSTMClassifier, BiLSTMTagger),
+}
 
 
 def read(task, data):
-    """(train, dev) of a task: texts and class numbers of each, and the names of the classes."""
+    """(train, dev, names of the labels) of a task; `train` is (texts, labels) to learn from."""
+    if task == "ewt":
+        files = (data / f"tagging/en_ewt-ud-{split}.conllu" for split in ("train", "dev"))
+        train, dev = map(read_conllu, files)
+        return (train.texts, train.labels), dev, train.label_names
     train, dev = (read_glue(task, data / "glue", split) for split in ("train", "dev"))
     names = train.label_names or sorted(set(train.labels))
     rows = list(zip(train.texts, train.class_numbers(names)))
     if len(rows) > SAMPLE:
         rows = random.Random(1234).sample(rows, SAMPLE)
     texts, labels = zip(*rows)
-    return (list(texts), list(labels)), (dev.texts, dev.class_numbers(names)), names, dev.metrics
+    return (list(texts), list(labels)), dev, names
 
 
-def tune(model, classifier_class, task, data, seed, dtype):
+def score(classifier, dev, names):
+    """dict of metric -> score on the development set."""
+    if isinstance(classifier, TokenClassifier):
+        return {"accuracy": score_tags(dev, classifier.tag(dev.texts))["accuracy"]}
+    predicted = classifier.predict(dev.texts, verbose=0).argmax(axis=-1)
+    labels = dev.class_numbers(names)
+    return {name: metrics.METRICS[name](labels, predicted) for name in dev.metrics}
+
+
+def tune(model, vector, task, data, seed, dtype):
     """dict of metric -> score of one run."""
     epochs, rate, length = RECIPES[task]
-    train, (texts, labels), names, wanted = read(task, data)
+    train, dev, names = read(task, data)
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
-    classifier = classifier_class.from_pretrained(
-        model, labels=names, max_length=length, dropout=DROPOUT, dtype=dtype
+    encoder = Encoder.from_pretrained(
+        model, dtype=dtype, dropout=DROPOUT, attention_dropout=DROPOUT
+    )
+    classifier = CLASSIFIERS[vector][task == "ewt"](
+        encoder, Tokenizer.from_pretrained(model), labels=names, max_length=length
     )
     steps = epochs * classifier.steps_per_epoch(train[0], BATCH_SIZE)
     classifier.compile(default_optimizer(steps, rate), metrics=[], seed=seed)
     classifier.fit(*train, batch_size=BATCH_SIZE, epochs=epochs, verbose=2)
-    predicted = classifier.predict(texts, verbose=0).argmax(axis=-1)
-    return {name: metrics.METRICS[name](labels, predicted) for name in wanted}
+    return score(classifier, dev, names)
 
 
 def main():
@@ -83,15 +113,15 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--vector", choices=CLASSIFIERS, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--tasks", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    classifier_class = CLASSIFIERS[arguments.vector]
     scores = {
         task: tune(
-            arguments.model, classifier_class, task, arguments.data, arguments.seed, arguments.dtype
+            arguments.model, arguments.vector, task, arguments.data, arguments.seed, arguments.dtype
         )
-        for task in RECIPES
+        for task in arguments.tasks
     }
     arguments.out.write_text(json.dumps(scores))
 

@@ -45,7 +45,7 @@ OBJECTIVES = {
     "random_weights": ("mlm", _NOTHING),
 }
 # What of the last states is classified; `ablation_tuning.py` has them.
-_VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("last", "bilstm")}
+_VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("own", "bilstm")}
 
 
 class Runs:

@@ -44,7 +44,7 @@ WAYS = {
     "head": {"tuning": "head"} | _OWN_RATE,
     # Devlin et al. 2018, table 7; of taggers alone.
     **{
-        f"features_{name}": {"features": features, "epochs": 30} | _OWN_RATE
+        f"features_{name}": {"features": features, "epochs": 10} | _OWN_RATE
         for name, features in {
             "embeddings": 0,
             "second_to_last": -2,

@@ -139,7 +139,11 @@ class ModernBertDecoderLayout(ModernBertLayout):
 
     model_type = "modernbert-decoder"
     silent = ModernBertLayout.silent | {"causal": True}
-    classes = {None: "ModernBertDecoderModel", "left_to_right": "ModernBertDecoderForCausalLM"}
+    classes = {
+        None: "ModernBertDecoderModel",
+        "left_to_right": "ModernBertDecoderForCausalLM",
+        "classifier": "ModernBertDecoderForSequenceClassification",
+    }
 
     def to_fields(self, settings):
         fields = super().to_fields(settings)
@@ -163,7 +167,12 @@ class ModernBertDecoderLayout(ModernBertLayout):
                 kernel("masked_lm/dense", "lm_head.dense"),
                 TensorName("masked_lm/layer_norm/gamma", "lm_head.norm.weight"),
                 TensorName("masked_lm/output_bias", "decoder.bias"),
-            ]
+            ],
+            "classifier": [
+                kernel("classifier/transform", "head.dense"),
+                TensorName("classifier/layer_norm/gamma", "head.norm.weight"),
+                kernel("classifier/dense", "classifier"),
+            ],
         }
 
 

@@ -277,6 +277,16 @@ def first_token(graph, states):
     return graph.add("Gather", states, 0, axis=1)
 
 
+def last_token(graph, states, mask):
+    """`layers.LastPooling`, [batch, hidden]."""
+    place = graph.add("Range", 0, graph.add("Squeeze", graph.add("Shape", mask, start=1, end=2)), 1)
+    real = graph.add("Mul", graph.cast(mask, "int64"), place)  # [batch, length]
+    distance = graph.add("Sub", place, graph.add("ReduceMax", real, axes=[1]))
+    is_last = graph.add("LessOrEqual", graph.add("Abs", distance), 0)
+    states = graph.add("Where", graph.add("Unsqueeze", is_last, [2]), states, 0.0)
+    return graph.add("ReduceSum", states, [1], keepdims=0)
+
+
 def mean_pooling(graph, states, mask):
     """`layers.MeanPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "float32")  # [batch, length, 1]

@@ -116,8 +116,10 @@ def _pooled(graph, config, features, use_pooler):
 
 
 def _pool(graph, config, states, features, use_pooler):
-    if config.pooling == "mean":
+    if config.pooled_by == "mean":
         pooled = layers.mean_pooling(graph, states, features["attention_mask"])
+    elif config.pooled_by == "last":
+        pooled = layers.last_token(graph, states, features["attention_mask"])
     else:
         pooled = layers.first_token(graph, states)
     return layers.dense(graph, pooled, "pooler/dense", "tanh") if use_pooler else pooled
