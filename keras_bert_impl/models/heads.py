@@ -62,6 +62,20 @@ def needs_pooler(config):
     return config.architecture in _WITH_POOLER
 
 
+def check_sees_all(config):
+    """Refuses to ask a token that sees no other about a sequence, for an `EncoderConfig`.
+
+    Raises:
+        InputError: the encoder reads from left to right, and is pooled by another token than the
+            last.
+    """
+    if config.causal and config.pooled_by != "last":
+        raise InputError(
+            "a text is classified by what its first token says, which in an encoder that reads from "
+            "left to right sees no other."
+        )
+
+
 def sequence_vector(encoder, outputs):
     """What `sequence_head` takes, `[batch, hidden]`, of an encoder's outputs.
 

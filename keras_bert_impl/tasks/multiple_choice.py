@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.layers import ChoiceLogits
-from keras_bert_impl.models.heads import choice_head, choice_needs_pooler
+from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.serving.choices import ChoiceSignatures
 from keras_bert_impl.tasks.grouped import grouped_inputs, tokenize_groups
 from keras_bert_impl.tasks.labels import tensors_to_read
@@ -53,6 +53,7 @@ class MultipleChoice(TaskModel):
     def __init__(
         self, encoder, tokenizer, head_dropout=None, max_length=None, name="multiple_choice_model"
     ):
+        check_sees_all(encoder.config)
         head = choice_head(encoder, head_dropout)
         inputs, rows = grouped_inputs()
         logits = head(encoder(rows)["pooled_output"])  # [batch * choices, 1]

@@ -9,7 +9,12 @@ from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.layers import PoolWindows
-from keras_bert_impl.models.heads import needs_pooler, sequence_head, sequence_vector
+from keras_bert_impl.models.heads import (
+    check_sees_all,
+    needs_pooler,
+    sequence_head,
+    sequence_vector,
+)
 from keras_bert_impl.serving.classes import ClassSignatures
 from keras_bert_impl.tasks import batching, text_windows
 from keras_bert_impl.tasks.grouped import grouped_inputs
@@ -149,11 +154,7 @@ class TextClassifier(TaskModel):
         Raises:
             InputError: the encoder reads from left to right.
         """
-        if encoder.config.causal and encoder.config.pooled_by != "last":
-            raise InputError(
-                "texts are classified by what their first token says, which in an encoder that "
-                "reads from left to right sees no other."
-            )
+        check_sees_all(encoder.config)
         return sequence_vector(encoder, encoder(inputs))
 
     def _check_settings(self):

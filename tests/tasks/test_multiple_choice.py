@@ -75,6 +75,11 @@ def softmax(logits):
 # === Rows ===
 
 
+def test_an_encoder_from_left_to_right_is_refused():
+    with pytest.raises(InputError, match="first token"):
+        MultipleChoice(helpers.encoder(causal=True), TOKENIZER)
+
+
 def test_features_are_those_of_the_tokenizer_and_padded_choices_are_masked():
     data = tokenized(EXAMPLES, 8)
     numbers = [3, 0, 7]
