@@ -2,6 +2,9 @@
 
 import dataclasses
 import gc
+import multiprocessing
+import os
+import threading
 
 import numpy as np
 import tensorflow as tf
@@ -219,12 +222,19 @@ def start_worker(tokenizer_directory, settings):
     """Readies a worker process: one core, no accelerator, its own tokenizer."""
     from keras_bert_impl.tokenizers import Tokenizer
 
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = settings
     gc.freeze()  # the search for garbage would go through all of TensorFlow again and again
+
+
+def _end_with_parent():
+    # The worker of a process that was killed would wait for ever for a block, in all its memory.
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def build_in_worker(text_block):
