@@ -94,7 +94,7 @@ def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(tmp_path, 
 
 @pytest.mark.slow
 def test_a_budget_ends_a_run(tmp_path, settings, on_jax):
-    budget = {"schedule": "budget", "budget_hours": 15 / 3600, "total_steps": 100_000}
+    budget = {"schedule": "budget", "budget_hours": 40 / 3600, "total_steps": 100_000}
     on_jax(run=settings | budget)
     lines = lines_of(tmp_path / "run")
     rates = [line["learning_rate"] for line in lines]
