@@ -50,7 +50,12 @@ def masking(settings):
     """The `Masking` of `PretrainSettings`."""
     mask, random, _ = settings.mask_split
     return Masking(
-        settings.mask_unit, settings.mask_rate, settings.max_predictions, mask=mask, random=random
+        settings.mask_unit,
+        settings.mask_rate,
+        settings.max_predictions,
+        mask=mask,
+        random=random,
+        dupe_factor=settings.dupe_factor,
     )
 
 

@@ -1,4 +1,4 @@
-"""Masks for the masked language model, drawn in graph while training: new ones each epoch.
+"""Masks for the masked language model, drawn in graph while training.
 
 B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
 """
@@ -32,11 +32,14 @@ class Masking:
         max_predictions: int. The most predictions of an example; None for no limit.
         mask: float. Part of the chosen tokens that become the mask token.
         random: float. Part that becomes a random piece; the rest stays as it is.
+        dupe_factor: int. Static masks: epoch after epoch, a row has so many in turn, as if it had
+            been masked and written so often. None for new ones in each epoch.
 
     Raises:
         InputError: a value that cannot be.
 
-    Source: Devlin et al., "BERT", section 3.1; for the units see `units.units_of`.
+    Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masks;
+        Liu et al. 2019, section 4.1, for dynamic ones; for the units see `units.units_of`.
 
     Example:
         Masking(unit="word", rate=0.2)
@@ -47,6 +50,7 @@ class Masking:
     max_predictions: int | None = None
     mask: float = 0.8
     random: float = 0.1
+    dupe_factor: int | None = None
 
     def __post_init__(self):
         if self.unit not in UNITS:
@@ -63,6 +67,8 @@ class Masking:
                 "the parts of the chosen tokens that are masked and replaced at random must be at "
                 f"least 0 and together at most 1. Received: mask={self.mask}, random={self.random}"
             )
+        if self.dupe_factor is not None and self.dupe_factor < 1:
+            raise InputError(f"dupe_factor must be at least 1. Received: {self.dupe_factor}")
 
     def num_predictions(self, example_length):
         """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).
@@ -160,10 +166,12 @@ def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_wo
     Returns:
         `Masked`.
 
-    Source: Devlin et al. 2018, section 3.1; dynamic masks: Liu et al. 2019, section 4.1.
+    Source: as of `Masking`.
     """
     token_ids = rows["token_ids"]
     length = token_ids.shape[1]
+    if masking.dupe_factor is not None:
+        epochs = epochs % masking.dupe_factor
     keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
     is_special = _is_special(rows)
     # Counters below `length` choose the units; each kind of draw has its own from there on.

@@ -62,6 +62,8 @@ class PretrainSettings:
         mask_split: list of three floats. The parts of those that become the mask token, become a
             random piece, and stay.
         max_predictions: int or None for no limit. The most predictions of an example.
+        dupe_factor: int or None for new masks in each epoch. Static masks: how many a row has, which
+            take turns. Of records of some `prepare --passes`, 1 is what BERT's script does.
         generator: str. A published name or a `config.json`, for the shape of the generator of
             `replaced_token`; None for a quarter of the model's width, or for the one that a model
             directory has.
@@ -115,6 +117,7 @@ class PretrainSettings:
     mask_rate: float = 0.15
     mask_split: tuple[float, ...] = (0.8, 0.1, 0.1)
     max_predictions: int | None = None
+    dupe_factor: int | None = None
     generator: str | None = None
     accumulation_steps: int = 1
     remat: bool = False

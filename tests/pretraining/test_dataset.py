@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import records
+from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
 BATCH = 48
@@ -115,6 +117,15 @@ def test_an_epoch_has_every_row_once_in_a_new_order_with_new_masks(two_epochs, n
     changed = sum(masks[row] != new for row, new in zip(second, masked[num_rows:]))
     # About 4 of 28 tokens are chosen: the same again would be one row in thousands.
     assert changed > 0.98 * num_rows
+
+
+def test_static_masks_are_those_of_the_epoch_before(records_directory, num_rows):
+    settings = PretrainSettings(dupe_factor=1)
+    batches = take(records_directory, 2 * num_rows // BATCH + 1, masking=masking_of(settings))
+    masked = [tuple(row) for batch in batches for row in batch["token_ids"]]
+    first, second = masked[:num_rows], masked[num_rows : 2 * num_rows]
+    assert sorted(first) == sorted(second)
+    assert first != second
 
 
 def test_shuffle_is_global(records_directory, two_epochs, num_rows):

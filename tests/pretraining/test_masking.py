@@ -133,6 +133,14 @@ def test_only_seed_epoch_and_row_decide():
     assert (one[1][0] != other_seed[1][0]).any()
 
 
+def test_static_masks_take_turns():
+    rows = make_rows(4)
+    masks = [mask(rows, epoch, dupe_factor=3)[1] for epoch in range(7)]
+    for epoch, positions in enumerate(masks):
+        assert (positions == mask(rows, epoch % 3)[1]).all()
+    assert all((masks[0] != other).any() for other in masks[1:3])
+
+
 def test_limits():
     _, _, _, weights = mask(make_rows(10), max_predictions=2)
     assert (weights.sum(axis=1) == 2 + 2 + 1).all()

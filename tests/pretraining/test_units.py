@@ -168,6 +168,7 @@ def test_the_batch_changes_nothing(rows, is_word_start, unit):
         {"rate": 0.0},
         {"rate": 1.0},
         {"max_predictions": 0},
+        {"dupe_factor": 0},
         {"mask": 0.8, "random": 0.3},
         {"random": -0.1},
     ],
