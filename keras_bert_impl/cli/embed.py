@@ -3,6 +3,7 @@
 import sys
 
 from keras_bert_impl.cli.common import Progress, positive_int
+from keras_bert_impl.tasks.settings import LONG_TEXTS
 
 EXAMPLE = (
     "  keras-bert embed --model DIR folder --out vectors.npy\n"
@@ -36,6 +37,17 @@ def add_arguments(parser):
         help="what is a text in a .txt file: a line (the default), or the whole file; a row of a "
         "table is always one",
     )
+    parser.add_argument(
+        "--long-texts",
+        choices=LONG_TEXTS,
+        help="of texts that are longer than a row: their beginning (truncate), their beginning and "
+        "end, or windows over all of them; default: what the model says, or truncate",
+    )
+    parser.add_argument(
+        "--max-windows",
+        type=positive_int,
+        help="what is behind so many windows of a text is left out; default: 8",
+    )
     parser.add_argument("--batch-size", type=positive_int, default=32, help="default: 32")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
 
@@ -46,7 +58,9 @@ def run(arguments):
     from keras_bert_impl.tasks.vectors import read_texts, write_vectors
 
     texts = read_texts(arguments.paths, arguments.text, arguments.per)
-    embedder = load_embedder(arguments.model, arguments.dtype)
+    settings = {"long_texts": arguments.long_texts, "max_windows": arguments.max_windows}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    embedder = load_embedder(arguments.model, arguments.dtype, **settings)
     with Progress("embedding", unit="texts") as progress:
         count = write_vectors(
             embedder, texts, arguments.out, arguments.batch_size, progress.update

@@ -22,7 +22,8 @@ class PoolWindows(keras.layers.Layer):
             none.
 
     Returns:
-        `[batch, hidden]`. Of a document of one window, its vector.
+        `[batch, hidden]`. Of a document of one window, its vector; of one without any, finite
+        numbers.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3; the
     weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
@@ -52,6 +53,7 @@ class PoolWindows(keras.layers.Layer):
         if self.pooling == "max":
             # With an initial value there may be no documents.
             pooled = ops.max(ops.where(is_real, vectors, -1e9), axis=1, initial=-1e9)
+            pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)  # -1e9 is none in float16
         else:
             pooled = ops.sum(self._weights(vectors, is_real) * vectors, axis=1)
         return ops.cast(pooled, self.compute_dtype)

@@ -1,4 +1,7 @@
-"""Groups of rows, such as the choices of an example or the windows of a text: to rows, and back."""
+"""Groups of rows, such as the choices of an example or the windows of a text: to rows, and back.
+
+Rows may themselves be groups, as where each choice has windows.
+"""
 
 import keras
 from keras import ops
@@ -12,7 +15,7 @@ def in_groups(rows, padding_mask):
 
     Args:
         rows: `[batch * group, dim]`.
-        padding_mask: `[batch, group, length]`, of the groups.
+        padding_mask: `[batch, group, ..., length]`, of the groups.
 
     Returns:
         `[batch, group, dim]`.
@@ -22,7 +25,8 @@ def in_groups(rows, padding_mask):
 
 def is_row(padding_mask):
     """bool `[batch, group]`: whether a row has any token; those without are padding."""
-    return ops.any(ops.not_equal(padding_mask, 0), axis=2)
+    within = tuple(range(2, len(padding_mask.shape)))
+    return ops.any(ops.not_equal(padding_mask, 0), axis=within)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -30,17 +34,17 @@ class MergeGroups(keras.layers.Layer):
     """The rows of all groups as rows of one batch.
 
     Call arguments:
-        inputs: `[batch, group, length]`.
+        inputs: `[batch, group, ..., length]`.
 
     Returns:
-        `[batch * group, length]`.
+        `[batch * group, ..., length]`.
     """
 
     def call(self, inputs):
-        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))
+        return ops.reshape(inputs, (-1, *ops.shape(inputs)[2:]))
 
     def compute_output_spec(self, inputs):
-        return keras.KerasTensor((None, inputs.shape[2]), dtype=inputs.dtype)
+        return keras.KerasTensor((None, *inputs.shape[2:]), dtype=inputs.dtype)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -49,7 +53,7 @@ class SplitGroups(keras.layers.Layer):
 
     Call arguments:
         rows: `[batch * group, dim]`.
-        padding_mask: int32 `[batch, group, length]`.
+        padding_mask: int32 `[batch, group, ..., length]`.
 
     Returns:
         `[batch, group, dim]`.
@@ -69,7 +73,8 @@ class ChoiceLogits(keras.layers.Layer):
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.
-        padding_mask: int32 `[batch, choices, length]`; a choice without a real token is padding.
+        padding_mask: int32 `[batch, choices, ..., length]`; a choice without a real token is
+            padding.
 
     Returns:
         float32 `[batch, choices]`, -1e9 for padding.

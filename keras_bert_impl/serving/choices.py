@@ -16,7 +16,10 @@ class ChoiceSignatures(Signatures):
     """
 
     strings = {"prompt": 1, "endings": 2}
-    features_rank = 3
+
+    def __init__(self, model, *parts):
+        super().__init__(model, *parts)
+        self.features_rank = len(model.input["token_ids"].shape)
 
     def reference(self, prompt, endings):
         examples = [(one, [e for e in several if e]) for one, several in zip(prompt, endings)]
@@ -30,16 +33,16 @@ class ChoiceSignatures(Signatures):
         some = tf.debugging.assert_positive(choices, "endings must have one or more columns.")
         with tf.control_dependencies([some]):
             prompts = tf.repeat(prompt, choices)
-        rows = self.cut((prompts, tf.reshape(endings, [-1])))
-        is_ending = tf.not_equal(tf.reshape(endings, [-1]), "")[:, tf.newaxis]
+        rows = self.model.text_features((prompts, tf.reshape(endings, [-1])))
         shape = tf.concat([tf.shape(endings), tf.shape(rows["token_ids"])[1:]], axis=0)
+        is_ending = tf.not_equal(endings, "")[(..., *[tf.newaxis] * (self.features_rank - 2))]
         nothing = {"token_ids": self.tokenizer.pad_id}
-        return {
-            name: tf.ensure_shape(
-                tf.reshape(tf.where(is_ending, row, nothing.get(name, 0)), shape), [None] * 3
-            )
-            for name, row in rows.items()
-        }
+
+        def of_endings(name, row):
+            row = tf.where(is_ending, tf.reshape(row, shape), nothing.get(name, 0))
+            return tf.ensure_shape(row, [None] * self.features_rank)
+
+        return {name: of_endings(name, row) for name, row in rows.items()}
 
     def answers(self, features):
         model = self.model

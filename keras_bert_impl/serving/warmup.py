@@ -54,7 +54,7 @@ def bucket_inputs(signatures, function, bucket):
         dict of numpy arrays by name.
     """
     rows, length = bucket
-    shape = (rows, length) if signatures.features_rank == 2 else (1, rows, length)
+    shape = (*[1] * (signatures.features_rank - 2), rows, length)
     inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
     inputs["padding_mask"] += 1
     return inputs
@@ -104,9 +104,12 @@ def example_inputs(signatures, function, size):
     features = {name: feature.numpy() for name, feature in signatures.cut(texts).items()}
     features["word_mask"] = features["padding_mask"]
     features |= {new: features[name] for name, new in HUB_NAMES.items()}
-    # Of groups of rows the first.
-    rows = {2: slice(None), 3: (slice(None), np.newaxis)}
-    return {spec.name: features[spec.name][rows[spec.shape.rank]] for spec in specs}
+
+    def as_groups(rows, rank):
+        """`[batch, 1, ..., length]`, of a rank."""
+        return rows.reshape(len(rows), *[1] * (rank - 2), -1)
+
+    return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
 
 
 def _specs(function):

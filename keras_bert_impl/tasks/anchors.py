@@ -7,7 +7,7 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.examples import Examples
-from keras_bert_impl.tasks.kind import Kind
+from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.semantic_search import unit_length
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 
@@ -57,7 +57,7 @@ class Anchors(Kind):
     """What is near to texts, of `AnchorExamples`."""
 
     model_class = TextEmbedder
-    settings = ("loss", "pooling")
+    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
     losses = ("multiple_negatives", "triplet")
 
     def __init__(self, train, dev):

@@ -66,6 +66,11 @@ class FlatRows:
         return self.row_splits.shape[0] - 1
 
     @property
+    def longest(self):
+        """int. No row is longer."""
+        return self.widths[-1]
+
+    @property
     def lengths(self):
         """int32 [texts]: the length of each row."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)

@@ -6,17 +6,18 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.sentence_transformers import POOLINGS
 from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
-from keras_bert_impl.tasks.grouped import grouped_inputs
+from keras_bert_impl.tasks.grouped import merged
+from keras_bert_impl.tasks.long_texts import text_inputs, vectors_of_texts
 
 
 def embedding_network(
-    encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize
+    encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize, long_texts
 ):
     """Connects the layers of a `TextEmbedder`, whose arguments these are.
 
     Returns:
-        (inputs, outputs, mix): int32 `[batch, group, length]` by name; float32
-        `[batch, group, dim]`; the `LayerMix`, or None.
+        (inputs, outputs, mix): int32 `[batch, group, length]` by name, of windows
+        `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
 
     Raises:
         InputError: an argument that cannot be.
@@ -31,9 +32,13 @@ def embedding_network(
     mix = None
     if weights is not None:
         mix = LayerMix(weights, trainable=learn_layer_weights, dtype="float32", name="layer_mix")
-    inputs, rows = grouped_inputs()
-    states = _states(encoder, rows, num_layers, mix)  # [batch * group, length, dim]
-    vectors = _pooled(states, rows["padding_mask"], pooling)  # [batch * group, dim]
+
+    def vectors_of_rows(rows):
+        states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
+        return _pooled(states, rows["padding_mask"], pooling)
+
+    inputs = text_inputs(long_texts, groups=1)
+    vectors = vectors_of_texts(vectors_of_rows, merged(inputs), long_texts, encoder, "float32")
     if normalize:
         vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
     outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])

@@ -5,19 +5,11 @@ Shape legend: group = rows of an example, those included that pad it; length = t
 
 import dataclasses
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.layers import MergeGroups
-from keras_bert_impl.tasks.batching import (
-    TokenizedTexts,
-    least_of,
-    splits_of,
-    static_size,
-    tokenize_texts,
-)
-from keras_bert_impl.tasks.raw_text import FEATURES
+from keras_bert_impl.tasks.batching import TokenizedTexts, least_of, splits_of, static_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +17,14 @@ class GroupedTexts:
     """Examples of one or more rows, which stay together in a batch; for `batching`.
 
     Attributes:
-        rows: `TokenizedTexts`, the rows of all examples, one after the other.
+        rows: `TokenizedTexts`, the rows of all examples, one after the other; or `GroupedTexts`,
+            where each of them has windows.
         splits: int64 tensor [examples + 1]: example i has the rows from `splits[i]` to
             `splits[i + 1]`, at least one.
         sizes: tuple of int, ascending: the group sizes that a batch may be padded to.
     """
 
-    rows: TokenizedTexts
+    rows: "TokenizedTexts | GroupedTexts"
     splits: tf.Tensor
     sizes: tuple
 
@@ -41,12 +34,27 @@ class GroupedTexts:
         return self.splits.shape[0] - 1
 
     @property
+    def widths(self):
+        """tuple of int, those of the rows."""
+        return self.rows.widths
+
+    @property
+    def pad_id(self):
+        """int, that of the rows."""
+        return self.rows.pad_id
+
+    @property
+    def longest(self):
+        """int. None of `lengths` is more."""
+        return (self.sizes[-1] + 1) * self.rows.longest
+
+    @property
     def lengths(self):
         """int32 [examples]: what examples are sorted by into batches, with least padding: first
-        the number of rows, then the tokens of the longest one."""
+        the number of rows, then the length of the longest one."""
         of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
         counts = tf.cast(of_rows.row_lengths(), tf.int32)
-        return counts * self.rows.widths[-1] + tf.reduce_max(of_rows, axis=1)
+        return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
 
     def features(self, numbers):
         """The features of a batch, in eager mode and in any graph.
@@ -55,20 +63,20 @@ class GroupedTexts:
             numbers: int64 [batch], numbers of examples.
 
         Returns:
-            dict of int32 [batch, group, length], as of `stack_groups`.
+            dict of int32 [batch, group, ..., length], as of `stack_groups`.
         """
         begins = tf.gather(self.splits, numbers)
         ends = tf.gather(self.splits, numbers + 1)
         rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
         features = self.rows.features(rows)
-        return stack_groups(features, ends - begins, self.sizes, self.rows.pad_id)
+        return stack_groups(features, ends - begins, self.sizes, self.pad_id)
 
 
 def grouped(rows, counts, sizes=None):
     """`GroupedTexts` of rows.
 
     Args:
-        rows: `TokenizedTexts`.
+        rows: `TokenizedTexts` or `GroupedTexts`.
         counts: list or array of int [examples], how many of the rows each has, at least one.
         sizes: list of int, ascending, as of `GroupedTexts`. Default: the numbers that occur; the
             largest alone where rows are padded to one length.
@@ -81,32 +89,31 @@ def grouped(rows, counts, sizes=None):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
 
-def tokenize_groups(examples, tokenizer, max_length, widths=None):
+def tokenize_groups(examples, tokenize):
     """Tokenizes examples of several texts each, once.
 
     Args:
-        examples: list of lists of texts, a row for each, as of `tokenize_texts`.
-        tokenizer, max_length, widths: as of `tokenize_texts`.
+        examples: list of lists of texts.
+        tokenize: function of a list of texts to their `TokenizedTexts` or `GroupedTexts`.
 
     Returns:
         `GroupedTexts`.
     """
     texts = [text for example in examples for text in example]
-    rows = tokenize_texts(texts, tokenizer, max_length, widths)
-    return grouped(rows, [len(example) for example in examples])
+    return grouped(tokenize(texts), [len(example) for example in examples])
 
 
 def stack_groups(features, counts, sizes, pad_id):
     """The features of rows, stacked to those of their examples; eagerly and in any graph.
 
     Args:
-        features: dict of int32 [rows of all examples, length].
+        features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch], how many rows each example has.
         sizes: list of int, ascending: the group sizes to choose the least of that holds all.
         pad_id: int.
 
     Returns:
-        dict of int32 [batch, group, length]. A row that an example lacks is padding throughout:
+        dict of int32 [batch, group, ..., length]. A row that an example lacks is all padding:
         `padding_mask` is 0, ids are `pad_id`.
     """
     size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # also of no examples
@@ -114,11 +121,11 @@ def stack_groups(features, counts, sizes, pad_id):
     is_row = place < counts[:, tf.newaxis]
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
     rows = tf.where(is_row, begins + place, 0)  # [batch, group]
-    is_row = is_row[:, :, tf.newaxis]
 
     def stacked(name, feature):
-        stack = tf.where(is_row, tf.gather(feature, rows), padding_of(name, pad_id))
-        return tf.ensure_shape(stack, [None, static_size(sizes), feature.shape[1]])
+        place_of = is_row[(..., *[tf.newaxis] * (feature.shape.rank - 1))]
+        stack = tf.where(place_of, tf.gather(feature, rows), padding_of(name, pad_id))
+        return tf.ensure_shape(stack, [None, static_size(sizes), *feature.shape[1:]])
 
     return {name: stacked(name, feature) for name, feature in features.items()}
 
@@ -128,12 +135,7 @@ def padding_of(name, pad_id):
     return pad_id if name == "token_ids" else 0
 
 
-def grouped_inputs():
-    """The inputs of a network of groups, and the rows of them that an encoder takes.
-
-    Returns:
-        (inputs, rows): dicts by name, int32 `[batch, group, length]` and `[batch * group, length]`.
-    """
-    inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in FEATURES}
-    merge = MergeGroups(name="merge_groups")
-    return inputs, {name: merge(symbol) for name, symbol in inputs.items()}
+def merged(groups):
+    """The rows of groups, dict by name, `[batch * group, ..., length]`."""
+    merge = MergeGroups()
+    return {name: merge(symbol) for name, symbol in groups.items()}

@@ -1,5 +1,7 @@
 """What all kinds of tasks have in common in a run."""
 
+LONG_TEXT_SETTINGS = ("long_texts", "doc_stride", "max_windows")  # of those with one vector a text
+
 
 class Kind:
     """A kind of task, made of the examples of a run.

@@ -15,7 +15,7 @@ from keras_bert_impl.tasks.choices import (
 )
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
-from keras_bert_impl.tasks.kind import Kind
+from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.labels import class_weights
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
@@ -38,7 +38,7 @@ class Texts(Kind):
     """Classes or numbers for texts, of `Examples`."""
 
     model_class = TextClassifier
-    settings = ("long_texts", "doc_stride", "max_windows", "class_weight")
+    settings = (*LONG_TEXT_SETTINGS, "class_weight")
 
     def __init__(self, train, dev):
         self._problem_type, self._names = _problem_type(train), None
@@ -166,7 +166,7 @@ class Choices(Kind):
     """One of several endings, of `ChoiceExamples`."""
 
     model_class = MultipleChoice
-    settings = ()
+    settings = LONG_TEXT_SETTINGS
 
     def __init__(self, train, dev):
         self.arguments = {}

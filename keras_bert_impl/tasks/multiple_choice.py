@@ -6,17 +6,22 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import classifier_dropout_key
+from keras_bert_impl.interop import classifier_dropout_key, head_tensors
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.serving.choices import ChoiceSignatures
-from keras_bert_impl.tasks.grouped import grouped_inputs, tokenize_groups
+from keras_bert_impl.tasks.grouped import merged, tokenize_groups
 from keras_bert_impl.tasks.labels import tensors_to_read
-from keras_bert_impl.tasks.task_model import TaskModel
+from keras_bert_impl.tasks.long_texts import (
+    LongTextModel,
+    check_long_texts,
+    text_inputs,
+    vectors_of_texts,
+)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MultipleChoice(TaskModel):
+class MultipleChoice(LongTextModel):
     """A score for each ending of a prompt, and a softmax over the endings.
 
     Each ending is a row, beside the prompt as a pair of segments. The head is the one that the
@@ -25,7 +30,8 @@ class MultipleChoice(TaskModel):
     What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (prompt, endings)
     tuples, with a list of two or more endings, not of the same number in each. Labels are the
     numbers of the right endings, from 0. Features are int32 `[batch, choices, length]`; a choice
-    whose `padding_mask` is 0 throughout is padding.
+    whose `padding_mask` is 0 throughout is padding. With windows, by `long_texts`, they are
+    `[batch, choices, windows, length]`: these slide over the prompt, and the ending is in each.
 
     The loss is the mean over the examples of the global batch of the cross-entropy. An example
     is never parted, by replicas or micro-batches.
@@ -37,6 +43,8 @@ class MultipleChoice(TaskModel):
         tokenizer: `Tokenizer`.
         head_dropout: float. Rate before the linear layer; default: the encoder's.
         max_length: int. Tokens of prompt and ending, of which the longer is cut. Default 128.
+        long_texts, head_tokens, doc_stride, max_windows: what becomes of prompts that are longer
+            than that, as of `LongTextModel`. Default `"truncate"`.
 
     Source: Devlin et al., "BERT", section 4.4.
 
@@ -49,17 +57,42 @@ class MultipleChoice(TaskModel):
     head = "multiple_choice"
     signature_class = ChoiceSignatures
     has_several_rows = True
+    long_part = "first"
 
     def __init__(
-        self, encoder, tokenizer, head_dropout=None, max_length=None, name="multiple_choice_model"
+        self,
+        encoder,
+        tokenizer,
+        head_dropout=None,
+        max_length=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
+        name="multiple_choice_model",
     ):
         check_sees_all(encoder.config)
+        long_texts = check_long_texts(long_texts)
         head = choice_head(encoder, head_dropout)
-        inputs, rows = grouped_inputs()
-        logits = head(encoder(rows)["pooled_output"])  # [batch * choices, 1]
+        inputs = text_inputs(long_texts, groups=1)
+        vectors = vectors_of_texts(
+            lambda rows: encoder(rows)["pooled_output"], merged(inputs), long_texts, encoder
+        )
+        logits = head(vectors)  # [batch * choices, 1]
         # In float32, as all logits.
         outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
-        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs,
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
         self.head_layer = head
 
     def get_config(self):
@@ -137,7 +170,7 @@ class MultipleChoice(TaskModel):
                     f"but the label {labels[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
-        tokenized = tokenize_groups(pairs, self.tokenizer, self.max_length, self.widths())
+        tokenized = tokenize_groups(pairs, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def default_loss(self):
@@ -158,7 +191,8 @@ class MultipleChoice(TaskModel):
         return {"head_dropout": source.config.get(key), **arguments}
 
     def pretrained_head(self, source):
-        return tensors_to_read(source, self.head_names(), 1)
+        names = head_tensors(self.config, self.head)
+        return tensors_to_read(source, names, 1) + self.pooling_names()
 
     def task_config(self):
         return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}

@@ -10,7 +10,6 @@ from keras import ops
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.tasks.text_classifier import MULTI, REGRESSION, SINGLE, TextClassifier
-from keras_bert_impl.tasks.text_windows import POOLINGS
 from keras_bert_impl.tasks.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.token_weights import token_weights
 from keras_bert_impl.training.distillation_losses import (
@@ -233,12 +232,12 @@ def _check_pair(student, teacher):
             f"the teacher takes {teacher.config.max_length} tokens, fewer than the student's "
             f"max_length={student.max_length}."
         )
-    if len({getattr(model, "long_texts", None) in POOLINGS for model in (teacher, student)}) > 1:
+    if len({getattr(model, "has_windows", False) for model in (teacher, student)}) > 1:
         raise InputError("long_texts must be windows for both, teacher and student, or for none.")
 
 
 def _check_layers(student, teacher):
     """Refuses encoders whose layers cannot be compared."""
-    if getattr(student, "long_texts", None) in POOLINGS:
+    if getattr(student, "has_windows", False):
         raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
     check_layers(student.config, teacher.config)

@@ -111,7 +111,7 @@ def finetune(
     return tuned
 
 
-def load_tuned(path, dtype=None, base=None):
+def load_tuned(path, dtype=None, base=None, **settings):
     """The task model of a run directory or of a model directory, of the class that it names.
 
     Args:
@@ -120,6 +120,7 @@ def load_tuned(path, dtype=None, base=None):
             directory float32.
         base: str or `Path`. Where small weights alone were kept: what they were tuned from.
             Default: where it was.
+        **settings: arguments of that class, in place of those that it was saved with.
 
     Raises:
         InputError: there is none.
@@ -127,30 +128,31 @@ def load_tuned(path, dtype=None, base=None):
     path = Path(path)
     if not (path / "model").is_dir():
         model_class = model_class_of(path, base)
-        return model_class.from_pretrained(path, dtype=dtype or "float32", base=base)
+        return model_class.from_pretrained(path, dtype=dtype or "float32", base=base, **settings)
     if dtype is None:
         recipe = yaml.safe_load((path / "recipe.yaml").read_text(encoding="utf-8"))
         dtype = recipe["dtype"]
     model_class = model_class_of(path / "model", base)
-    return model_class.from_pretrained(path / "model", dtype=dtype, base=base)
+    return model_class.from_pretrained(path / "model", dtype=dtype, base=base, **settings)
 
 
-def load_embedder(name_or_path, dtype=None):
+def load_embedder(name_or_path, dtype=None, **settings):
     """The `TextEmbedder` of a run directory, or of any model directory or name.
 
     Args:
         name_or_path: str or `Path`.
         dtype: Keras dtype policy. Default: that of the run, else float32.
+        **settings: arguments of `TextEmbedder`, in place of those of the run.
 
     Raises:
         InputError: there is none, or the run is of another task.
     """
     if not (Path(name_or_path) / "model").is_dir():
-        return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32")
-    tuned = load_tuned(name_or_path, dtype)
-    if not isinstance(tuned, TextEmbedder):
-        raise InputError(f"{name_or_path} holds a {type(tuned).__name__}, which has no vectors.")
-    return tuned
+        return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
+    tuned = model_class_of(Path(name_or_path) / "model")
+    if not issubclass(tuned, TextEmbedder):
+        raise InputError(f"{name_or_path} holds a {tuned.__name__}, which has no vectors.")
+    return load_tuned(name_or_path, dtype, **settings)
 
 
 def kind_with(settings, train, dev):

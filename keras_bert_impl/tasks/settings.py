@@ -7,6 +7,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.objective_settings import ObjectiveSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
+OF_WINDOWS = ("mean", "max", "attention")
+LONG_TEXTS = ("truncate", "head_tail", *OF_WINDOWS)
 # What BERT was tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
 
@@ -32,9 +34,9 @@ class FinetuneSettings(ObjectiveSettings):
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
         doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
             windows: tokens from the start of one to that of the next.
-        long_texts: str or None for `"truncate"`. Of texts: what becomes of those that are longer
-            than `max_length`; see `TextClassifier`.
-        max_windows: int or None for 8. Of texts in windows.
+        long_texts: str or None for `"truncate"`. Of texts, pairs and the prompts of choices: what
+            becomes of those that are longer than `max_length`; see `LongTextModel`.
+        max_windows: int or None for 8. Of these, in windows.
         class_weight: `"balanced"`, or dict of label name -> factor in the loss. Of texts with one
             label each; see `TextClassifier.fit`.
         max_question_length: int or None for 64. Questions are cut to so many tokens.

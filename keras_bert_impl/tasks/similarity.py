@@ -8,7 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.tasks.embedding_losses import SCORED
 from keras_bert_impl.tasks.examples import Examples
-from keras_bert_impl.tasks.kind import Kind
+from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.metrics import pearson, spearman
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
 
@@ -66,7 +66,7 @@ class Similarity(Kind):
     """
 
     model_class = TextEmbedder
-    settings = ("loss", "pooling")
+    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
     losses = SCORED
 
     def __init__(self, train, dev):

@@ -247,6 +247,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             temporary.write_text(text, encoding="utf-8")
 
 
-def task_inputs():
-    """dict of the inputs of a task model's network, int32 `[batch, length]` each."""
-    return {name: keras.Input((None,), dtype="int32", name=name) for name in FEATURES}
+def task_inputs(rank=2):
+    """dict of the inputs of a task model's network, int32 `[batch, length]` each; of a higher rank
+    there are groups between: `[batch, ..., length]`."""
+    shape = (None,) * (rank - 1)
+    return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}

@@ -1,5 +1,7 @@
 """Classes, several labels at once, or numbers for a text or a pair of texts."""
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,8 +9,6 @@ from keras import ops
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
-from keras_bert_impl.interop.layouts.names import dense, kernel, optional
-from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.heads import (
     check_sees_all,
     needs_pooler,
@@ -16,8 +16,6 @@ from keras_bert_impl.models.heads import (
     sequence_vector,
 )
 from keras_bert_impl.serving.classes import ClassSignatures
-from keras_bert_impl.tasks import batching, text_windows
-from keras_bert_impl.tasks.grouped import grouped_inputs
 from keras_bert_impl.tasks.labels import (
     class_weights,
     label_config,
@@ -25,8 +23,12 @@ from keras_bert_impl.tasks.labels import (
     labels_of,
     tensors_to_read,
 )
-from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
-from keras_bert_impl.tasks.text_windows import LONG_TEXTS, POOLINGS
+from keras_bert_impl.tasks.long_texts import (
+    LongTextModel,
+    check_long_texts,
+    text_inputs,
+    vectors_of_texts,
+)
 
 SINGLE, MULTI, REGRESSION = (
     "single_label_classification",
@@ -34,14 +36,10 @@ SINGLE, MULTI, REGRESSION = (
     "regression",
 )
 PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
-_ATTENTION_TENSORS = optional(
-    dense("pool_windows/dense", "window_attention.dense")
-    + [kernel("pool_windows/score", "window_attention.score")]
-)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextClassifier(TaskModel):
+class TextClassifier(LongTextModel):
     """The head that its encoder was published with for texts, fine-tuned on raw strings.
 
     For BERT and ALBERT it is a linear layer on the pooled output.
@@ -57,20 +55,10 @@ class TextClassifier(TaskModel):
     return scores of the same shape: probabilities (softmax; for several labels, sigmoid of each),
     or for regression the values.
 
-    What becomes of texts that are longer than `max_length` is decided by `long_texts`:
-
-    - `"truncate"`: they are cut;
-    - `"head_tail"`: their middle is left out;
-    - `"mean"`, `"max"`, `"attention"`: they become windows, `doc_stride` tokens from the start of
-      one to that of the next, and what the head classifies is the mean of the windows' vectors, the
-      maximum of each of their numbers, or a mean whose weights are learned. (The mean of the
-      vectors gives the mean of the logits, where the head is linear.) All windows of a text are in
-      one row of features, which are int32 `[batch, windows, length]`, and there is one loss for
-      each text. For texts of one window it is the same model as `"truncate"`. `transformers` loads
-      what is saved without the pooling, as a model of single windows.
-
-    Of a pair, `"head_tail"` and windows are of the second text, and the first is cut to half of the
-    row.
+    What becomes of texts that are longer than `max_length` is decided by `long_texts`; see
+    `LongTextModel`. The head classifies the vector that is pooled from windows. (The mean of the
+    vectors gives the mean of the logits, where the head is linear.) Of a pair, windows are of the
+    second text.
 
     Args:
         encoder: `Encoder`; for BERT and ALBERT with a pooler.
@@ -80,15 +68,10 @@ class TextClassifier(TaskModel):
         problem_type: as above. Default: regression for `num_classes=1`, else single label.
         head_dropout: float. Rate before the linear layer; default: the encoder's.
         max_length: int. Tokens of a row. Default 128.
-        long_texts: as above. Default `"truncate"`.
-        head_tokens: int. Of `"head_tail"`: tokens from the beginning of a long text; the others are
-            from its end. Default: 128 of 510, or as large a share.
-        doc_stride: int. Of windows. Default: half of `max_length`.
-        max_windows: int. What is behind so many windows is left out, and so memory limited. Default
-            8.
+        long_texts, head_tokens, doc_stride, max_windows: as of `LongTextModel`. Default
+            `"truncate"`.
 
-    Source: Devlin et al., "BERT", section 4.1; for long texts Sun et al. 2019, "How to Fine-Tune
-    BERT for Text Classification?", section 5.3.
+    Source: Devlin et al., "BERT", section 4.1.
 
     Example:
         classifier = TextClassifier.from_pretrained("path/to/model", labels=["bad", "good"])
@@ -99,7 +82,6 @@ class TextClassifier(TaskModel):
 
     head = "classifier"
     signature_class = ClassSignatures
-    settings = ("long_texts", "head_tokens", "doc_stride", "max_windows")
 
     def __init__(
         self,
@@ -124,28 +106,26 @@ class TextClassifier(TaskModel):
                 f"Received: problem_type={problem_type!r}"
             )
         head = sequence_head(encoder, len(labels), head_dropout, name="classifier")
-        long_texts = long_texts or "truncate"
-        if long_texts not in LONG_TEXTS:
-            raise InputError(
-                f"long_texts must be one of {', '.join(LONG_TEXTS)}. "
-                f"Received: long_texts={long_texts!r}"
-            )
-        if long_texts in POOLINGS:
-            inputs, rows = grouped_inputs()
-            vector = _pooled(encoder, self.row_vectors(encoder, rows), inputs, long_texts)
-        else:
-            inputs = task_inputs()
-            vector = self.row_vectors(encoder, inputs)
-        outputs = head(vector)  # [batch, num_classes]
-        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        long_texts = check_long_texts(long_texts)
+        inputs = text_inputs(long_texts)
+        vectors = vectors_of_texts(
+            functools.partial(self.row_vectors, encoder), inputs, long_texts, encoder
+        )
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs=head(vectors),  # [batch, num_classes]
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
-        self.long_texts = long_texts
-        self.head_tokens = head_tokens
-        self.doc_stride = doc_stride
-        self.max_windows = max_windows
-        self._check_settings()
 
     @staticmethod
     def row_vectors(encoder, inputs):
@@ -156,20 +136,6 @@ class TextClassifier(TaskModel):
         """
         check_sees_all(encoder.config)
         return sequence_vector(encoder, encoder(inputs))
-
-    def _check_settings(self):
-        for name in ("head_tokens", "doc_stride", "max_windows"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
-            users = ("head_tail",) if name == "head_tokens" else POOLINGS
-            if self.long_texts not in users:
-                raise InputError(
-                    f"{name} is a setting of long_texts={', '.join(users)}. "
-                    f"Received: long_texts={self.long_texts!r}, {name}={value}"
-                )
 
     def get_config(self):
         return {
@@ -213,45 +179,6 @@ class TextClassifier(TaskModel):
             numbers = None if y is None else self.encode_labels(y, len(y))
             kwargs["class_weight"] = class_weights(class_weight, self.labels, numbers)
         return super().fit(x, y, *args, **kwargs)
-
-    # === From texts to rows ===
-
-    def pack(self, texts):
-        if self.long_texts == "head_tail":
-            return text_windows.pack_head_and_tail(
-                self.tokenizer, texts, self.max_length, self.head_tokens
-            )
-        return super().pack(texts)
-
-    def rows(self, texts, labels=None, weights=None):
-        if self.long_texts not in POOLINGS:
-            return super().rows(texts, labels, weights)
-        tokenized = text_windows.tokenize_documents(texts, **self._window_settings())
-        return tokenized, tuple(target for target in (labels, weights) if target is not None)
-
-    def features_in_graph(self, texts):
-        if self.long_texts not in POOLINGS:
-            return super().features_in_graph(texts)
-        return text_windows.window_features(texts, **self._window_settings())
-
-    def _window_settings(self):
-        return {
-            "tokenizer": self.tokenizer,
-            "max_length": self.max_length,
-            "stride": self.doc_stride or self.max_length // 2,
-            "max_windows": self.max_windows or 8,
-            "widths": self.widths(),
-            "window_counts": self._window_counts(),
-        }
-
-    def _window_counts(self):
-        """The numbers of windows that batches are padded to, as `widths` are of tokens."""
-        most = self.max_windows or 8
-        if len(self.widths()) == 1:
-            return [most]
-        if self.compiled and self.jit_compile:
-            return batching.doublings(most, first=1)
-        return [*range(1, most + 1)]
 
     # === What the labels are ===
 
@@ -365,15 +292,9 @@ class TextClassifier(TaskModel):
         arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
         return arguments
 
-    def head_names(self):
-        return head_tensors(self.config, self.head) + self._pooling_names()
-
     def pretrained_head(self, source):
         names = head_tensors(self.config, self.head)
-        return tensors_to_read(source, names, self.num_classes) + self._pooling_names()
-
-    def _pooling_names(self):
-        return _ATTENTION_TENSORS if self.long_texts == "attention" else []
+        return tensors_to_read(source, names, self.num_classes) + self.pooling_names()
 
     def task_config(self):
         return {
@@ -381,14 +302,6 @@ class TextClassifier(TaskModel):
             "problem_type": self.problem_type,
             classifier_dropout_key(self.config): self.head_layer.dropout.rate,
         }
-
-
-def _pooled(encoder, vectors, inputs, pooling):
-    """The vectors of texts, [batch, hidden], of those of their windows, [batch * windows, hidden]."""
-    pool = PoolWindows(
-        pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pool_windows"
-    )
-    return pool(vectors, inputs["padding_mask"])
 
 
 def _is_list_of_names(row):

@@ -13,13 +13,13 @@ from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
-from keras_bert_impl.tasks.task_model import TaskModel
+from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextEmbedder(WholeBatchTrainer, TaskModel):
+class TextEmbedder(WholeBatchTrainer, LongTextModel):
     """Vectors of texts, pooled from the hidden states of the last layer or layers.
 
     What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`, but an example is a tuple of
@@ -54,7 +54,10 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
         loss: str, as in the table. Default `"cosine"`. `compile` may name another.
         scale: float. What cosines are multiplied by in `"cosent"` and `"multiple_negatives"`.
         margin: float. How much farther the negative shall be in `"triplet"`.
-        max_length: int. Texts are cut to so many tokens. Default 128.
+        max_length: int. Tokens of a row. Default 128.
+        long_texts, head_tokens, doc_stride, max_windows: what becomes of texts that are longer than
+            that, as of `LongTextModel`; the vector of a text is made of those of its windows before
+            it is normalized. Default `"truncate"`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT".
 
@@ -73,6 +76,7 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
         "loss",
         "scale",
         "margin",
+        *LongTextModel.settings,
     )
     text_rank = 2
     signature_class = VectorSignatures
@@ -90,13 +94,29 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
         scale=20.0,
         margin=5.0,
         max_length=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
         name="text_embedder",
     ):
         losses.check_loss(loss)
+        long_texts = check_long_texts(long_texts)
         inputs, outputs, mix = embedding_network(
-            encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize
+            encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize, long_texts
         )
-        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs,
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
         self.pooling = pooling
         self.num_layers = num_layers
         self.layer_mix = mix
@@ -167,16 +187,21 @@ class TextEmbedder(WholeBatchTrainer, TaskModel):
 
     def rows(self, texts, labels=None, weights=None):
         examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
-        tokenized = tokenize_groups(examples, self.tokenizer, self.max_length, self.widths())
+        tokenized = tokenize_groups(examples, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def joined(self, outputs, texts, tokenized):
         return outputs if texts and isinstance(texts[0], tuple) else outputs[:, 0]
 
     def features_in_graph(self, texts):
-        features = super().features_in_graph(tf.reshape(texts, [-1]))
+        features = self.text_features(tf.reshape(texts, [-1]))
         group = texts.shape[1] or tf.shape(texts)[1]
-        return {n: tf.reshape(f, [-1, group, tf.shape(f)[1]]) for n, f in features.items()}
+
+        def grouped(feature):
+            sizes = [size or tf.shape(feature)[axis] for axis, size in enumerate(feature.shape)]
+            return tf.reshape(feature, [-1, group, *sizes[1:]])
+
+        return {name: grouped(feature) for name, feature in features.items()}
 
     @property
     def needs_labels(self):

@@ -10,10 +10,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.batching import least_of, static_size, tokenize_texts
 from keras_bert_impl.tasks.grouped import grouped, padding_of, stack_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
-from keras_bert_impl.tokenizers.windows import pack_windows
-
-POOLINGS = ("mean", "max", "attention")
-LONG_TEXTS = ("truncate", "head_tail", *POOLINGS)
+from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
 
 
 def one_kind(texts):
@@ -36,10 +33,10 @@ def one_kind(texts):
     return as_strings(list(first)), as_strings(list(second))
 
 
-def pack_head_and_tail(tokenizer, texts, length, head_tokens=None):
+def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="second"):
     """Rows of texts of which, where they are too long, the middle is left out.
 
-    Of a pair the first is cut to half of the row, and the second has the rest.
+    Of a pair the other text is cut to half of the row, and the long one has the rest.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -47,19 +44,19 @@ def pack_head_and_tail(tokenizer, texts, length, head_tokens=None):
         length: int, the tokens of a row.
         head_tokens: int. So many tokens are from the beginning, the others from the end. Default:
             128 of 510, or as large a share.
+        long_part: as of `pack_windows`.
 
     Returns:
         dict of int32 [texts, length], as a `Tokenizer` returns it; eagerly and in any graph.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
-    texts = one_kind(texts)
-    first, long = texts if isinstance(texts, tuple) else (None, texts)
+    other, long = as_other_and_long(one_kind(texts), long_part)
     ids = tokenizer.tokenize(long)
     room = tf.fill([ids.nrows()], tf.constant(length - 2, tf.int64))
-    if first is not None:
-        first = tokenizer.tokenize(first)[:, : first_length(tokenizer, length)]
-        room -= first.row_lengths() + tokenizer.num_separators
+    if other is not None:
+        other = tokenizer.tokenize(other)[:, : other_length(tokenizer, length)]
+        room -= other.row_lengths() + tokenizer.num_separators
     head = room * 128 // 510 if head_tokens is None else tf.minimum(room, head_tokens)
     is_long = ids.row_lengths() > room
     num_first = tf.where(is_long, head, ids.row_lengths())
@@ -68,18 +65,19 @@ def pack_head_and_tail(tokenizer, texts, length, head_tokens=None):
     heads = tf.ragged.range(begins, begins + num_first, row_splits_dtype=tf.int64)
     tails = tf.ragged.range(ends - num_last, ends, row_splits_dtype=tf.int64)
     kept = tf.gather(ids.flat_values, tf.concat([heads, tails], axis=1))
-    return tokenizer.pack(*((kept,) if first is None else (first, kept)), length=length)
+    segments = (kept,) if other is None else in_order(other, kept, long_part)
+    return tokenizer.pack(*segments, length=length)
 
 
-def first_length(tokenizer, length):
-    """int. Tokens that the first text of a pair may have, of a row of so many: half of its room."""
+def other_length(tokenizer, length):
+    """int. Tokens that the other text of a pair may have, of a row of so many: half of its room."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
-def document_windows(tokenizer, texts, length, stride, max_windows):
+def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
     """The windows of texts; eagerly and in any graph.
 
-    Of a pair, windows slide over the second, beside the first, which is cut to half of the row.
+    Of a pair, windows slide over one text, beside the other, which is cut to half of the row.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -87,13 +85,14 @@ def document_windows(tokenizer, texts, length, stride, max_windows):
         length: int, the most tokens of a window.
         stride: int, tokens from the start of one window to that of the next.
         max_windows: int. What is behind the first so many windows of a text is left out.
+        long_part: as of `pack_windows`.
 
     Returns:
         (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], how many
         are of each.
     """
-    short = first_length(tokenizer, length)
-    made = pack_windows(tokenizer, one_kind(texts), length, stride, short)
+    short = other_length(tokenizer, length)
+    made = pack_windows(tokenizer, one_kind(texts), length, stride, short, long_part)
     ones = tf.ones_like(made.texts)
     counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
     begins = tf.cumsum(counts, exclusive=True)
@@ -103,7 +102,7 @@ def document_windows(tokenizer, texts, length, stride, max_windows):
 
 
 def window_features(
-    texts, tokenizer, max_length, stride, max_windows, widths, window_counts
+    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
 ):
     """dict of int32 [texts, windows, length] of a batch; eagerly and in any graph.
 
@@ -111,7 +110,9 @@ def window_features(
         texts: string tensor [texts], or a tuple of two for pairs.
         The others are those of `tokenize_documents`.
     """
-    features, counts = document_windows(tokenizer, texts, max_length, stride, max_windows)
+    features, counts = document_windows(
+        tokenizer, texts, max_length, stride, max_windows, long_part
+    )
     length = tf.shape(features["token_ids"])[1]
     more = [[0, 0], [0, least_of(widths, length) - length]]
     pad_id = tokenizer.pad_id
@@ -125,17 +126,17 @@ def window_features(
 
 
 def tokenize_documents(
-    texts, tokenizer, max_length, stride, max_windows, widths=None, window_counts=None
+    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
 ):
     """Tokenizes texts once, in graph, a chunk at a time.
 
     Args:
         texts: as `as_list` takes them.
-        tokenizer, stride, max_windows: as of `document_windows`.
+        tokenizer, stride, max_windows, long_part: as of `document_windows`.
         max_length: int, the most tokens of a window.
         widths: list of int, as of `tokenize_texts`.
         window_counts: list of int, ascending: numbers of windows to pad batches to, up to
-            `max_windows`. Default: those that occur.
+            `max_windows`.
 
     Returns:
         `GroupedTexts`.
@@ -143,7 +144,9 @@ def tokenize_documents(
     counts = []
 
     def windows(chunk):
-        features, of_chunk = document_windows(tokenizer, chunk, max_length, stride, max_windows)
+        features, of_chunk = document_windows(
+            tokenizer, chunk, max_length, stride, max_windows, long_part
+        )
         counts.append(of_chunk.numpy())
         return features
 

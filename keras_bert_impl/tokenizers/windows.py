@@ -10,7 +10,7 @@ from keras_bert_impl.errors import InputError
 class Windows(NamedTuple):
     """Windows over a batch of texts, in the order of the texts, at least one of each.
 
-    Of a pair, the windows slide over the second text and each has the whole first one.
+    Of a pair, the windows slide over one text and each has the whole other one.
 
     Attributes:
         features: dict of int32 [windows, length], as a `Tokenizer` returns them.
@@ -91,15 +91,16 @@ def window_spans(lengths, room, stride):
     return texts, starts, ends
 
 
-def pack_windows(tokenizer, texts, length, stride, first_length=64):
-    """Windows over texts, or over the second text of pairs; eagerly and in any graph.
+def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="second"):
+    """Windows over texts, or over one text of pairs; eagerly and in any graph.
 
     Args:
         tokenizer: `Tokenizer`.
         texts: string tensor [batch]; or a tuple of two, such as questions and passages.
         length: int, the most tokens of a row.
         stride: int, tokens from the start of one window to that of the next.
-        first_length: int. The first text of a pair is cut to so many tokens.
+        other_length: int. The other text of a pair is cut to so many tokens.
+        long_part: `"first"` or `"second"`, which text of a pair the windows slide over.
 
     Returns:
         `Windows`. Rows are as long as the longest needs.
@@ -110,9 +111,9 @@ def pack_windows(tokenizer, texts, length, stride, first_length=64):
     Example:
         pack_windows(tokenizer, (questions, passages), length=384, stride=128).features
     """
-    first, long = texts if isinstance(texts, tuple) else (None, texts)
-    specials = 2 if first is None else 2 + tokenizer.num_separators
-    least = length - specials - (0 if first is None else first_length)
+    other, long = as_other_and_long(texts, long_part)
+    specials = 2 if other is None else 2 + tokenizer.num_separators
+    least = length - specials - (0 if other is None else other_length)
     if least < 1 or stride < 1:
         raise InputError(
             f"windows of {length} tokens, {stride} apart, leave no room for the text: give a "
@@ -120,18 +121,19 @@ def pack_windows(tokenizer, texts, length, stride, first_length=64):
         )
     ids, token_starts, token_ends = tokenizer.tokenize_with_offsets(long)
     room = tf.fill([ids.nrows()], tf.constant(length - specials, tf.int64))
-    if first is not None:
-        first = tokenizer.tokenize(first)
-        first = first[:, :first_length]
-        room -= first.row_lengths()
+    if other is not None:
+        other = tokenizer.tokenize(other)[:, :other_length]
+        room -= other.row_lengths()
     texts, starts, ends = window_spans(ids.row_lengths(), room, stride)
     begins = tf.gather(ids.row_starts(), texts)
     numbers = tf.ragged.range(begins + starts, begins + ends, row_splits_dtype=tf.int64)
     pieces = tf.gather(ids.flat_values, numbers.flat_values)
     windows = tf.RaggedTensor.from_row_splits(pieces, numbers.row_splits, validate=False)
-    segments = (windows,) if first is None else (tf.gather(first, texts), windows)
     columns = tf.fill([tf.size(texts)], 1)
-    if first is not None:
+    segments = (windows,)
+    if other is not None:
+        segments = in_order(tf.gather(other, texts), windows, long_part)
+    if other is not None and long_part == "second":
         columns = tf.cast(segments[0].row_lengths(), tf.int32) + 1 + tokenizer.num_separators
     return Windows(
         tokenizer.pack(*segments),
@@ -142,3 +144,15 @@ def pack_windows(tokenizer, texts, length, stride, first_length=64):
         token_starts,
         token_ends,
     )
+
+
+def as_other_and_long(texts, long_part):
+    """(other, long) of the two texts of pairs; (None, texts) of texts that are no tuple."""
+    if not isinstance(texts, tuple):
+        return None, texts
+    return texts if long_part == "second" else texts[::-1]
+
+
+def in_order(other, long, long_part):
+    """The two texts of pairs, as a tuple in the order in which they stand in a row."""
+    return (other, long) if long_part == "second" else (long, other)

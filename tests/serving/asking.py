@@ -62,10 +62,18 @@ def _comparable(sample):
             in_order = sorted(endings, key=lambda text: text == "") == endings
             if answer.get("num_masks") == 0 or not (all(endings[:2]) and endings[1:] and in_order):
                 continue
+            if "choice" in answer and _are_alike(answer["scores"]):
+                continue
             answers.append(answer)
             for name, text in zip(inputs, given):
                 texts.setdefault(name, []).append(_readable(text))
     return texts, answers
+
+
+def _are_alike(scores):
+    """Whether rounding alone chooses: between endings that are the same where they are cut."""
+    second, best = sorted(scores)[-2:]
+    return best - second <= TOLERANCE
 
 
 def _readable(text):

@@ -50,6 +50,14 @@ def answerer(**arguments):
     return QuestionAnswerer(encoder(), tokenizer(), **arguments)
 
 
+def windows_of_choices():
+    return MultipleChoice(encoder(), tokenizer(), long_texts="mean", max_length=10, max_windows=3)
+
+
+def windows_of_vectors():
+    return TextEmbedder(encoder(), tokenizer(), long_texts="attention", max_length=8)
+
+
 def windows(**arguments):
     return classifier(long_texts="mean", max_length=8, max_windows=3, **arguments)
 
@@ -88,8 +96,10 @@ FAMILIES = {
     "answers_or_none": (lambda: answerer(null_threshold=0.1), _CONTEXTS),
     "one_answer_or_none": (lambda: answerer(null_threshold=0.0, num_best=1), _CONTEXTS),
     "choices": (lambda: MultipleChoice(encoder(), tokenizer()), _CHOICES),
+    "choices_in_windows": (windows_of_choices, _CHOICES),
     "fillings": (lambda: MaskedLM(encoder(), tokenizer()), _MASKED),
     "vectors": (lambda: TextEmbedder(encoder(), tokenizer(), normalize=True), _TEXT),
+    "vectors_of_windows": (windows_of_vectors, _TEXT),
     "encoder": (lambda: EncoderSignatures(encoder(), tokenizer()), _TEXT),
 }
 

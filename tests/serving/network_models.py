@@ -105,9 +105,11 @@ def models(kind, names=None):
         "tags with a CRF": lambda: TokenClassifier(base, tokenizer, labels=["a", "b"], crf=True),
         "answers": lambda: QuestionAnswerer(base, tokenizer, max_question_length=8, max_length=32),
         "choice": lambda: MultipleChoice(base, tokenizer),
+        "choice in windows": lambda: MultipleChoice(base, tokenizer, long_texts="max"),
         "masked": lambda: MaskedLM(base, tokenizer),
         "vectors": lambda: embedder(normalize=True),
         "largest": lambda: embedder(pooling="max", num_layers=2),
+        "vectors of windows": lambda: embedder(num_layers=2, long_texts="attention"),
         "mixed": lambda: embedder(pooling="cls", num_layers=2, layer_weights=[1.0, 3.0]),
     }
     if base.config.architecture in ("bert", "albert"):
@@ -126,11 +128,12 @@ def models(kind, names=None):
 def features(model):
     """Random features with padding, as `keras_outputs` takes them."""
     config = getattr(model, "encoder", model).config
-    is_grouped = len(model.input["token_ids"].shape) == 3
-    if not is_grouped or isinstance(model, TextEmbedder):
+    rank = len(model.input["token_ids"].shape) - isinstance(model, TextEmbedder)
+    if rank == 2:
         return random_features(config, [9, 4, 1])
     rows = random_features(config, [5, 9, 3, 7, 0, 0])  # of the second group two are padding
-    return {name: row.reshape(2, 3, 9) for name, row in rows.items()}
+    shape = {3: (2, 3, 9), 4: (1, 2, 3, 9)}[rank]
+    return {name: row.reshape(shape) for name, row in rows.items()}
 
 
 def largest_difference(received, expected, mask):

@@ -17,7 +17,7 @@ OF_TEXT = {
     "NormalizeUTF8",
     "NormalizeUTF8WithOffsetsMap",
 }
-SLOW_INPUTS = 100_000 // len(FAMILIES)
+SLOW_INPUTS = -(-100_000 // len(FAMILIES))
 SOME_SLOW = [
     pytest.param(name, marks=[] if name == "single_label" else [pytest.mark.slow])
     for name in FAMILIES

@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     save_base(folder / "base")
     write(folder / "train.jsonl", 12, 0)
     write(folder / "dev.jsonl", 5, 1)
-    settings = ["epochs=1", "batch_size=4", "max_length=16", "learning_rate=0.01"]
+    settings = ["epochs=1", "batch_size=4", "max_length=10", "long_texts=max", "learning_rate=0.01"]
     assert finetune(folder, *settings) == 0
     return folder
 
@@ -51,7 +51,8 @@ def folder(tmp_path_factory):
 def test_a_run_is_scored_as_it_was_saved(folder):
     dev = read_choices(folder / "dev.jsonl")
     model = load_tuned(folder / "run")
-    assert isinstance(model, MultipleChoice) and model.max_length == 16
+    assert isinstance(model, MultipleChoice)
+    assert (model.max_length, model.long_texts) == (10, "max")
     probabilities = model.predict(dev.texts, verbose=0)
     scores = json.loads((folder / "run" / "scores.json").read_text())
     assert scores == score_choices(dev, probabilities)
@@ -97,8 +98,8 @@ def test_bad_rows_end_the_command_or_are_left_out(folder, capsys, caplog):
     assert "bad.jsonl, line 13: the answer is ending 2" in capsys.readouterr().err
     assert not (folder / "other").exists()
     # It is read, and only then something else is wrong.
-    assert finetune(folder, "--skip-bad-rows", "doc_stride=3", **files) == 2
-    assert "doc_stride is no setting of a MultipleChoice" in capsys.readouterr().err
+    assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
+    assert "crf is no setting of a MultipleChoice" in capsys.readouterr().err
     assert "rows left out: 1. " in caplog.text
 
 

@@ -12,6 +12,7 @@ import transformers
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, batching
+from keras_bert_impl.tasks.batching import tokenize_texts
 from keras_bert_impl.tasks.grouped import tokenize_groups
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
@@ -59,7 +60,9 @@ def model():
 
 def tokenized(examples, max_length, widths=None):
     pairs = [[(prompt, ending) for ending in endings] for prompt, endings in examples]
-    return tokenize_groups(pairs, TOKENIZER, max_length, widths)
+    return tokenize_groups(
+        pairs, lambda texts: tokenize_texts(texts, TOKENIZER, max_length, widths)
+    )
 
 
 def features_of(numbers):

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("similarity")
     save_base(folder / "base")
     write_table(folder / "pairs.csv")
-    settings = ["epochs=1", "loss=cosent", "pooling=cls", "max_length=16"]
+    settings = ["epochs=1", "loss=cosent", "pooling=cls", "max_length=8", "long_texts=mean"]
     assert finetune(folder, "run", *settings) == 0
     return folder
 
@@ -57,7 +57,8 @@ def finetune(folder, out, *more):
 def test_a_run_is_scored_as_it_was_saved(folder):
     model = load_tuned(folder / "run")
     assert isinstance(model, TextEmbedder)
-    assert (model.loss_name, model.pooling, model.max_length) == ("cosent", "cls", 16)
+    assert (model.loss_name, model.pooling, model.max_length) == ("cosent", "cls", 8)
+    assert model.long_texts == "mean"
     data = read_table(folder / "pairs.csv", "one", "other", "score", numeric=True)
     cosines = model.similarities(data.texts)
     scores = json.loads((folder / "run" / "scores.json").read_text())

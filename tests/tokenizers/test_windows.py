@@ -36,7 +36,7 @@ def test_rows_are_those_of_tokenizers(stride):
     passages = [text for text in passages if text]  # theirs has a token less for none
     questions = [" ".join(WORDS[:3])] * len(passages)
     pairs = tf.constant(questions), tf.constant(passages)
-    windows = pack_windows(TOKENIZER, pairs, length, stride, first_length=3)
+    windows = pack_windows(TOKENIZER, pairs, length, stride, other_length=3)
     expected, numbers = [], []
     encodings = theirs(length, stride, 3).encode_batch(list(zip(questions, passages)))
     for number, encoding in enumerate(encodings):
@@ -57,7 +57,7 @@ def test_windows_hold_every_token_where_they_say(paired):
     given = tf.constant(long)
     if paired:
         given = tf.constant(texts(30, 9)), given
-    windows = pack_windows(TOKENIZER, given, 12, 4, first_length=5)
+    windows = pack_windows(TOKENIZER, given, 12, 4, other_length=5)
     rows = windows.features["token_ids"].numpy()
     ids = TOKENIZER.tokenize(long).to_list()
     seen = [set() for _ in long]

@@ -35,6 +35,7 @@ WAYS = {
     "unfreeze_gradually": {"unfreeze_gradually": "true"},
     "layer_decay": {"layer_decay": 0.9},
     "reinitialized_layers": {"reinitialized_layers": 1},
+    "r_drop": {"r_drop": 1.0},
     "lora": {"tuning": "lora"} | _OWN_RATE,
     "houlsby": {"tuning": "houlsby"} | _OWN_RATE,
     "pfeiffer": {"tuning": "pfeiffer"} | _OWN_RATE,

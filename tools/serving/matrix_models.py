@@ -212,6 +212,15 @@ def _choices():
     return [Case("MultipleChoice", _noisy(model), inputs)]
 
 
+@_of("MultipleChoice, windows")
+def _choices_in_windows():
+    windows = {"long_texts": "max", "max_length": 128, "max_windows": 4}
+    model = MultipleChoice(encoder(), tokenizer(), **windows)
+    columns = [texts(32, seed) for seed in (3, 4, 5)]
+    inputs = {"prompt": texts(), "endings": [list(row) for row in zip(*columns)]}
+    return [Case("MultipleChoice, windows", _noisy(model), inputs)]
+
+
 @_of("MaskedLM")
 def _fillings():
     masked = [" ".join([*text.split()[:-1], "[MASK]"]) for text in texts()]
@@ -222,6 +231,12 @@ def _fillings():
 def _vectors():
     model = TextEmbedder(encoder(), tokenizer(), normalize=True, max_length=POSITIONS)
     return _on_text("TextEmbedder", model)
+
+
+@_of("TextEmbedder, windows")
+def _vectors_of_windows():
+    windows = {"long_texts": "attention", "max_length": 128, "max_windows": 4}
+    return _on_text("TextEmbedder, windows", TextEmbedder(encoder(), tokenizer(), **windows))
 
 
 @_of("NextSentencePredictor")

@@ -15,8 +15,9 @@ def write_network(model, graph):
 
     Its inputs are those of `optimum`'s exports, whole numbers `[batch, length]` of any size:
     `input_ids`, `attention_mask` (1 for a real token, else 0) and, where the encoder has several
-    segments, `token_type_ids`. Of `MultipleChoice` they are `[batch, choices, length]`, of a
-    `TextClassifier` that pools windows `[batch, windows, length]`. What comes out is float32:
+    segments, `token_type_ids`. Of `MultipleChoice` they are `[batch, choices, length]`; of a model
+    that pools windows there are these, too: `[batch, windows, length]`, or `[batch, choices,
+    windows, length]`. What comes out is float32:
 
     | model | outputs |
     |---|---|
@@ -72,8 +73,8 @@ def encoder_of(model):
 
 
 def input_rank(model):
-    """int. How many dimensions the inputs have; those of a `TextEmbedder` are rows."""
-    return 2 if kind_of(model) == "TextEmbedder" else len(model.input["token_ids"].shape)
+    """int. How many dimensions the inputs have; those of a `TextEmbedder` are no groups."""
+    return len(model.input["token_ids"].shape) - (kind_of(model) == "TextEmbedder")
 
 
 def input_names(config):
@@ -90,10 +91,11 @@ def _inputs(graph, config, group=()):
     return {name: graph.input(name, shape) for name in input_names(config)}
 
 
-def _rows(graph, features):
-    """The rows of groups, [batch * group, length], of [batch, group, length]."""
-    length = graph.add("Shape", features["input_ids"], start=2, end=3)
-    shape = graph.add("Concat", [-1], length, axis=0)
+def _merged(graph, features, rank):
+    """The rows of groups, [batch * group, ..., length], of features of a rank,
+    [batch, group, ..., length]."""
+    rest = graph.add("Shape", features["input_ids"], start=2, end=rank)
+    shape = graph.add("Concat", [-1], rest, axis=0)
     return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
 
 
@@ -147,21 +149,33 @@ def _encoder(graph, config, model):
         graph.output("pooler_output", pooled, ["batch", config.hidden_dim])
 
 
+def _group(model):
+    """Names of the dimensions of groups that a model's inputs have."""
+    return ["windows"] if model.has_windows else []
+
+
 def _text_classifier(graph, config, model):
-    if model.long_texts in ("mean", "max", "attention"):
-        features = _inputs(graph, config, ["windows"])
-        rows = _pooled(graph, config, _rows(graph, features), needs_pooler(config))
-        vectors = _pool_windows(graph, config, rows, features["attention_mask"], model.long_texts)
-    else:
-        vectors = _pooled(graph, config, _inputs(graph, config), needs_pooler(config))
+    features = _inputs(graph, config, _group(model))
+    vectors = _of_texts(
+        graph, features, model, lambda rows: _pooled(graph, config, rows, needs_pooler(config))
+    )
     logits = _classified(graph, vectors, model.head_layer)
     graph.output("logits", logits, ["batch", model.num_classes])
 
 
-def _pool_windows(graph, config, rows, mask, pooling):
-    """`layers.PoolWindows`, in float32; rows are [batch * windows, hidden]."""
-    shape = graph.add("Concat", graph.add("Shape", mask, end=2), [config.hidden_dim], axis=0)
-    vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [batch, windows, hidden]
+def _of_texts(graph, features, model, vectors_of_rows, dim=None):
+    """One vector for each text, [texts, dim], of features [texts, (windows,) length]."""
+    if not model.has_windows:
+        return vectors_of_rows(features)
+    rows = vectors_of_rows(_merged(graph, features, rank=3))
+    dim = dim or model.config.hidden_dim
+    return _pool_windows(graph, rows, features["attention_mask"], dim, model.long_texts)
+
+
+def _pool_windows(graph, rows, mask, dim, pooling):
+    """`layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
+    shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
+    vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
     real = graph.add("ReduceMax", mask, axes=[2])  # [batch, windows, 1]
     is_real = graph.cast(real, "bool")
     if pooling == "max":
@@ -198,12 +212,16 @@ def _question_answerer(graph, config, model):
 
 
 def _multiple_choice(graph, config, model):
-    features = _inputs(graph, config, ["choices"])
-    vectors = _pooled(graph, config, _rows(graph, features), config.use_pooler)
+    features = _inputs(graph, config, ["choices", *_group(model)])
+    texts = _merged(graph, features, input_rank(model))
+    vectors = _of_texts(
+        graph, texts, model, lambda rows: _pooled(graph, config, rows, config.use_pooler)
+    )
     logits = _classified(graph, vectors, model.head_layer)  # [batch * choices, 1]
     mask = features["attention_mask"]
     logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
-    is_choice = graph.cast(graph.add("ReduceMax", mask, axes=[2], keepdims=0), "bool")
+    within = list(range(2, input_rank(model)))
+    is_choice = graph.cast(graph.add("ReduceMax", mask, axes=within, keepdims=0), "bool")
     logits = graph.add("Where", is_choice, logits, _NO_ROW)
     graph.output("logits", logits, ["batch", "choices"])
 
@@ -223,14 +241,15 @@ def _masked_lm(graph, config, model):
 
 
 def _text_embedder(graph, config, model):
-    features = _inputs(graph, config)
-    states = _mixed(graph, _states(graph, config, features)[-model.num_layers :], model)
-    pool = {"mean": layers.mean_pooling, "max": layers.max_pooling}
-    if model.pooling == "cls":
-        vectors = layers.first_token(graph, states)
-    else:
-        vectors = pool[model.pooling](graph, states, features["attention_mask"])
-    vectors = graph.as_float32(vectors)
+    def of_rows(rows):
+        states = _mixed(graph, _states(graph, config, rows)[-model.num_layers :], model)
+        if model.pooling == "cls":
+            return layers.first_token(graph, states)
+        pool = {"mean": layers.mean_pooling, "max": layers.max_pooling}[model.pooling]
+        return pool(graph, states, rows["attention_mask"])
+
+    features = _inputs(graph, config, _group(model))
+    vectors = graph.as_float32(_of_texts(graph, features, model, of_rows, model.dim))
     if model.normalize:
         length = graph.add("ReduceL2", vectors, axes=[-1])
         vectors = graph.add("Div", vectors, graph.add("Max", length, np.float32(1e-12)))

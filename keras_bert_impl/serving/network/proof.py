@@ -29,9 +29,8 @@ def features_of(model, texts=None):
         return {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids * 0 + 1}
     length = getattr(model, "max_length", encoder_of(model).config.max_length)
     features = {n: np.asarray(f)[:, :length] for n, f in model.tokenizer(texts).items()}
-    if input_rank(model) == 3:
-        features = {name: feature[None] for name, feature in features.items()}
-    return features
+    groups = [np.newaxis] * (input_rank(model) - 2)
+    return {name: feature[(*groups, ...)] for name, feature in features.items()}
 
 
 def as_inputs(features, config, dtype="int64"):
@@ -45,8 +44,8 @@ def keras_outputs(model, features):
 
     Args:
         model: as of `write_network`.
-        features: dict of int32 arrays: of a `TextEmbedder` `[batch, length]`, of others as their
-            networks take them.
+        features: dict of int32 arrays, as the network takes them: of a `TextEmbedder` without
+            groups.
     """
     kind = kind_of(model)
     features = {name: np.asarray(feature) for name, feature in features.items()}
@@ -96,8 +95,8 @@ def _network_outputs(session, model, batch):
     if kind_of(model) != "TextEmbedder":
         outputs = list(session(features).values())
         return np.stack(outputs, axis=1) if len(outputs) > 1 else outputs[0]
-    batch, group, length = features["token_ids"].shape
-    rows = {n: np.reshape(feature, (batch * group, length)) for n, feature in features.items()}
+    batch, group, *rest = features["token_ids"].shape
+    rows = {n: np.reshape(feature, (batch * group, *rest)) for n, feature in features.items()}
     return session(rows)["sentence_embedding"].reshape(batch, group, -1)
 
 
