@@ -1,4 +1,4 @@
-"""Whole words of a domain for a model that has them in pieces."""
+"""Pieces of a domain for a model that has its words in several."""
 
 import dataclasses
 
@@ -14,35 +14,38 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     write_model_directory,
 )
-from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from keras_bert_impl.tokenizers.vocabulary import find_domain_words
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.new_pieces import learn_pieces
 
 _OF_EACH_PIECE = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
-def augment_vocabulary(source, target, texts, num_words=1000, min_frequency=5):
-    """Writes a model with words of a domain as further pieces of its vocabulary.
+def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
+    """Writes a model with pieces of a domain behind those of its vocabulary.
 
-    The new pieces stand behind the old ones, whose ids stay. The embedding of a new one is the mean
-    of those of its old pieces, and so is its bias in a head for masked words; all else is as it was.
-    Go on pre-training from there, for a word in one piece is new to the layers above.
+    Of WordPiece and SentencePiece these are words that it has in several pieces; where a vocabulary
+    has merges, these go on. Old ids stay. The embedding of a new piece is the mean of those of its
+    old pieces, and so is its bias in a head for masked words; all else is as it was. Go on
+    pre-training from there, for a new piece is new to the layers above.
 
     Args:
-        source: str or `Path`: whatever `Encoder.from_pretrained` takes, with a WordPiece tokenizer.
+        source: str or `Path`: whatever `Encoder.from_pretrained` takes, with a tokenizer.
         target: str or `Path` of the model directory to write; files of the same names are replaced.
         texts: iterable of str, of the domain.
-        num_words: int, the most words to add. Default 1000.
-        min_frequency: int: a word that is rarer in `texts` is not added. Default 5.
+        num_pieces: int, the most pieces to add. Default 1000.
+        min_frequency: int: a word, or a pair of pieces, that is rarer in `texts` makes no new one.
+            Default 5.
 
     Returns:
-        list of str, the words added, those that shorten the texts most first.
+        list of str, the pieces added, in the order of their ids.
 
     Raises:
-        InputError: a model that is missing, damaged or of another kind of vocabulary, or texts that
-            have no such word.
+        InputError: a model that is missing or damaged, or has a generator, whose vocabulary would
+            stay as it is; or texts that need no new piece.
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, where an embedding is the mean of its
-    pieces', too; there the pieces to add are found by training a vocabulary.
+    pieces', too; there the pieces to add are found by training a vocabulary. For the pieces see
+    `learn_pieces`.
 
     Example:
         augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
@@ -50,29 +53,42 @@ def augment_vocabulary(source, target, texts, num_words=1000, min_frequency=5):
     model = open_model(source)
     config = read_encoder_config(model)
     tokenizer = Tokenizer.from_pretrained(model.path)
-    if not isinstance(tokenizer, WordPieceTokenizer):
-        raise InputError(
-            f"{source} has a {tokenizer.kind} vocabulary; words can be added to WordPiece alone."
-        )
     if (model.path / "generator").is_dir():
         raise InputError(f"{source} has a generator, whose vocabulary would stay as it is.")
-    words = find_domain_words(texts, tokenizer, num_words, min_frequency)
-    if not words:
+    larger, pieces = learn_pieces(tokenizer, texts, num_pieces, min_frequency)
+    if not pieces:
         raise InputError(
-            f"no word comes {min_frequency} times in the texts and is in several pieces."
+            f"no word, and no pair of pieces, comes {min_frequency} times in the texts and is not "
+            "in one piece already."
         )
+    size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
     encoder, heads = all_tensors(config)
     names = {name.tensor for name in encoder + heads if name.variable in _OF_EACH_PIECE}
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
-            means = [array[ids].mean(axis=0, dtype="float32") for ids in words.values()]
-            tensors[key] = np.concatenate([array, np.stack(means).astype(array.dtype)])
-    larger = dataclasses.replace(config, vocabulary_size=config.vocabulary_size + len(words))
-    described = model.config | huggingface_config(larger)
+            tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces.values(), size)
+    described = model.config | huggingface_config(
+        dataclasses.replace(config, vocabulary_size=size)
+    )
     described["architectures"] = model.config.get("architectures", described["architectures"])
     with replace_directory(target) as temporary:
         write_model_directory(temporary, described, tensors)
-        vocabulary = [*tokenizer.vocabulary, *words]
-        WordPieceTokenizer(vocabulary, tokenizer.lowercase).save_pretrained(temporary)
-    return list(words)
+        larger.save_pretrained(temporary)
+    return list(pieces)
+
+
+def _with_means(array, first, pieces, size):
+    """Rows of pieces, `[size, ...]`, with the means of old ones from row `first` on.
+
+    Args:
+        array: of a row for each id; some models have rows for ids that the tokenizer lacks.
+        first: int, the first new id.
+        pieces: the ids of the old pieces of each new one.
+        size: int.
+    """
+    means = np.stack([array[ids].mean(axis=0, dtype="float32") for ids in pieces])
+    rows = np.zeros((size, *array.shape[1:]), array.dtype)
+    rows[: len(array)] = array
+    rows[first : first + len(means)] = means
+    return rows

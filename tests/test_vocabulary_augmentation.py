@@ -1,8 +1,9 @@
-"""Words of a domain become pieces: old ids and weights stay, new rows are means of old ones."""
+"""Pieces of a domain in a model: old ids and weights stay, new rows are means of old ones."""
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import torch
 import transformers
 
 from keras_bert_impl import MaskedLM
@@ -13,7 +14,6 @@ from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
 from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
 from tests.interop.parity import random_original
-from tests.interop.test_architectures import original
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCABULARY = [*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"), "bad", "##ed"]
@@ -56,16 +56,34 @@ def test_the_command_writes_a_model_to_go_on_from(theirs, tmp_path, capsys):
     (tmp_path / "domain.txt").write_text("\n".join(TEXTS))
     command = ["vocab", str(tmp_path / "domain.txt"), "--extend", str(theirs), "--add", "1"]
     assert main([*command, "--min-frequency", "2", "--out", str(tmp_path / "more")]) == 0
-    assert "added 1 words (big" in capsys.readouterr().out
+    assert "added 1 pieces (big" in capsys.readouterr().out
     model = MaskedLM.from_pretrained(tmp_path / "more")
     assert model.encoder.config.vocabulary_size == 54
     assert main([*command, "--min-frequency", "9", "--out", str(tmp_path / "none")]) == 2
-    assert "no word comes 9 times" in capsys.readouterr().err
+    assert "no word, and no pair of pieces, comes 9 times" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_other_vocabularies_are_refused(tmp_path):
-    original("roberta").save_pretrained(tmp_path)
-    ByteLevelBPETokenizer([*ROBERTA, *byte_characters()], []).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="byte-level BPE vocabulary; words can be added"):
-        augment_vocabulary(tmp_path, tmp_path / "more", TEXTS)
+def test_merges_of_a_model_go_on(tmp_path):
+    """Its table has rows for ids that the tokenizer lacks, as those of published models."""
+    tokenizer = ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "ba"], [("b", "a")])
+    assert tokenizer.vocabulary_size == 262
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    theirs = transformers.RobertaForMaskedLM(transformers.RobertaConfig(vocab_size=264, **sizes))
+    torch.nn.init.normal_(theirs.lm_head.bias)
+    theirs.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    added = augment_vocabulary(tmp_path / "base", tmp_path / "more", TEXTS, 6, min_frequency=3)
+    assert added == ["bi", "Ġz", "Ġba", "Ġbi", "ed", "oo"]
+    d, space = (tokenizer.vocabulary.index(piece) for piece in "dĠ")
+    ids = [261, d, 264, d, 263, 267]  # ba d Ġba d Ġz oo
+    ours = MaskedLM.from_pretrained(tmp_path / "more").tokenizer
+    assert ours.tokenize(["bad bad zoo"]).to_list() == [ids]
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "more")
+    assert again("bad bad zoo", add_special_tokens=False)["input_ids"] == ids
+    again = transformers.RobertaForMaskedLM.from_pretrained(tmp_path / "more")
+    for name in ("roberta.embeddings.word_embeddings.weight", "lm_head.bias"):
+        old, new = (model.state_dict()[name].numpy() for model in (theirs, again))
+        assert len(new) == 268 and old[:262].tobytes() == new[:262].tobytes()
+        # A mean of two float32 numbers: a sum and a half.
+        np.testing.assert_allclose(new[264], old[[space, 261]].mean(axis=0), rtol=1.2e-7)

@@ -1,4 +1,4 @@
-"""`keras-bert vocab`: learns a WordPiece vocabulary from text."""
+"""`keras-bert vocab`: learns a WordPiece vocabulary from text, or adds to one of any kind."""
 
 from keras_bert_impl.cli.common import Progress, positive_int
 from keras_bert_impl.files import replace_directory
@@ -18,17 +18,17 @@ def add_arguments(parser):
     parser.add_argument(
         "--extend",
         metavar="MODEL",
-        help="write this model with words of the text as further pieces, to go on pre-training",
+        help="write this model with further pieces for the words of the text, to go on pre-training",
     )
     parser.add_argument(
-        "--add", type=positive_int, default=1000, help="most words to --extend by; default: 1000"
+        "--add", type=positive_int, default=1000, help="most pieces to --extend by; default: 1000"
     )
     parser.add_argument("--size", type=positive_int, default=30522, help="pieces; default: 30522")
     parser.add_argument(
         "--min-frequency",
         type=positive_int,
-        help="how often a pair of pieces must occur to be joined (default: 2), or a word to be "
-        "added (default: 5)",
+        help="how often a pair of pieces must occur to be joined (default: 2), or with --extend a "
+        "word or a pair to be added (default: 5)",
     )
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
 
@@ -57,15 +57,15 @@ def run(arguments):
 def _extend(arguments, documents):
     from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
 
-    words = augment_vocabulary(
+    pieces = augment_vocabulary(
         arguments.extend,
         arguments.out,
         _texts(documents),
         arguments.add,
         arguments.min_frequency or 5,
     )
-    some = ", ".join(words[:10])
-    print(f"added {len(words):,} words ({some}, ...); wrote the model to {arguments.out}")
+    some = ", ".join(pieces[:10])
+    print(f"added {len(pieces):,} pieces ({some}, ...); wrote the model to {arguments.out}")
 
 
 def _texts(documents):

@@ -148,6 +148,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         """
         bpe_files.write(directory, **self.get_config())
 
+    def words(self, texts):
+        words = self._words(texts)
+        return tf.boolean_mask(words.strings, words.tokens < 0)
+
+    def word_ids(self, words):
+        return self._merge(words)[0]
+
     @functools.cached_property
     def _tokenize(self):
         def tokenize(texts):

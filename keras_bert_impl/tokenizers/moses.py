@@ -112,6 +112,12 @@ class MosesBPETokenizer(Tokenizer):
         pieces = self._without_frame(ids)
         return "".join(pieces).replace(_END, " ").strip()
 
+    def words(self, texts):
+        return self._split(texts).strings()
+
+    def word_ids(self, words):
+        return self._merge(words)[0]
+
     @functools.cached_property
     def _tokenize(self):
         def tokenize(texts):

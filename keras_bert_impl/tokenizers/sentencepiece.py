@@ -135,6 +135,13 @@ class SentencePieceTokenizer(Tokenizer):
         """
         sentencepiece_files.write(directory, **self.get_config())
 
+    def words(self, texts):
+        words = self._split(texts)
+        return tf.boolean_mask(words.strings, words.added < 0)
+
+    def word_ids(self, words):
+        return self._pieces_of_words(words)[0]
+
     @functools.cached_property
     def _tokenize(self):
         def tokenize(texts):
@@ -161,24 +168,27 @@ class SentencePieceTokenizer(Tokenizer):
         All ragged [words, (pieces)]; the first character of a word is its mark.
         """
         unique, number = tf.unique(words.strings)
-        characters, bounds = utf8.decode(unique)  # with a line end after each
+        number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
+        nothing = [0] * len(self._tokens)
+        added = self._token_ids, nothing, [1] * len(self._tokens)
+        pieces = [
+            tf.concat([values, tf.RaggedTensor.from_tensor(tf.constant(more)[:, tf.newaxis])], 0)
+            for values, more in zip(self._pieces_of_words(unique), added)
+        ]
+        return [tf.gather(values, number) for values in pieces]
+
+    def _pieces_of_words(self, words):
+        """The same of words, string [words], none of them an added token."""
+        characters, bounds = utf8.decode(words)  # with a line end after each
         # The line end of a word is the place for the mark of the next one.
         characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
         characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
         ids, starts = self._model(characters)
         splits = tf.searchsorted(starts, bounds, out_type=tf.int64)
         ends = tf.concat([starts[1:], bounds[-1:]], axis=0)[: tf.size(starts)]
-        number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
         ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
         first = tf.gather(bounds, ids.value_rowids())
-        pieces = ids, ids.with_values(starts - first), ids.with_values(ends - first)
-        nothing = [0] * len(self._tokens)
-        added = self._token_ids, nothing, [1] * len(self._tokens)
-        pieces = [
-            tf.concat([values, tf.RaggedTensor.from_tensor(tf.constant(more)[:, tf.newaxis])], 0)
-            for values, more in zip(pieces, added)
-        ]
-        return [tf.gather(values, number) for values in pieces]
+        return ids, ids.with_values(starts - first), ids.with_values(ends - first)
 
 
 def _as_numbers(scores, vocabulary):

@@ -93,6 +93,25 @@ class Tokenizer(abc.ABC):
         """
         return self._with_offsets(as_strings(texts))
 
+    def words(self, texts):
+        """The words that texts are cut into before these become pieces; in any graph.
+
+        Args:
+            texts: string tensor [batch].
+
+        Returns:
+            string tensor [words], of all texts; special tokens are no words.
+        """
+        raise NotImplementedError
+
+    def word_ids(self, words):
+        """Ids of the pieces of words, int32 `tf.RaggedTensor` [words, (pieces)].
+
+        Args:
+            words: string tensor, of `words`, one or more.
+        """
+        raise NotImplementedError
+
     def word_starts(self, token_ids):
         """Which pieces of a row begin a word.
 

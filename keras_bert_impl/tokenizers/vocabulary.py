@@ -2,15 +2,12 @@
 
 import collections
 
-import tensorflow as tf
-
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tokenizers.tokenizer import as_strings
-from keras_bert_impl.tokenizers.words import RESERVED, SPECIAL_TOKENS, WordSplitter
+from keras_bert_impl.tokenizers.new_pieces import count_words
+from keras_bert_impl.tokenizers.words import SPECIAL_TOKENS, WordSplitter
 
 _PREFIX = "##"  # of a piece that continues a word
 _ALPHABET = 1000  # most characters that get a token of their own
-_CHARACTERS_AT_ONCE = 1 << 20
 
 
 def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min_frequency=2):
@@ -36,7 +33,8 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     Example:
         vocabulary = learn_wordpiece_vocabulary(open("corpus.txt"), vocabulary_size=8000)
     """
-    counts = _count_words(texts, lowercase)
+    split = WordSplitter(lowercase)
+    counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
         raise InputError("the corpus is empty: no text to learn a vocabulary from has a word.")
     # The trainer numbers pieces in the order it meets them, which is random, and breaks ties by
@@ -51,60 +49,6 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
             f"take {len(start)}."
         )
     return _train(counts, start, vocabulary_size, min_frequency)
-
-
-def find_domain_words(texts, tokenizer, count, min_frequency=5):
-    """Words of a domain that a vocabulary has in several pieces only.
-
-    Best first: those whose pieces come most often in the texts beyond one for each word. Texts are
-    read once and not kept.
-
-    Args:
-        texts: iterable of str.
-        tokenizer: `WordPieceTokenizer`.
-        count: int, the most words.
-        min_frequency: int: a word that is rarer is left out. Default 5.
-
-    Returns:
-        dict of word -> list of the ids of its pieces.
-
-    Example:
-        find_domain_words(["Enzymes bind. Enzymes fold."], tokenizer, 100, min_frequency=2)
-    """
-    counts = _count_words(texts, tokenizer.lowercase)
-    words = sorted(word for word, times in counts.items() if times >= min_frequency)
-    pieces = tokenizer.tokenize(tf.constant(words, tf.string)).to_list()
-    several = {
-        word: ids
-        for word, ids in zip(words, pieces)
-        if len(ids) > 1 and tokenizer.unk_id not in ids
-    }
-    saved = {word: counts[word] * (len(ids) - 1) for word, ids in several.items()}
-    return {word: several[word] for word in sorted(several, key=lambda w: (-saved[w], w))[:count]}
-
-
-def _count_words(texts, lowercase):
-    """How often each word comes, special tokens and words that are too long left out."""
-    split = WordSplitter(lowercase)
-    signature = [tf.TensorSpec([None], tf.string)]
-    words_of = tf.function(lambda batch: split(batch).strings(), input_signature=signature)
-    counts = collections.Counter()
-    for batch in _batches(texts):
-        counts.update(words_of(as_strings(batch)).numpy().tolist())
-    words = ((word.decode(), count) for word, count in counts.items())
-    return {word: count for word, count in words if word[0] not in RESERVED}
-
-
-def _batches(texts):
-    """Lists of texts of some megabytes, so that the graph has enough to do at once."""
-    batch, size = [], 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size > _CHARACTERS_AT_ONCE:
-            yield batch
-            batch, size = [], 0
-    yield batch
 
 
 def _alphabet(counts):

@@ -101,6 +101,12 @@ class WordPieceTokenizer(Tokenizer):
         pieces = self._without_frame(ids)
         return " ".join(pieces).replace(" ##", "")
 
+    def words(self, texts):
+        return self._split(texts).ordinary()
+
+    def word_ids(self, words):
+        return self._pieces.tokenize(words)
+
     @functools.cached_property
     def _tokenize(self):
         def tokenize(texts):

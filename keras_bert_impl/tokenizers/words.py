@@ -57,6 +57,11 @@ class Words:
         """The words as a string tensor [words]."""
         return utf8.encode(self.characters, self.starts, self.ends)
 
+    def ordinary(self):
+        """The same without special tokens and words that are too long."""
+        first = tf.gather(self.characters, self.starts)
+        return tf.boolean_mask(self.strings(), first > ord(RESERVED[-1]))
+
     def per_text(self, pieces):
         """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
         splits = tf.gather(pieces.row_splits, self.texts)
