@@ -8,7 +8,6 @@ import transformers
 
 from keras_bert_impl import MaskedLM
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters

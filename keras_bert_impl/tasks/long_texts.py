@@ -40,6 +40,9 @@ class LongTextModel(TaskModel):
         max_windows: int. What is behind so many windows is left out, and so memory limited. Default
             8.
 
+    Attributes:
+        long_part: `"first"` or `"second"`, of the class: the text of a pair that may be long.
+
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
 
