@@ -97,6 +97,21 @@ def test_an_embedder_learns_what_stands_at_the_end():
     assert history[-1] < 0.1
 
 
+@pytest.mark.slow
+def test_the_cut_of_a_batch_changes_nothing():
+    """Examples are compared with all of the batch, whose windows lie on two replicas in two parts."""
+    results = []
+    for strategy, parts in ((tf.distribute.get_strategy(), 1), (mirrored(2), 2)):
+        with strategy.scope():
+            model = embedder("attention", loss="multiple_negatives")
+            model.compile(keras.optimizers.SGD(0.1), accumulation_steps=parts)
+        model.fit(list(zip(TEXTS[:12], TEXTS[12:])), batch_size=8, verbose=0)
+        results.append(weights(model))
+    # Sums in another order; SGD moves weights by rounding alone.
+    np.testing.assert_allclose(*results, atol=2e-6)
+    assert np.abs(results[0] - weights(embedder("attention"))).max() > 1e-3
+
+
 def test_files_of_an_embedder(tmp_path):
     model = embedder("attention", doc_stride=3, max_windows=5, num_layers=2)
     expected = model.embed(TEXTS[:5])
