@@ -16,7 +16,7 @@ from keras_bert_impl.tokenizers.new_pieces import further_merges, learn_pieces
 DOMAIN = ["wanthe wanthe, runnab! <mask> [MASK] <special1>", "Wanthe runnab (wanthe) runnab"] * 3
 DOMAIN += ["hélas détente l'homme détente, détente; hélas"] * 3
 # Others stand for these: what they add has tests of its own.
-SLOW = ("CamemBERT", "uncased FlauBERT", "uncased")
+SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece")
 SOME_SLOW = [
     pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
 ]
