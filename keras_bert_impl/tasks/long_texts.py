@@ -8,6 +8,8 @@ from keras_bert_impl.tasks.grouped import merged
 from keras_bert_impl.tasks.settings import LONG_TEXTS, OF_WINDOWS
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 
+# The ways of long texts that a setting is of.
+_WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
 _ATTENTION_TENSORS = optional(
     dense("pool_windows/dense", "window_attention.dense")
     + [kernel("pool_windows/score", "window_attention.score")]
@@ -46,7 +48,7 @@ class LongTextModel(TaskModel):
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
 
-    settings = ("long_texts", "head_tokens", "doc_stride", "max_windows")
+    settings = ("long_texts", *_WAYS)
     long_part = "second"
 
     def __init__(
@@ -57,7 +59,7 @@ class LongTextModel(TaskModel):
         self.head_tokens = head_tokens
         self.doc_stride = doc_stride
         self.max_windows = max_windows
-        for name in LongTextModel.settings[1:]:
+        for name in _WAYS:
             self._check(name)
 
     def _check(self, name):
@@ -66,10 +68,9 @@ class LongTextModel(TaskModel):
             return
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
-        users = ("head_tail",) if name == "head_tokens" else OF_WINDOWS
-        if self.long_texts not in users:
+        if self.long_texts not in _WAYS[name]:
             raise InputError(
-                f"{name} is a setting of long_texts={', '.join(users)}. "
+                f"{name} is a setting of long_texts={', '.join(_WAYS[name])}. "
                 f"Received: long_texts={self.long_texts!r}, {name}={value}"
             )
 
@@ -136,6 +137,13 @@ class LongTextModel(TaskModel):
         return [*range(1, most + 1)]
 
     # === Files ===
+
+    @classmethod
+    def saved_settings(cls, source, given):
+        # What is kept of one way says nothing of another.
+        kept = super().saved_settings(source, given)
+        way = given.get("long_texts") or kept.get("long_texts")
+        return {name: kept[name] for name in kept if way in _WAYS.get(name, [way])}
 
     def head_names(self):
         return super().head_names() + self.pooling_names()

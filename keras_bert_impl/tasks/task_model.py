@@ -157,7 +157,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
-        kept = cls.saved_settings(source)
+        kept = cls.saved_settings(source, kwargs)
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
@@ -176,8 +176,11 @@ class TaskModel(RawTextTrainer, keras.Model):
         return False
 
     @classmethod
-    def saved_settings(cls, source):
-        """Arguments of the class that a `ModelSource` keeps of the model that was saved there."""
+    def saved_settings(cls, source, given):
+        """Arguments of the class that a `ModelSource` keeps of the model that was saved there.
+
+        They stand behind those that are `given`, a dict.
+        """
         own = source.config.get(OWN_SETTINGS) or {}
         return {name: own[name] for name in ("max_length", *cls.settings) if name in own}
 

@@ -293,8 +293,8 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         }
 
     @classmethod
-    def saved_settings(cls, source):
-        return super().saved_settings(source) | read_sentence_settings(source.task_path)
+    def saved_settings(cls, source, given):
+        return super().saved_settings(source, given) | read_sentence_settings(source.task_path)
 
     def task_config(self):
         # Where `sentence-transformers` gets all layers from.

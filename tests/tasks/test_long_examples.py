@@ -122,9 +122,19 @@ def test_files_of_an_embedder(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.embed(TEXTS[:5]), expected)
-    settings = {"long_texts": "truncate", "doc_stride": None, "max_windows": None}
-    plain = load_embedder(tmp_path / "model", **settings)
-    assert np.abs(plain.embed(TEXTS[:5]) - expected).max() > 1e-3
+
+
+def test_another_way_takes_over_no_settings(tmp_path):
+    model = embedder("mean", doc_stride=3, max_windows=5)
+    model.save_pretrained(tmp_path)
+    windows = load_embedder(tmp_path, long_texts="max")
+    assert (windows.doc_stride, windows.max_windows) == (3, 5)
+    plain = load_embedder(tmp_path, long_texts="truncate")
+    assert (plain.doc_stride, plain.max_windows) == (None, None)
+    with pytest.raises(InputError, match="max_windows is a setting of"):
+        load_embedder(tmp_path, long_texts="truncate", max_windows=5)
+    expected = embedder("truncate").embed(TEXTS[:5])
+    np.testing.assert_array_equal(plain.embed(TEXTS[:5]), expected)
 
 
 def test_the_command_embeds_whole_files(tmp_path):

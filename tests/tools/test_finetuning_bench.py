@@ -20,7 +20,8 @@ def finetuning():
         del sys.modules[name]
 
 
-def test_both_systems_of_a_run_or_two_runs_of_one(finetuning):
+def test_both_systems_of_a_run_or_two_runs_of_one(finetuning, monkeypatch):
+    monkeypatch.setattr(finetuning.os, "sched_getaffinity", lambda _: {0, 1})
     runs = [{"task": "rte", "seed": seed, "way": "full", "dtype": "bfloat16"} for seed in range(4)]
     results = [runs[1] | {"system": "ours", "seconds": 1.0}, runs[3] | {"system": "transformers"}]
     assert finetuning.groups(runs, ["ours", "transformers"], results) == [
@@ -30,6 +31,10 @@ def test_both_systems_of_a_run_or_two_runs_of_one(finetuning):
     ]
     assert finetuning.groups(runs, ["ours"], results) == [
         [("ours", runs[0]), ("ours", runs[2])], [("ours", runs[3])]
+    ]
+    monkeypatch.setattr(finetuning.os, "sched_getaffinity", lambda _: {1})
+    assert finetuning.groups(runs[:1], ["ours", "transformers"], results) == [
+        [("ours", runs[0])], [("transformers", runs[0])]
     ]
 
 

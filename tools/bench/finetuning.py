@@ -5,10 +5,10 @@
         --tasks mrpc rte --seeds 1 2 3
     python tools/bench/finetuning.py --results finetuning.jsonl --table scores
 
-Both systems begin a task with a seed at the same time, with a core for each; of one system alone two
-runs do. What the file of results holds already is not run again, so that a long measurement can be
-cut into pieces. `DATA` has GLUE's folders in `glue/`; the other files are named in
-`finetuning_tasks.py`.
+Both systems begin a task with a seed at the same time, with a core for each; of one system alone other
+runs do. The cores are those that `taskset` leaves. What the file of results holds already is not run
+again, so that a long measurement can be cut into pieces. `DATA` has GLUE's folders in `glue/`; the
+other files are named in `finetuning_tasks.py`.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def measure(jobs, arguments):
     with tempfile.TemporaryDirectory() as folder:
         started = time.time()
         processes, directories = {}, {}
-        for core, (system, run) in enumerate(jobs):
+        for core, (system, run) in zip(_cores(), jobs):
             directory = Path(folder) / str(core)
             directory.mkdir()
             process = start(system, core, run, arguments, directory)
@@ -121,17 +121,21 @@ def measure(jobs, arguments):
 def groups(runs, systems, results):
     """Lists of (system, run), which `results` lack, to be measured at the same time.
 
-    Both systems of a run; and of what is left, as where only one system is asked for, two runs.
+    As many as there are cores: both systems of a run, and of what is left, as where only one system is
+    asked for, other runs. On a single core one follows the other.
     """
     lacking = [
         [(system, run) for system in systems
          if not any((run | {"system": system}).items() <= there.items() for there in results)]
         for run in runs
     ]
-    alone = [jobs[0] for jobs in lacking if len(jobs) == 1]
-    return [jobs for jobs in lacking if len(jobs) > 1] + [
-        alone[first : first + 2] for first in range(0, len(alone), 2)
-    ]
+    jobs = [job for jobs in sorted(lacking, key=len, reverse=True) for job in jobs]
+    cores = len(_cores())
+    return [jobs[first : first + cores] for first in range(0, len(jobs), cores)]
+
+
+def _cores():
+    return sorted(os.sched_getaffinity(0))
 
 
 def read_results(path):
