@@ -12,6 +12,8 @@ ADAPTER_RATES = {
     "prefix": 5e-3,
     "prompt": 1e-2,
 }
+# What is above the blocks, pooler and head, learns at that where it is not the same.
+HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
 _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 PROJECTIONS = (
@@ -34,7 +36,8 @@ class Adapter:
             blocks; `"houlsby"`: a narrow network with a residual after the attention and after
             the feed-forward part of a block, before their residual; `"pfeiffer"`: the second of
             these alone; `"prefix"`: keys and values in front of those of each attention;
-            `"prompt"`: vectors in front of the embeddings.
+            `"prompt"`: vectors in front of the embeddings, which begin as those of tokens drawn
+            from the vocabulary.
         size: int or None. The rank of LoRA (4), the width of the narrow network (64), or the
             number of vectors (20).
         alpha: float. LoRA's product is multiplied by `alpha / size`.
@@ -50,7 +53,7 @@ class Adapter:
     Source: Hu et al. 2021 (arXiv:2106.09685), section 4; Houlsby et al. 2019 (arXiv:1902.00751),
     section 2; Pfeiffer et al. 2021 (arXiv:2005.00247), for the place after the feed-forward part;
     Li & Liang 2021 (arXiv:2101.00190), without the network that makes the vectors; Lester et al.
-    2021 (arXiv:2104.08691).
+    2021 (arXiv:2104.08691), section 2.
 
     Example:
         TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora"))

@@ -10,7 +10,8 @@ from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 
-_LAYERS = "lora|adapter|prefix|virtual_tokens"
+# Paths of the variables that adapters add.
+ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
 # Places of bottlenecks, and their activations, as in the published code of each.
 _BOTTLENECKS = {
     "houlsby": (("attention_output", "output"), "gelu"),
@@ -36,7 +37,7 @@ def dense(adapter, place, units, **kwargs):
 
 def is_added(path):
     """bool. Whether a variable with this path belongs to an adapter."""
-    return re.search(f"(^|/)({_LAYERS})/", path) is not None
+    return re.search(ADDED, path) is not None
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -258,6 +259,18 @@ class VirtualTokens(keras.layers.Layer):
             name="vectors",
         )
         self.built = True
+
+    def draw_from(self, embeddings):
+        """Begins as what the layer of a trained model, `Embeddings`, makes of tokens drawn at random.
+
+        With vectors of another kind than the blocks have learned from, they learn much less.
+
+        Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
+        """
+        token_ids = keras.random.randint((1, self.num_tokens), 0, embeddings.vocabulary_size)
+        position_ids = ops.arange(self.num_tokens)[None] % (embeddings.max_length or 1)
+        vectors = embeddings(token_ids, position_ids=position_ids)[0]
+        self.vectors.assign(ops.cast(vectors, self.vectors.dtype))
 
     def call(self, embeddings):
         shape = (ops.shape(embeddings)[0], *self.vectors.shape)

@@ -234,8 +234,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
 
 def _compile(model, settings, steps, phase):
     rate = settings.learning_rate
-    head_factor = (settings.head_rate or rate) / rate
-    rates = learning_rates(model, settings.layer_decay, head_factor, settings.crf_rate / rate)
+    factors = settings.layer_decay, settings.head_factor, settings.crf_rate / rate
     model.compile(
         default_optimizer(
             steps * (phase.end - phase.start),
@@ -243,7 +242,7 @@ def _compile(model, settings, steps, phase):
             settings.weight_decay,
             settings.warmup,
             settings.clip_norm,
-            rates,
+            learning_rates(model, *factors),
         ),
         metrics=None if phase.is_scored else [],
         accumulation_steps=settings.accumulation_steps,

@@ -5,7 +5,7 @@ import json
 
 import keras
 
-from keras_bert_impl.adapter import ADAPTER_RATES
+from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, replace_file
 from keras_bert_impl.interop import (
@@ -18,6 +18,7 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
+from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import (
@@ -84,6 +85,14 @@ class TaskModel(RawTextTrainer, keras.Model):
         """float. The highest of the optimizer where `compile` is given none."""
         adapter = self.config.adapter
         return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
+
+    @property
+    def default_rates(self):
+        """Factors of that rate for some weights, as of `AdamW`."""
+        kind = getattr(self.config.adapter, "kind", None)
+        if kind not in HEAD_RATES:
+            return []
+        return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
 
     def get_config(self):
         return {
@@ -168,6 +177,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             model = cls(Encoder(config, dtype), tokenizer, **arguments)
         names = encoder_tensors(config) + model.pretrained_head(source)
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
+        if model.encoder.virtual_tokens is not None and source.adapter is None:
+            model.encoder.virtual_tokens.draw_from(model.encoder.embeddings)
         return model
 
     @staticmethod

@@ -87,7 +87,7 @@ class WordTagger(TaskModel):
     @property
     def default_rates(self):
         """Factors of the default learning rate: the scores of a CRF have a rate of their own."""
-        return [("^crf/", CRF_RATE / self.default_learning_rate)]
+        return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 
     @property
     def has_entities(self):

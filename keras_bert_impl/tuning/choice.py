@@ -108,8 +108,8 @@ def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
     Args:
         model: `TaskModel`.
         layer_decay: float. The last block has this factor, the one below its square, and so on to
-            the embeddings; the pooler has 1.
-        head_factor: float, of all that is not in the encoder, but for a CRF.
+            the embeddings.
+        head_factor: float, of all that is above the blocks, the pooler included, but for a CRF.
         crf_factor: float, of the scores of a CRF.
 
     Returns:
@@ -123,7 +123,7 @@ def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
         for depth, part in enumerate(layers)
         for layer in part
     ]
-    return [*rates, ("^pooler/", 1.0), ("^crf/", crf_factor), ("", head_factor)]
+    return [*rates, ("^crf/", crf_factor), ("", head_factor)]
 
 
 def count_parameters(model):

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, PROJECTIONS, Adapter
+from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, HEAD_RATES, PROJECTIONS, Adapter
 from keras_bert_impl.errors import InputError
 
 FULL, HEAD, BIAS = "full", "head", "bias"
@@ -25,12 +25,13 @@ class TuningSettings:
             what learned, to be read onto the model that it started from.
         learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4
             (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
-        head_rate: float or None. The same of the head alone.
+        head_rate: float or None for `learning_rate`, and of prefix and prompt for 1e-3. The same of
+            what is above the blocks: the pooler and the head.
         crf_rate: float. The same of the scores of a CRF. They begin at 0, and the sums that they
             are added to are of some units: at a rate for an encoder they would stay where they are.
         layer_decay: float in (0, 1]. The rate of the last block is that times `learning_rate`, and
-            so on downwards, the embeddings last; heads and pooler learn at `learning_rate`. (In
-            the code of ELECTRA the last block has the square.)
+            so on downwards, the embeddings last; pooler and head learn at `head_rate`. (In the code
+            of ELECTRA the last block has the square.)
         frozen_layers: int or None. The embeddings and so many first layers do not learn.
         reinitialized_layers: int. So many last layers, and the pooler, begin with random weights.
         unfreeze_gradually: bool. The first epoch trains the head, and each epoch one layer more,
@@ -106,6 +107,12 @@ class TuningSettings:
         return Adapter(
             self.tuning, self.adapter_size, self.lora_alpha, self.lora_dropout, projections
         )
+
+    @property
+    def head_factor(self):
+        """float. What the learning rate is multiplied by for the pooler and the head."""
+        rate = HEAD_RATES.get(self.tuning, self.learning_rate)
+        return (self.head_rate or rate) / self.learning_rate
 
     @property
     def is_small(self):

@@ -203,6 +203,27 @@ def test_virtual_tokens_are_rows_in_front_of_the_embeddings(config):
     assert scores.shape == (2, 4, 11, 11) and scores.sum(-1).max() < 1
 
 
+@pytest.mark.parametrize("config", [TINY, MODERN], ids=["bert", "modernbert"])
+def test_virtual_tokens_begin_as_tokens_of_the_vocabulary(config, tmp_path):
+    plain = Encoder(config)
+    randomize(plain)
+    plain.save_pretrained(tmp_path)
+    keras.utils.set_random_seed(1)
+    encoder = Encoder.from_pretrained(tmp_path, adapter=Adapter("prompt", size=20))
+    vectors = encoder.virtual_tokens.vectors.numpy()
+    ids = np.arange(config.vocabulary_size)[:, None]
+    drawn = set()
+    for number, vector in enumerate(vectors):
+        position = np.full_like(ids, number % (config.max_length or 1))
+        rows = to_numpy(plain.embeddings(ids, position_ids=position))[:, 0]
+        distances = np.abs(rows - vector).max(axis=-1)
+        assert distances.min() < 1e-6
+        drawn.add(int(distances.argmin()))
+    assert len(drawn) > 5
+    other = Encoder.from_pretrained(tmp_path, adapter=Adapter("prompt", size=20))
+    assert np.abs(other.virtual_tokens.vectors.numpy() - vectors).max() > 1e-2
+
+
 def test_packed_rows_cannot_have_virtual_tokens():
     encoder = encoder_of(TINY, "prompt")
     ids = np.ones((1, 4), "int32")

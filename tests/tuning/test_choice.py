@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.layers import is_added
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, finetune
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.optimizer import AdamW
@@ -60,7 +61,7 @@ def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
         "embeddings": 0.5**3,
         "layer_0": 0.5**2,
         "layer_1": 0.5,
-        "pooler": 1.0,
+        "pooler": 4.0,
         "classifier": 4.0,
     }
     assert {path.partition("/")[0] for path in moved} == set(factors)
@@ -78,7 +79,7 @@ def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
 def test_blocks_that_share_weights_are_one_layer():
     model = classifier(num_layer_groups=1)
     assert dict(learning_rates(model, 0.5)) == {
-        "^embeddings/": 0.25, "^layer_0/": 0.5, "^pooler/": 1.0, "^crf/": 1.0, "": 1.0,
+        "^embeddings/": 0.25, "^layer_0/": 0.5, "^crf/": 1.0, "": 1.0,
     }
     with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
         choose_weights(model, TuningSettings(frozen_layers=2))
@@ -236,4 +237,21 @@ def test_settings_have_a_rate_and_a_size_for_each_way():
     assert FinetuneSettings(tuning="bias").adapter is None
     encoder = helpers.encoder(adapter=settings.adapter)
     model = helpers.TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
-    assert model.default_learning_rate == 1e-3
+    assert (model.default_learning_rate, model.default_rates) == (1e-3, [])
+
+
+def test_above_prefixes_and_prompts_the_rate_is_lower():
+    assert FinetuneSettings(learning_rate=1e-4).head_factor == 1
+    assert FinetuneSettings(tuning="lora", head_rate=5e-4).head_factor == 0.5
+    for kind, factor in (("prefix", 0.2), ("prompt", 0.1)):
+        settings = FinetuneSettings(tuning=kind)
+        encoder = helpers.encoder(adapter=settings.adapter)
+        model = TokenClassifier(encoder, helpers.tokenizer(), labels=["O", "B-X"], crf=True)
+        rates = learning_rates(model, 1.0, settings.head_factor, 0.5)
+        for rates, of_crf in ((rates, 0.5), (model.default_rates, 5e-3 / settings.learning_rate)):
+            optimizer = AdamW(1.0, rates=rates)
+            optimizer.build(model.trainable_variables)
+            for variable, received in zip(model.trainable_variables, optimizer._factors):
+                above = of_crf if variable.path.startswith("crf/") else factor
+                expected = 1.0 if is_added(variable.path) else above
+                assert received == pytest.approx(expected), variable.path
