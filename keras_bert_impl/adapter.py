@@ -10,7 +10,7 @@ ADAPTER_RATES = {
     "houlsby": 5e-4,
     "pfeiffer": 5e-4,
     "prefix": 5e-3,
-    "prompt": 1e-2,
+    "prompt": 3e-2,
 }
 # What is above the blocks, pooler and head, learns at that where it is not the same.
 HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
@@ -36,8 +36,8 @@ class Adapter:
             blocks; `"houlsby"`: a narrow network with a residual after the attention and after
             the feed-forward part of a block, before their residual; `"pfeiffer"`: the second of
             these alone; `"prefix"`: keys and values in front of those of each attention;
-            `"prompt"`: vectors in front of the embeddings, which begin as those of tokens drawn
-            from the vocabulary.
+            `"prompt"`: vectors in front of the embeddings; of a task model that is loaded they
+            begin as those of common words.
         size: int or None. The rank of LoRA (4), the width of the narrow network (64), or the
             number of vectors (20).
         alpha: float. LoRA's product is multiplied by `alpha / size`.

@@ -260,16 +260,19 @@ class VirtualTokens(keras.layers.Layer):
         )
         self.built = True
 
-    def draw_from(self, embeddings):
-        """Begins as what the layer of a trained model, `Embeddings`, makes of tokens drawn at random.
+    def begin_as(self, embeddings, token_ids):
+        """Begins as the embeddings of tokens, drawn at random from those given.
 
-        With vectors of another kind than the blocks have learned from, they learn much less.
+        Args:
+            embeddings: `Embeddings` of a trained model.
+            token_ids: list of int.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """
-        token_ids = keras.random.randint((1, self.num_tokens), 0, embeddings.vocabulary_size)
+        drawn = keras.random.randint((1, self.num_tokens), 0, len(token_ids))
+        drawn = ops.take(ops.convert_to_tensor(token_ids), drawn)
         position_ids = ops.arange(self.num_tokens)[None] % (embeddings.max_length or 1)
-        vectors = embeddings(token_ids, position_ids=position_ids)[0]
+        vectors = embeddings(drawn, position_ids=position_ids)[0]
         self.vectors.assign(ops.cast(vectors, self.vectors.dtype))
 
     def call(self, embeddings):

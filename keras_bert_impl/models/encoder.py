@@ -216,8 +216,6 @@ class Encoder(keras.Model):
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
         names = added_names(encoder) if source.adapter else []
         load_weights(encoder, source, encoder_tensors(encoder.config) + names)
-        if encoder.virtual_tokens is not None and source.adapter is None:
-            encoder.virtual_tokens.draw_from(encoder.embeddings)
         return encoder
 
     @classmethod

@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.masked_rows import masked_batches
 from keras_bert_impl.tasks.windows import tokenize_windows
 from keras_bert_impl.tasks.word_scores import token_numbers
-from keras_bert_impl.tasks.words import find_pieces, find_words
+from keras_bert_impl.tasks.words import find_pieces, find_words, words_of_one_piece
 
 _CHUNK = 1024  # words that are compared with the vocabulary at once
 
@@ -118,7 +118,7 @@ def _copy(words, candidates, rate, draw):
 
 def _candidates(model, sentences, top_k, batch_size):
     """list (a text) of string arrays [words, top_k]: what each word may become."""
-    vocabulary = _words_of_one_piece(model.tokenizer)
+    vocabulary = words_of_one_piece(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
         raise InputError("the vocabulary of the model has no words to replace others by.")
@@ -148,18 +148,6 @@ def _candidates(model, sentences, top_k, batch_size):
 def _have_letters(words):
     for start, end in zip(words.starts, words.ends):
         yield any(map(str.isalpha, words.text[start:end]))
-
-
-def _words_of_one_piece(tokenizer):
-    """dict of id -> word: the pieces that are words, as they are written."""
-    written = {}
-    for number, piece in enumerate(tokenizer.vocabulary):
-        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # how kinds mark where words begin and end
-        if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
-            written[number] = word
-    # What is a word comes back as this piece alone; bytes that are no text do not.
-    rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
-    return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):

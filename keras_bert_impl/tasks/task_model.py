@@ -30,9 +30,11 @@ from keras_bert_impl.models.weights import (
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
+from keras_bert_impl.tasks.words import words_of_one_piece
 from keras_bert_impl.tokenizers import Tokenizer
 
 MODEL_CLASS = "model_class"  # the key of the class among our settings in `config.json`
+_COMMON_WORDS = 5_000  # of a vocabulary, as in Lester et al. 2021, section 3.2
 
 
 class TaskModel(RawTextTrainer, keras.Model):
@@ -177,8 +179,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             model = cls(Encoder(config, dtype), tokenizer, **arguments)
         names = encoder_tensors(config) + model.pretrained_head(source)
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
-        if model.encoder.virtual_tokens is not None and source.adapter is None:
-            model.encoder.virtual_tokens.draw_from(model.encoder.embeddings)
+        if adapter is not None and adapter.kind == "prompt":
+            _begin_as_words(model.encoder, tokenizer)
         return model
 
     @staticmethod
@@ -266,3 +268,11 @@ def task_inputs(rank=2):
     there are groups between: `[batch, ..., length]`."""
     shape = (None,) * (rank - 1)
     return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}
+
+
+def _begin_as_words(encoder, tokenizer):
+    """Makes virtual tokens common words: with any tokens, or random numbers, they learn less."""
+    # Vocabularies have these first, behind single characters.
+    words = [n for n, word in words_of_one_piece(tokenizer).items() if len(word) > 1]
+    if words:
+        encoder.virtual_tokens.begin_as(encoder.embeddings, words[:_COMMON_WORDS])

@@ -43,6 +43,25 @@ def find_words(text):
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
+def words_of_one_piece(tokenizer):
+    """The words with a letter that are one piece of a vocabulary.
+
+    Args:
+        tokenizer: `Tokenizer`.
+
+    Returns:
+        dict of id to word, in the order of the vocabulary.
+    """
+    written = {}
+    for number, piece in enumerate(tokenizer.vocabulary):
+        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # how kinds mark where words begin and end
+        if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
+            written[number] = word
+    # What is a word comes back as this piece alone; bytes that are no text do not.
+    rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
+    return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
+
+
 def join_words(words):
     """Given words, joined by single spaces.
 

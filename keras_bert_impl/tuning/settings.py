@@ -24,7 +24,7 @@ class TuningSettings:
             are added learn in place of the encoder's. Of all but `"full"` a run keeps no more than
             what learned, to be read onto the model that it started from.
         learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4
-            (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 1e-2 (prompt). The highest.
+            (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 3e-2 (prompt). The highest.
         head_rate: float or None for `learning_rate`, and of prefix and prompt for 1e-3. The same of
             what is above the blocks: the pooler and the head.
         crf_rate: float. The same of the scores of a CRF. They begin at 0, and the sums that they

@@ -17,7 +17,7 @@ from keras_bert_impl.tasks import (
     read_table,
     write_examples,
 )
-from keras_bert_impl.tasks.augmentation import _words_of_one_piece
+from keras_bert_impl.tasks.words import words_of_one_piece
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
@@ -160,7 +160,7 @@ def test_several_labels_and_numbers_come_back(model, tmp_path):
 def test_words_of_byte_level_bpe_are_those_with_a_space_before_them():
     vocabulary = [*ROBERTA, *byte_characters(), "Ġa", "Ġb", "ab", "Ġab"]
     merges = [("Ġ", "a"), ("Ġ", "b"), ("a", "b"), ("Ġa", "b")]
-    words = _words_of_one_piece(ByteLevelBPETokenizer(vocabulary, merges))
+    words = words_of_one_piece(ByteLevelBPETokenizer(vocabulary, merges))
     assert {vocabulary[i]: word for i, word in words.items()} == {"Ġa": "a", "Ġb": "b", "Ġab": "ab"}
 
 

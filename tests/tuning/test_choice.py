@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers import is_added
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, finetune
@@ -240,10 +241,29 @@ def test_settings_have_a_rate_and_a_size_for_each_way():
     assert (model.default_learning_rate, model.default_rates) == (1e-3, [])
 
 
+def test_prompts_begin_as_words_of_the_vocabulary(tmp_path):
+    helpers.save_base(tmp_path)
+
+    def vectors(seed):
+        keras.utils.set_random_seed(seed)
+        adapter = Adapter("prompt", size=12)
+        model = helpers.TextClassifier.from_pretrained(tmp_path, num_classes=2, adapter=adapter)
+        return model, model.encoder.virtual_tokens.vectors.numpy()
+
+    model, drawn = vectors(1)
+    words = [n for n, piece in enumerate(model.tokenizer.vocabulary) if piece in helpers.WORDS]
+    rows = np.repeat(np.array(words)[:, None], len(drawn), axis=1)
+    embedded = np.asarray(model.encoder.embeddings(rows))
+    for position, vector in enumerate(drawn):
+        assert np.abs(embedded[:, position] - vector).max(axis=-1).min() < 1e-6
+    np.testing.assert_array_equal(vectors(1)[1], drawn)
+    assert np.abs(vectors(2)[1] - drawn).max() > 1e-2
+
+
 def test_above_prefixes_and_prompts_the_rate_is_lower():
     assert FinetuneSettings(learning_rate=1e-4).head_factor == 1
     assert FinetuneSettings(tuning="lora", head_rate=5e-4).head_factor == 0.5
-    for kind, factor in (("prefix", 0.2), ("prompt", 0.1)):
+    for kind, factor in (("prefix", 1 / 5), ("prompt", 1 / 30)):
         settings = FinetuneSettings(tuning=kind)
         encoder = helpers.encoder(adapter=settings.adapter)
         model = TokenClassifier(encoder, helpers.tokenizer(), labels=["O", "B-X"], crf=True)
