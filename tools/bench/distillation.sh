@@ -32,4 +32,4 @@ tune alone "$out/student" "$out/train.tsv" epochs=3 learning_rate=5e-5
 tune soft "$out/student" "$out/train.tsv" epochs=3 $of_teacher
 tune tinybert "$out/student" "$out/train.tsv" epochs=3 intermediate_epochs=10 distillation=tinybert $of_teacher
 tune copies "$out/student" "$out/more.jsonl" epochs=1 intermediate_epochs=2 distillation=tinybert $of_teacher
-for run in teacher alone soft tinybert copies; do echo "$run $(cat "$out/$run/scores.json")"; done
+for run in teacher alone soft tinybert copies; do echo "$run $(tr -d "\n" < "$out/$run/scores.json")"; done
