@@ -161,9 +161,15 @@ def ask_rest(port, name):
         outputs = answer["outputs"]
         if not isinstance(outputs, dict):  # the only one stands without its name
             outputs = {"": outputs}
-        return {key: np.array(values) for key, values in outputs.items()}
+        return {key: _as_array(values) for key, values in outputs.items()}
 
     return ask
+
+
+def _as_array(values):
+    array = np.array(values)
+    # An array of strings forgets NUL at their ends.
+    return np.array(values, object) if array.dtype.kind == "U" else array
 
 
 def _as_json(values):
@@ -185,7 +191,7 @@ def check(request, answer):
 
 def as_text(array):
     """Nested lists of an array, its bytes as str from which they can be had again."""
-    if array.dtype != object:
+    if array.dtype != object or isinstance(next(array.flat, None), str):
         return array.tolist()
     return np.vectorize(lambda text: text.decode("utf-8", "surrogateescape"), "O")(array).tolist()
 
