@@ -1,12 +1,12 @@
 """`keras-bert evaluate`: the scores of a tuned model on labelled examples."""
 
 from keras_bert_impl.cli.common import print_json, print_scores
-from keras_bert_impl.cli.examples import add_examples, read_examples, read_more
+from keras_bert_impl.cli.examples import add_examples, read_examples_of, read_more
 
 EXAMPLE = (
     "  keras-bert evaluate --model run --task mrpc --data glue\n"
     "  keras-bert evaluate --model run --dev dev.csv --text review --label stars --out scored\n"
-    "  keras-bert evaluate --model run --task tagging --dev test.conllu --json"
+    "  keras-bert evaluate --model run --dev test.conllu --json"
 )
 
 
@@ -25,12 +25,12 @@ def add_arguments(parser):
 
 def run(arguments):
     """Prints the scores, those of a run in the form in which it printed them."""
-    examples = read_examples(arguments, "test" if arguments.test else "dev")
-    more = {} if arguments.test else read_more(arguments)
     from keras_bert_impl.tasks.evaluation import evaluate
     from keras_bert_impl.tasks.run import load_tuned
 
     model = load_tuned(arguments.model, arguments.dtype, arguments.base)
+    examples = read_examples_of(model, arguments, "test" if arguments.test else "dev")
+    more = {} if arguments.test else read_more(arguments)
     scores = evaluate(model, examples, arguments.out, more)
     if arguments.json:
         print_json(scores)

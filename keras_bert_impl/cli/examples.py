@@ -1,5 +1,6 @@
 """What commands say of labelled examples: which task, which files, which columns."""
 
+import argparse
 import dataclasses
 from pathlib import Path
 
@@ -7,6 +8,13 @@ from keras_bert_impl.errors import InputError
 
 _OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
 _MULTILINGUAL = ("xnli", "paws_x")
+_MODEL_TASKS = {  # those of `_OF_FILES`; a model of texts may be of any other
+    "TokenClassifier": "tagging",
+    "FeatureTagger": "tagging",
+    "QuestionAnswerer": "squad",
+    "MultipleChoice": "choice",
+    "TextEmbedder": "similarity",
+}
 
 
 def add_examples(parser, is_training, is_scored=True):
@@ -21,6 +29,7 @@ def add_examples(parser, is_training, is_scored=True):
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
     files = " and ".join(["--train"] * is_training + ["--dev"] * is_scored)
+    default = "texts in a table" if is_training else "that of the model; of texts those in a table"
     parser.add_argument(
         "--task",
         choices=[*glue, *_MULTILINGUAL, *_OF_FILES],
@@ -28,7 +37,7 @@ def add_examples(parser, is_training, is_scored=True):
         "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
         "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
         "similarity, pairs in a table (or STS-B in --data), to be embedded, with numbers in "
-        "--label, or without as texts and what is near to them. Default: texts in a table",
+        f"--label, or without as texts and what is near to them. Default: {default}",
     )
     parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
     parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
@@ -88,6 +97,12 @@ def read_examples(arguments, split):
     if arguments.task:
         return _read_task(arguments.task, arguments, split)
     return _read_table(arguments, split, arguments.regression)
+
+
+def read_examples_of(model, arguments, split):
+    """As `read_examples`, to score a tuned model on: where no task is named, its own."""
+    task = arguments.task or _MODEL_TASKS.get(type(model).__name__)
+    return read_examples(argparse.Namespace(**vars(arguments) | {"task": task}), split)
 
 
 def read_more(arguments):

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli.examples import add_examples, read_examples
+from keras_bert_impl.cli.examples import add_examples, read_examples_of
 from keras_bert_impl.errors import InputError
 
 # Of each format: what it is called and the packages that it takes; of each argument the
@@ -63,7 +63,8 @@ def run(arguments, model):
         lines = read_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
     if arguments.dev or arguments.task:
-        settings["measure"] = functools.partial(_points, examples=read_examples(arguments, "dev"))
+        examples = read_examples_of(model, arguments, "dev")
+        settings["measure"] = functools.partial(_points, examples=examples)
     export = getattr(importlib.import_module(f"keras_bert_impl.serving.{kind}"), f"export_{kind}")
     report = export(
         model,

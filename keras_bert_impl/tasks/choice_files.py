@@ -207,6 +207,8 @@ def _json_row(path, labels, numbered_and_label):
     if label is not None:
         raise InputError(f"{where}: only SIQA has its answers in another file, {labels}.")
     answer = row.get("answer")
+    if answer is None and row.get("label") is not None:
+        raise InputError(f"{where}: the number of the right ending, from 0, is named answer here.")
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)
 

@@ -109,6 +109,7 @@ BAD = [
     ("a.jsonl", lines({"endings": ["x", "y"], "answer": 0}), "the prompt is empty or no text"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"]}), "there is no answer, but other"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "answer": 2}), "is ending 2, but"),
+    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "label": 1}), "is named answer here"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x", 3], "answer": 1}), "the ending 1 is empty"),
     ("a.jsonl", lines(SIQA_ROW | {"label": 0}), "the answer is ending -1, but"),
     ("a.jsonl", lines(SIQA_ROW | {"correct": "D"}), "correct must be A, B or C, not 'D'"),

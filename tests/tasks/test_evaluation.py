@@ -77,33 +77,35 @@ def of_choices(folder, seed):
 
 TABLE = ["--text", "text", "--label", "label"]
 SEVERAL, NUMBERS = [*TABLE, "--label-separator", ","], [*TABLE, "--regression"]
-PAIRS = [*TABLE, "--task", "similarity", "--pair", "pair"]
+PAIRS = [*TABLE, "--pair", "pair"]
 QUESTIONS = ["max_question_length=4", "doc_stride=2", "epochs=2"]
 KINDS = {
-    "texts": (of_texts, TABLE, []),
-    "several labels": (of_several_labels, SEVERAL, []),
-    "numbers": (of_numbers, NUMBERS, []),
-    "similarity": (of_pairs, PAIRS, ["loss=cosent"]),
-    "tags": (of_words, ["--task", "tagging"], ["dtype=mixed_bfloat16"]),
-    "features": (of_words, ["--task", "tagging"], ["features=mix"]),
-    "questions": (of_questions, ["--task", "squad"], QUESTIONS),
-    "choices": (of_choices, ["--task", "choice"], []),
-    "lora": (of_texts, TABLE, ["tuning=lora"]),
+    "texts": (of_texts, None, TABLE, []),
+    "several labels": (of_several_labels, None, SEVERAL, []),
+    "numbers": (of_numbers, None, NUMBERS, []),
+    "similarity": (of_pairs, "similarity", PAIRS, ["loss=cosent"]),
+    "tags": (of_words, "tagging", [], ["dtype=mixed_bfloat16"]),
+    "features": (of_words, "tagging", [], ["features=mix"]),
+    "questions": (of_questions, "squad", [], QUESTIONS),
+    "choices": (of_choices, "choice", [], []),
+    "lora": (of_texts, None, TABLE, ["tuning=lora"]),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
-    write_files, arguments, settings = KINDS[kind]
+    write_files, task, arguments, settings = KINDS[kind]
     train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
     run, scored = tmp_path / "run", tmp_path / "scored"
     files = ["--train", str(train), "--dev", str(dev), "--out", str(run)]
     common = [f"{name}={value}" for name, value in SETTINGS.items()]
     command = ["finetune", "--model", str(base), *arguments, *files]
-    assert main([*command, *common, *settings]) == 0
+    named = ["--task", task] if task else []
+    assert main([*command, *named, *common, *settings]) == 0
     capsys.readouterr()
 
+    # The run says which task it is of.
     command = ["evaluate", "--model", str(run), *arguments, "--dev", str(dev)]
     assert main([*command, "--json", "--out", str(scored)]) == 0
     expected = json.loads((run / "scores.json").read_text())
