@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+from keras import ops
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.layers.activations import ACTIVATIONS
@@ -15,6 +16,10 @@ from keras_bert_impl.layers.recompute import recomputed
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
     """Self-attention and a feed-forward part, each with a residual and normalization.
+
+    In mixed precision matrices are multiplied in the compute dtype; what is added up from layer to
+    layer, and its normalizations, have the precision of the variables, as under PyTorch's autocast
+    (docs/decisions/float32-states.md).
 
     Args:
         num_heads: int.
@@ -39,8 +44,8 @@ class TransformerBlock(keras.layers.Layer):
         return_attention_scores: bool, or `"logits"`; as of `SelfAttention`.
 
     Returns:
-        `[batch, length, hidden]`; with `return_attention_scores`, also float32
-        `[batch, heads, length, length]`.
+        `[batch, length, hidden]` in the dtype of the variables; with `return_attention_scores`,
+        also float32 `[batch, heads, length, length]`.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
     gate: Shazeer 2020 (arXiv:2002.05202), section 2.
@@ -64,7 +69,7 @@ class TransformerBlock(keras.layers.Layer):
         adapter=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # the layers inside cast what they multiply
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.activation = activation
@@ -105,7 +110,7 @@ class TransformerBlock(keras.layers.Layer):
         return keras.layers.LayerNormalization(
             epsilon=self.layer_norm_epsilon,
             center=self.use_bias,
-            dtype=self.dtype_policy,
+            dtype=self.variable_dtype,
             name=name,
         )
 
@@ -151,6 +156,7 @@ class TransformerBlock(keras.layers.Layer):
         return recomputed(outputs, inputs)
 
     def _outputs(self, inputs, bias, position_ids, return_attention_scores, training):
+        inputs = ops.cast(inputs, self.variable_dtype)
         attended = self.attention(
             self.attention_layer_norm(inputs) if self.pre_norm else inputs,
             bias,
@@ -161,11 +167,11 @@ class TransformerBlock(keras.layers.Layer):
         if return_attention_scores:
             attended, scores = attended
         attended = self.attention_output_dropout(attended, training=training)
-        attended = inputs + attended  # [batch, length, hidden]
+        attended = inputs + ops.cast(attended, self.variable_dtype)  # [batch, length, hidden]
         if not self.pre_norm:
             attended = self.attention_layer_norm(attended)
         outputs = self.output_layer_norm(attended) if self.pre_norm else attended
-        outputs = attended + self._feed_forward(outputs, training)
+        outputs = attended + ops.cast(self._feed_forward(outputs, training), self.variable_dtype)
         if not self.pre_norm:
             outputs = self.output_layer_norm(outputs)
         return (outputs, scores) if return_attention_scores else outputs
@@ -180,9 +186,11 @@ class TransformerBlock(keras.layers.Layer):
     def compute_output_spec(
         self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
     ):
-        return self.attention.compute_output_spec(
-            inputs, bias, return_attention_scores=return_attention_scores
-        )
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.variable_dtype)
+        if not return_attention_scores:
+            return outputs
+        _, scores = self.attention.compute_output_spec(inputs, bias, return_attention_scores=True)
+        return outputs, scores
 
     def get_config(self):
         return {

@@ -35,7 +35,7 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the compute dtype.
+        `[batch, length, hidden_dim]` in the dtype of the variables; mapped, in the compute dtype.
 
     Source: Devlin et al., "BERT", section 3, figure 2; the map: Lan et al., "ALBERT", section
     3.1; the offset: the code of RoBERTa.
@@ -76,10 +76,10 @@ class Embeddings(keras.layers.Layer):
             self.layer_norm = keras.layers.LayerNormalization(
                 epsilon=layer_norm_epsilon,
                 center=use_bias,
-                dtype=self.dtype_policy,
+                dtype=self.variable_dtype,
                 name="layer_norm",
             )
-        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.variable_dtype, name="dropout")
         self.projection = None
         if embedding_dim is not None:
             self.projection = Dense(
@@ -125,8 +125,7 @@ class Embeddings(keras.layers.Layer):
             embeddings = embeddings + self.segment_embeddings[0]
         elif self.num_segments:
             embeddings = embeddings + ops.take(self.segment_embeddings, segment_ids, axis=0)
-        embeddings = ops.cast(self.layer_norm(embeddings), self.compute_dtype)
-        embeddings = self.dropout(embeddings, training=training)
+        embeddings = self.dropout(self.layer_norm(embeddings), training=training)
         if self.projection is not None:
             embeddings = self.projection(embeddings)
         return embeddings  # [batch, length, hidden]
@@ -139,8 +138,11 @@ class Embeddings(keras.layers.Layer):
             position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
         return ops.take(self.position_embeddings, position_ids + self.position_offset, axis=0)
 
-    def compute_output_shape(self, token_ids_shape, *args, **kwargs):
-        return (*token_ids_shape, self.hidden_dim)
+    def compute_output_spec(
+        self, token_ids, segment_ids=None, position_ids=None, training=False
+    ):
+        dtype = self.variable_dtype if self.projection is None else self.compute_dtype
+        return keras.KerasTensor((*token_ids.shape, self.hidden_dim), dtype=dtype)
 
     def get_config(self):
         return {

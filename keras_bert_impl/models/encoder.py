@@ -54,8 +54,8 @@ class Encoder(keras.Model):
             number of the example, from 1, and 0 for padding; attention stays inside an example).
 
     Returns:
-        dict with `sequence_output` `[batch, length, hidden]` and `pooled_output`
-        `[batch, hidden]`.
+        dict with `sequence_output` `[batch, length, hidden]`, in the dtype of the variables, and
+        `pooled_output` `[batch, hidden]`.
 
     Raises:
         ValueError: an input of a wrong rank or dtype, longer than the configuration allows, or
@@ -93,7 +93,10 @@ class Encoder(keras.Model):
         if config.adapter is not None and config.adapter.kind == "prompt":
             num_virtual_tokens = config.adapter.size
             virtual_tokens = VirtualTokens(
-                num_virtual_tokens, config.initializer_range, dtype=dtype, name="virtual_tokens"
+                num_virtual_tokens,
+                config.initializer_range,
+                dtype=dtype.variable_dtype,
+                name="virtual_tokens",
             )
         global_bias = local_bias = AttentionBias(
             None, config.causal, num_virtual_tokens, dtype=dtype, name="attention_bias"
@@ -137,7 +140,7 @@ class Encoder(keras.Model):
             final_layer_norm = keras.layers.LayerNormalization(
                 epsilon=config.layer_norm_epsilon,
                 center=config.use_bias,
-                dtype=dtype,
+                dtype=dtype.variable_dtype,
                 name="final_layer_norm",
             )
         pooling = None
@@ -187,7 +190,7 @@ class Encoder(keras.Model):
     def compute_output_spec(self, features, training=None, mask=None):
         shape = (*features["token_ids"].shape, self.config.hidden_dim)
         return {
-            "sequence_output": keras.KerasTensor(shape, dtype=self.compute_dtype),
+            "sequence_output": keras.KerasTensor(shape, dtype=self.variable_dtype),
             "pooled_output": keras.KerasTensor((shape[0], shape[2]), dtype=self.compute_dtype),
         }
 

@@ -1,4 +1,6 @@
+import keras
 import numpy as np
+import pytest
 
 from keras_bert_impl.layers import Dropout, TransformerBlock
 from keras_bert_impl.layers.activations import gelu
@@ -6,6 +8,7 @@ from tests.helpers import difference, run_layer_test, to_numpy
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
 BIAS = np.zeros((3, 1, 1, 5), "float32")
+FLOAT32 = "float32"  # of the outputs in mixed precision, too
 
 
 def test_layer(tmp_path):
@@ -13,7 +16,7 @@ def test_layer(tmp_path):
     hidden, inner = 8, 20
     attention = 4 * (hidden**2 + hidden)
     feed_forward = 2 * hidden * inner + inner + hidden
-    run_layer_test(layer, (INPUTS, BIAS), attention + feed_forward + 4 * hidden, tmp_path)
+    run_layer_test(layer, (INPUTS, BIAS), attention + feed_forward + 4 * hidden, tmp_path, FLOAT32)
 
 
 def test_gated_layer_without_biases(tmp_path):
@@ -28,7 +31,7 @@ def test_gated_layer_without_biases(tmp_path):
         rotary_base=10.0,
         name="block",
     )
-    outputs = run_layer_test(layer, (INPUTS, BIAS), 4 * 8**2 + 3 * 8 * 20 + 8, tmp_path)
+    outputs = run_layer_test(layer, (INPUTS, BIAS), 4 * 8**2 + 3 * 8 * 20 + 8, tmp_path, FLOAT32)
     attended = INPUTS + to_numpy(layer.attention(INPUTS, BIAS))
     normal = to_numpy(layer.output_layer_norm(attended))
     weights = {
@@ -46,6 +49,17 @@ def test_outputs_are_normalized():
     # Scale 1 and shift 0 at the start; 8 numbers in float32.
     assert np.abs(outputs.mean(-1)).max() < 8 * 2.0**-24
     assert np.abs(outputs.std(-1) - 1).max() < 8 * 2.0**-24
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_states_keep_the_precision_of_the_variables(dtype, pre_norm):
+    # With nothing to add, a block is its normalizations alone, or nothing.
+    arguments = {"initializer_range": 0.0, "pre_norm": pre_norm}
+    mixed, whole = (TransformerBlock(2, 20, dtype=policy, **arguments) for policy in (dtype, None))
+    outputs = mixed(INPUTS, BIAS)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "float32"
+    np.testing.assert_array_equal(to_numpy(outputs), to_numpy(whole(INPUTS, BIAS)))
 
 
 def test_every_dropout_has_a_path_of_its_own():

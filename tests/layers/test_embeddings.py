@@ -14,12 +14,12 @@ def make():
 
 
 def test_layer(tmp_path):
-    run_layer_test(make(), (IDS, SEGMENTS, POSITIONS), (11 + 6 + 3) * 8 + 2 * 8, tmp_path)
+    run_layer_test(make(), (IDS, SEGMENTS, POSITIONS), (11 + 6 + 3) * 8 + 2 * 8, tmp_path, "float32")
 
 
 def test_layer_without_positions_and_biases(tmp_path):
     layer = Embeddings(11, 8, max_length=0, num_segments=0, initializer_range=0.3, use_bias=False)
-    run_layer_test(layer, (IDS,), 11 * 8 + 8, tmp_path)
+    run_layer_test(layer, (IDS,), 11 * 8 + 8, tmp_path, "float32")
     assert difference(layer(IDS, SEGMENTS, POSITIONS), layer(IDS)) == 0
 
 

@@ -1,0 +1,69 @@
+"""Gradients in bfloat16 are as exact as those of PyTorch's autocast, on the same weights."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+import transformers
+
+from keras_bert_impl.models.encoder import Encoder
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 6, "intermediate_size": 48}
+MODERN = {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "global_attn_every_n_layers": 1}
+KINDS = {
+    "norms behind": (transformers.BertConfig, transformers.BertModel, {}),
+    "norms before": (transformers.ModernBertConfig, transformers.ModernBertModel, MODERN),
+}
+
+
+def original_gradients(model, ids, factors, autocast):
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        states = model(torch.tensor(ids)).last_hidden_state
+    (states.float() * torch.tensor(factors)).sum().backward()
+    return [weight.grad.numpy().copy() for weight in model.parameters() if weight.grad is not None]
+
+
+def our_gradients(directory, ids, factors, dtype):
+    encoder = Encoder.from_pretrained(directory, dtype=dtype)
+    with tf.GradientTape() as tape:
+        states = encoder({"token_ids": ids.astype("int32")})["sequence_output"]
+        loss = tf.reduce_sum(tf.cast(states, "float32") * factors)
+    weights = [weight.value for weight in encoder.trainable_variables]
+    gradients = tape.gradient(loss, weights)
+    return [keras.ops.convert_to_numpy(one) for one in gradients if one is not None]
+
+
+def error(exact, rounded):
+    """Of all gradients as one vector, the length of what is wrong by that of the whole."""
+    wrong = sum(np.square(one - other).sum() for one, other in zip(exact, rounded))
+    return (wrong / sum(np.square(one).sum() for one in exact)) ** 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_as_exact_as_under_autocast(tmp_path, kind):
+    config_class, model_class, settings = KINDS[kind]
+    torch.manual_seed(0)
+    original = model_class(
+        config_class(
+            vocab_size=200,
+            num_attention_heads=4,
+            attn_implementation="eager",
+            initializer_range=0.1,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            **SIZES,
+            **settings,
+        )
+    )
+    original.save_pretrained(tmp_path)
+    random = np.random.default_rng(0)
+    ids = random.integers(3, 200, (8, 48))
+    factors = random.normal(size=(8, 48, SIZES["hidden_size"])).astype("float32")
+
+    theirs = error(*(original_gradients(original, ids, factors, on) for on in (False, True)))
+    ours = error(*(our_gradients(tmp_path, ids, factors, p) for p in ("float32", "mixed_bfloat16")))
+    # Where PyTorch rounds the sum of a product and a bias once, TensorFlow rounds both: at most two
+    # roundings for each of theirs, which are independent, so that squares add up.
+    assert 0 < ours < 2**0.5 * theirs
