@@ -90,7 +90,7 @@ def test_mixed_precision_keeps_float32_weights(kind):
     randomize(encoder)
     exact.set_weights(encoder.get_weights())
     outputs, expected = encoder(features_of(TINY)), exact(features_of(TINY))
-    assert outputs["sequence_output"].dtype == "bfloat16"
+    assert outputs["pooled_output"].dtype == "bfloat16"
     # Normalized outputs up to 4 are rounded to 8 bits some twenty times on their way.
     outputs = {name: np.asarray(output, "float32") for name, output in outputs.items()}
     assert difference(outputs["sequence_output"], expected["sequence_output"]) < 20 * 4 / 256
