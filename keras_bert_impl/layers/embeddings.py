@@ -35,7 +35,7 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the dtype of the variables; mapped, in the compute dtype.
+        `[batch, length, hidden_dim]` in the dtype of the variables.
 
     Source: Devlin et al., "BERT", section 3, figure 2; the map: Lan et al., "ALBERT", section
     3.1; the offset: the code of RoBERTa.
@@ -127,7 +127,7 @@ class Embeddings(keras.layers.Layer):
             embeddings = embeddings + ops.take(self.segment_embeddings, segment_ids, axis=0)
         embeddings = self.dropout(self.layer_norm(embeddings), training=training)
         if self.projection is not None:
-            embeddings = self.projection(embeddings)
+            embeddings = ops.cast(self.projection(embeddings), self.variable_dtype)
         return embeddings  # [batch, length, hidden]
 
     def _positions(self, token_ids, position_ids):
@@ -141,8 +141,7 @@ class Embeddings(keras.layers.Layer):
     def compute_output_spec(
         self, token_ids, segment_ids=None, position_ids=None, training=False
     ):
-        dtype = self.variable_dtype if self.projection is None else self.compute_dtype
-        return keras.KerasTensor((*token_ids.shape, self.hidden_dim), dtype=dtype)
+        return keras.KerasTensor((*token_ids.shape, self.hidden_dim), dtype=self.variable_dtype)
 
     def get_config(self):
         return {

@@ -284,6 +284,16 @@ def test_bfloat16_is_close_to_float32(encoder, features):
     assert {weight.dtype for weight in half.weights} == {"float32"}
 
 
+@pytest.mark.parametrize("embedding_dim", [None, 8])
+def test_all_states_have_the_dtype_that_is_announced(features, embedding_dim):
+    config = dataclasses.replace(TINY, embedding_dim=embedding_dim)
+    model = Encoder(config, dtype="mixed_bfloat16").with_outputs("hidden_states")
+    symbols = {name: keras.Input((None,), dtype="int32") for name in features}
+    announced = model.compute_output_spec(symbols)["hidden_states"]
+    found = [keras.backend.standardize_dtype(s.dtype) for s in model(features)["hidden_states"]]
+    assert found == [symbol.dtype for symbol in announced] == ["float32"] * len(found)
+
+
 def test_dropout_paths_are_unique(encoder):
     paths = [layer.path for layer in encoder._flatten_layers() if isinstance(layer, Dropout)]
     assert len(paths) == 1 + 3 * TINY.num_layers == len(set(paths))
