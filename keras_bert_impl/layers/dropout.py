@@ -74,6 +74,7 @@ class Dropout(keras.layers.Layer):
         super().__init__(**kwargs)
         self.rate = rate
         self.seed = seed
+        self.supports_masking = True
         if rate > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
 

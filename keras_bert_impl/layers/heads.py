@@ -139,6 +139,7 @@ class ClassificationHead(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.num_classes = num_classes
         self.activation = transform
         self.transform_dim = transform_dim
@@ -191,6 +192,9 @@ class ClassificationHead(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, training=False):
         return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
+
+    def compute_mask(self, inputs, previous_mask):
+        return None  # what counts of the logits, the tasks say by the weights of their losses
 
     def get_config(self):
         return {

@@ -106,6 +106,12 @@ def test_concatenated_states_go_through_two_layers(model):
     np.testing.assert_allclose(received, expected, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("error:.*mask:UserWarning")
+def test_the_masks_of_the_bilstm_are_no_cause_to_warn():
+    probabilities = tagger(features=-1).predict([["good", "a"], ["a"]], verbose=0)
+    assert [len(each) for each in probabilities] == [2, 1]
+
+
 @pytest.mark.slow
 def test_it_learns_and_the_encoder_stays():
     model = tagger(scale=0)
