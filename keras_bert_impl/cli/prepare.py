@@ -13,8 +13,8 @@ def add_arguments(parser):
     from keras_bert_impl.pretraining.readers import FORMATS
     from keras_bert_impl.pretraining.settings import RUNNERS
 
-    parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the records to write")
+    parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the records to write; gs://... too")
     parser.add_argument(
         "--tokenizer",
         required=True,

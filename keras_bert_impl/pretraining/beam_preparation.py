@@ -10,16 +10,17 @@ import copy
 import itertools
 import json
 import operator
+import os
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
+import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file, write_json
 from keras_bert_impl.pretraining import blocks, cutting, readers, records
 from keras_bert_impl.pretraining.word_tokens import WordTokens
 
@@ -35,7 +36,8 @@ def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
         corpus: `Corpus`.
         settings: `Settings`.
         tokenizer: not used: the workers read the copy in `directory`.
-        directory: `Path`, on a file system that all workers share, as `corpus.paths`.
+        directory: `Path` on a file system that all workers share, or str of a folder on a bucket;
+            `corpus.paths` likewise.
         dealing: dict, arguments of `Dealer`.
         runner: str, a runner of Beam.
         options: list of str, options of its pipeline, as `name=value` or `name`.
@@ -55,9 +57,10 @@ def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
         if not found:
             raise
         raise InputError(found[-1]) from error
-    path = directory / _SUMMARY
-    summary = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()
+    path = os.path.join(directory, _SUMMARY)
+    with tf.io.gfile.GFile(path) as file:
+        summary = json.load(file)
+    tf.io.gfile.remove(path)
     counts = {split: blocks.Counts(**count) for split, count in summary["counts"].items()}
     return cutting.Written(**summary | {"counts": counts})
 
@@ -188,9 +191,7 @@ class _Build(beam.DoFn):
         self._directory = directory
 
     def setup(self):
-        from keras_bert_impl.tokenizers import Tokenizer
-
-        self._word_tokens = WordTokens(Tokenizer.from_pretrained(self._directory))
+        self._word_tokens = WordTokens(records.read_tokenizer(self._directory))
 
     def process(self, element):
         number, documents = element
@@ -227,14 +228,15 @@ def _dealt(built_block, dealers, seed):
 def _write_shard(rows_of, directory):
     """(split, shard, what the manifest says of it)."""
     (split, shard), rows = rows_of
-    path = Path(directory) / records.shard_name(split, shard)
+    path = os.path.join(directory, records.shard_name(split, shard))
     rows = [row for _, row in sorted(rows)]
-    with replace_file(path) as temporary, records.disk_errors():
+    with remote_files.replace_file(path) as temporary, remote_files.os_errors():
         file = records.ShardFile(temporary)
         for row in rows:
             file.write(row)
         file.close()
-    return split, shard, records.describe_shard(path, len(rows))
+        description = records.describe_shard(temporary, len(rows))
+    return split, shard, description
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
@@ -252,7 +254,8 @@ def _sum_up(_, lengths, kept, sizes, shards, directory):
             split: [shard for of, _, shard in ordered if of == split] for split in records.SPLITS
         },
     }
-    write_json(Path(directory) / _SUMMARY, summary)
+    with remote_files.replace_file(os.path.join(directory, _SUMMARY)) as temporary:
+        temporary.write_text(json.dumps(summary), encoding="utf-8")
 
 
 def _text(error):

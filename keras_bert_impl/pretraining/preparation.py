@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
-from keras_bert_impl.pretraining import blocks, cutting, examples, readers, records
+from keras_bert_impl.pretraining import blocks, cutting, destination, examples, readers, records
 from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.pretraining.word_tokens import WordTokens
@@ -57,7 +56,9 @@ def prepare(
     Args:
         inputs: paths and formats as in `read_documents`.
         output_directory: str or `Path` of the folder to make; earlier records there are replaced
-            once the new ones are complete.
+            once the new ones are complete. Or str of a new folder on a bucket, such as
+            `gs://bucket/records`: processes of this machine make the records in a temporary folder
+            (`TMPDIR`) and copy them there, a `runner`'s workers write there; the manifest is last.
         tokenizer: a tokenizer of `keras_bert_impl.tokenizers`; a copy of it is kept beside the
             records.
         length: int, tokens of a row, from 8.
@@ -79,7 +80,7 @@ def prepare(
             own.
         runner: str or None for processes of this machine; one of `RUNNERS`, of Apache Beam (extra
             `beam`), in place of `num_workers`. Its workers read `inputs` and write beside
-            `output_directory`: these are paths of a file system that all of them share.
+            `output_directory`: these are on a bucket, or paths of a file system that all share.
         runner_options: list of str, of Beam's pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
@@ -96,8 +97,7 @@ def prepare(
         length, objective, passes, short_sequence_probability, pack, max_examples_per_row, seed
     )
     _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers)
-    output_directory = Path(output_directory)
-    _check_replaceable(output_directory)
+    place = destination.place_of(output_directory)
     readers.sources(inputs, input_format)  # refuses what is not there before anything is written
     corpus = cutting.Corpus(
         readers.paths_of(inputs), input_format, text_field, block_characters, held_out
@@ -105,15 +105,16 @@ def prepare(
     dealing = {"num_open_shards": num_open_shards, "rows_per_shard": rows_per_shard}
     if runner is None:
         num_workers = num_workers or os.cpu_count() or 1
-        finished = FinishedBlocks(output_directory, settings, tokenizer)
+        finished = FinishedBlocks(place, settings, tokenizer)
         write = functools.partial(
             _write, num_workers=num_workers, progress=progress, finished=finished
         )
     else:
         finished = contextlib.nullcontext()
         write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
-    with finished, _old_objects_kept(), replace_directory(output_directory) as directory:
-        tokenizer.save_pretrained(directory)
+    new_records = destination.new_records(output_directory, place, runner)
+    with finished, _old_objects_kept(), new_records as directory:
+        destination.save_tokenizer(tokenizer, directory)
         written = write(corpus, settings, tokenizer, directory, dealing)
         manifest = {
             "version": records.FORMAT_VERSION,
@@ -136,7 +137,6 @@ def prepare(
         }
         _check_splits(manifest, held_out)
         records.write_manifest(directory, manifest)
-    _remove_other_shards(output_directory, manifest)
     return manifest
 
 
@@ -198,25 +198,6 @@ def _check(settings, held_out, block_characters, num_open_shards, rows_per_shard
     for name, value in at_least_one.items():
         if value < 1:
             raise InputError(f"{name} must be at least 1; received {value}.")
-
-
-def _check_replaceable(directory):
-    """What is replaced as a whole must be records, not somebody's home."""
-    own = f".{directory.absolute().name}."  # of runs that were interrupted
-    if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
-        if not (directory / "manifest.json").is_file():
-            raise InputError(
-                f"{directory} exists and holds other files; name a new or empty folder."
-            )
-
-
-def _remove_other_shards(directory, manifest):
-    """Records that were replaced may have had more shards; files of other names stay."""
-    for split, counts in manifest["splits"].items():
-        named = {shard["file"] for shard in counts["shards"]}
-        for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
-            if path.name not in named:
-                path.unlink()
 
 
 def _check_splits(manifest, held_out):

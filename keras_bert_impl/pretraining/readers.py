@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+import tensorflow as tf
+
+from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.remote_files import is_remote
 
 FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
@@ -58,7 +62,8 @@ def read_documents(paths, format="auto", text_field="text"):
     hidden files left out.
 
     Args:
-        paths: str or `Path`, or a list of them: files, folders, `tfds://` names.
+        paths: str or `Path`, or a list of them: files, folders, either on a bucket, too
+            (`gs://bucket/corpus`), `tfds://` names.
         format: one of `FORMATS`, for all of the files; `tfds://` names need none.
         text_field: str, the field of JSON lines, and of TFDS where the name gives none.
 
@@ -95,9 +100,8 @@ def sources(paths, format="auto"):
     if not names:
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
-        if not name.startswith("tfds://") and not Path(name).exists():
-            mount = " Text on a bucket is read where that is mounted." if "://" in name else ""
-            raise InputError(f"{name} does not exist.{mount}")
+        if not name.startswith("tfds://") and not _exists(name):
+            raise InputError(f"{name} does not exist.")
     return (source for name in names for source in _files(name, format))
 
 
@@ -124,18 +128,35 @@ def _read(paths, sources, text_field):
         raise no_text(paths)
 
 
+def _exists(name):
+    if not is_remote(name):
+        return Path(name).exists()
+    try:
+        return tf.io.gfile.exists(name)
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {name}: {error.message}") from error
+
+
 def _files(name, format):
     """The files under `name` in sorted order, each with the format to read it in."""
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
-    if not os.path.isdir(name):
+    inside = remote_files.files_in(name) if is_remote(name) else _files_in(name)
+    if inside is None:
         yield name, _detect(name, "sentences") if format == "auto" else format
         return
-    for path in sorted(Path(name).rglob("*")):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(name).parts)
-        if path.is_file() and not is_hidden:
+    for path in sorted(inside):
+        if not any(part.startswith(".") for part in path.parts):
+            path = os.path.join(name, path)
             yield path, _detect(path, "files") if format == "auto" else format
+
+
+def _files_in(folder):
+    """Paths of all files below a folder, from there; None for a file."""
+    if not os.path.isdir(folder):
+        return None
+    return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
 
 
 def _detect(path, otherwise):
@@ -149,19 +170,22 @@ def _detect(path, otherwise):
 
 
 def _open(path):
-    with open(path, "rb") as file:
-        start = file.read(6)
+    return remote_files.read_from(path) if is_remote(path) else open(path, "rb")
+
+
+def _decompressed(file):
+    start = file.peek(6)
     for magic, opener in _DECOMPRESSORS.items():
         if start.startswith(magic):
-            return opener(path, "rb")
-    return open(path, "rb")
+            return opener(file, "rb")
+    return file
 
 
 def _lines(path):
     """Yields (number from 1, text without its line end)."""
     number = 0
     try:
-        with _open(path) as file:
+        with _open(path) as raw, _decompressed(raw) as file:
             for lines in _whole_lines(file):
                 for number, line in enumerate(_texts(lines, path, number + 1), number + 1):
                     yield number, line

@@ -16,7 +16,6 @@ order, where the two are swapped |
 
 import concurrent.futures
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -29,10 +28,12 @@ import tensorflow as tf
 from isal import igzip
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.remote_files import is_remote, os_errors, replace_file
 from keras_bert_impl.tokenizers import Tokenizer
 
 FORMAT_VERSION = 3
 SPLITS = ("train", "held_out")
+MANIFEST = "manifest.json"
 _OF_EXAMPLES = ("example_lengths", "first_lengths", "pair_labels")
 
 
@@ -142,7 +143,7 @@ class ShardWriter:
 
     def write(self, rows, first_shard):
         """Writes serialized rows; `first_shard` as of `Dealer.deal`."""
-        with disk_errors():
+        with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
                 if place == 0:
                     self._open[shard] = ShardFile(self._directory / shard_name(self._split, shard))
@@ -158,7 +159,7 @@ class ShardWriter:
         Returns:
             List of dicts `file`, `rows`, `bytes`, `sha256`, for the manifest.
         """
-        with disk_errors():
+        with os_errors():
             for writer in self._open.values():
                 writer.close()
         return [
@@ -203,19 +204,6 @@ def describe_shard(path, rows):
     }
 
 
-@contextlib.contextmanager
-def disk_errors():
-    """TensorFlow's errors of writing as the `OSError` that `files` turns into a clear message."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-    except tf.errors.OutOfRangeError as error:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
-    except tf.errors.OpError as error:
-        raise OSError(errno.EIO, error.message) from error
-
-
 def _sha256(path):
     digest = hashlib.sha256()
     with tf.io.gfile.GFile(str(path), "rb") as file:
@@ -225,15 +213,16 @@ def _sha256(path):
 
 
 def write_manifest(directory, manifest):
-    """Writes `manifest.json`."""
+    """Writes `manifest.json` into a folder, of this machine or on a bucket."""
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    (Path(directory) / "manifest.json").write_text(text, encoding="utf-8")
+    with replace_file(os.path.join(directory, MANIFEST)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def absolute(directory):
     """str: a records folder by a name that other processes and machines know it by, too."""
     directory = os.fspath(directory)
-    return directory if "://" in directory else os.path.abspath(directory)
+    return directory if is_remote(directory) else os.path.abspath(directory)
 
 
 def read_manifest(directory):
@@ -241,7 +230,7 @@ def read_manifest(directory):
     in size.
 
     Args:
-        directory: str or `Path` that `prepare` has written, or str of a copy on a bucket, such as
+        directory: str or `Path` that `prepare` has written, or str of one on a bucket, such as
             `gs://bucket/records`: what TensorFlow has a file system for.
 
     Returns:
@@ -251,7 +240,7 @@ def read_manifest(directory):
         InputError: no records folder, another format, a shard missing or of another size, a
             bucket that cannot be read.
     """
-    path = os.path.join(os.fspath(directory), "manifest.json")
+    path = os.path.join(os.fspath(directory), MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
             raise InputError(f"{directory} holds no records: there is no manifest.json; run prepare.")
@@ -304,7 +293,7 @@ def _size(path):
 
 def read_tokenizer(directory):
     """The `Tokenizer` that `prepare` has left beside the shards; `directory` as of `read_manifest`."""
-    if "://" not in os.fspath(directory):
+    if not is_remote(directory):
         return Tokenizer.from_pretrained(Path(directory))
     with tempfile.TemporaryDirectory() as copy:
         for name in tf.io.gfile.listdir(directory):

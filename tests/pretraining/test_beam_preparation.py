@@ -55,6 +55,18 @@ def test_the_same_bytes(folder, tmp_path, tokenizer, num_open_shards, rows_per_s
 
 
 @pytest.mark.slow
+def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
+    """`file://` is TensorFlow's name for folders, and goes the way of all buckets."""
+    dealing = {"num_open_shards": 3, "rows_per_shard": 32}
+    prepare(folder, tmp_path / "local", tokenizer, num_workers=1, **dealing, **SETTINGS)
+    prepare(
+        f"file://{folder}", f"file://{tmp_path}/beam", tokenizer,
+        runner="DirectRunner", runner_options=TWO_PROCESSES, **dealing, **SETTINGS,
+    )
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [

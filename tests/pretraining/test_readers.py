@@ -7,6 +7,7 @@ import lzma
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import readers
@@ -72,6 +73,50 @@ def test_compressed_files_whatever_their_name(tmp_path, compression):
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(InputError, match=f"{path}: the compressed file is cut short"):
         texts(path)
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    """Folders of the same files: of this machine, and in TensorFlow's memory."""
+    folder = tmp_path / "corpus"
+    (folder / "a" / "b").mkdir(parents=True)
+    write(folder / "z.txt", "A wrapped\nline.\n\nNew paragraph.")
+    write(folder / "a" / "b" / "wiki_00", WIKI)
+    write(folder / "a" / ".hidden", "Hidden.")
+    (folder / "a" / "long.gz").write_bytes(gzip.compress(b"Line and line.\n" * 200_000))
+    (folder / "first.xz").write_bytes(lzma.compress(b'{"text": "From JSON."}'))
+    for path in folder.rglob("*"):
+        if path.is_file():
+            name = f"ram://text/{path.relative_to(folder)}"
+            tf.io.gfile.makedirs(name.rpartition("/")[0])
+            tf.io.gfile.copy(str(path), name)
+    yield folder, "ram://text"
+    tf.io.gfile.rmtree("ram://text")
+
+
+def test_text_on_a_bucket_is_that_of_the_folder(bucket):
+    folder, name = bucket
+    assert texts(name) == texts(folder) and len(texts(name)) == 5
+    assert texts(f"{name}/a") == texts(folder / "a")
+    assert texts(f"{name}/a/long.gz") == texts(folder / "a" / "long.gz")
+    assert next(read_documents(f"{name}/z.txt")).source == "ram://text/z.txt:1"
+
+
+def test_mistakes_of_text_on_a_bucket(bucket):
+    folder, name = bucket
+    with pytest.raises(InputError, match="ram://text/other does not exist"):
+        read_documents(f"{name}/other")
+    with pytest.raises(InputError, match="cannot read nowhere://text: File system"):
+        read_documents("nowhere://text")
+    damaged = (folder / "a" / "long.gz").read_bytes()[:-100]
+    with tf.io.gfile.GFile(f"{name}/a/long.gz", "wb") as file:
+        file.write(damaged)
+    with pytest.raises(InputError, match="ram://text/a/long.gz: the compressed file is cut short"):
+        texts(name)
+    documents = read_documents(f"{name}/z.txt")
+    tf.io.gfile.remove(f"{name}/z.txt")
+    with pytest.raises(InputError, match="cannot read ram://text/z.txt"):
+        next(documents)
 
 
 def test_reading_is_lazy(tmp_path):
