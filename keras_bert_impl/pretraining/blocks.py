@@ -7,6 +7,7 @@ import os
 import threading
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
@@ -226,6 +227,7 @@ def start_worker(tokenizer_directory, settings):
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    pa.set_memory_pool(pa.system_memory_pool())  # which gives back what is free: 30 MB less
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = settings
     gc.freeze()  # the search for garbage would go through all of TensorFlow again and again

@@ -1,6 +1,7 @@
 """Where `prepare` writes: a folder, which appears as a whole, or a new one on a bucket."""
 
 import contextlib
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,7 +16,7 @@ from keras_bert_impl.pretraining.finished_blocks import Interrupted
 
 
 def place_of(output_directory):
-    """`Path` of the folder that processes of this machine make the records in.
+    """Absolute `Path` of the folder that processes of this machine make the records in.
 
     It is `output_directory`, or, where that is on a bucket, a temporary one that the same command
     finds again.
@@ -24,8 +25,9 @@ def place_of(output_directory):
         InputError: there is something that must not be replaced, or the bucket is closed.
     """
     if not remote_files.is_remote(output_directory):
-        _check_replaceable(Path(output_directory))
-        return Path(output_directory)
+        place = Path(os.path.abspath(output_directory))
+        _check_replaceable(place)
+        return place
     try:
         tf.io.gfile.makedirs(output_directory)  # a closed bucket is known before hours of work
         taken = tf.io.gfile.exists(f"{output_directory}/{records.MANIFEST}")
@@ -83,7 +85,7 @@ def save_tokenizer(tokenizer, directory):
 
 def _check_replaceable(directory):
     """What is replaced as a whole must be records, not somebody's home."""
-    own = f".{directory.absolute().name}."  # of runs that were interrupted
+    own = f".{directory.name}."  # of runs that were interrupted
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not (directory / records.MANIFEST).is_file():
             raise InputError(

@@ -26,14 +26,14 @@ class FinishedBlocks:
     as Ctrl-C, it stays, as it does when the process is killed.
 
     Args:
-        output_directory: `Path` of the records.
+        output_directory: absolute `Path` of the records.
         settings: `blocks.Settings`.
         tokenizer: with a `fingerprint`.
     """
 
     def __init__(self, output_directory, settings, tokenizer):
-        self._name = output_directory.absolute().name
-        self._parent = output_directory.absolute().parent
+        self._name = output_directory.name
+        self._parent = output_directory.parent
         if output_directory.exists():  # its parent may be another disk, or closed to us
             self._parent = output_directory
         self._folder = self._parent / f".{self._name}.unfinished"

@@ -123,6 +123,16 @@ def test_an_empty_folder_is_still_one_after_a_kill(interrupted, corpus, tokenize
     records.check_shards(interrupted)
 
 
+def test_records_are_made_again_in_a_folder_that_is_not_named_from_the_root(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    for name in "records", "records", "./elsewhere/../records":
+        prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
+        assert_same(tmp_path / "records", records_directory)
+
+
 @pytest.mark.slow
 def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     """Two workers, killed after random numbers of blocks until a run ends by itself."""

@@ -3,6 +3,9 @@
 import errno
 import json
 import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -334,6 +337,40 @@ def test_a_disk_that_is_really_full(tmp_path, write_corpus, tokenizer):
                 corpus, tmp_path / "disk" / "records", tokenizer, num_open_shards=1, num_workers=1
             )
         assert not list((tmp_path / "disk").iterdir())
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer):
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import resource, sys
+            from keras_bert_impl.pretraining.preparation import prepare
+            from keras_bert_impl.tokenizers import Tokenizer
+
+            if __name__ == "__main__":
+                tokenizer = Tokenizer.from_pretrained("tokenizer")
+                prepare(sys.argv[1], "records", tokenizer, block_characters=400_000, num_workers=2)
+                for who in resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN:
+                    print(resource.getrusage(who).ru_maxrss)
+            """
+        )
+    )
+    most = {}
+    for documents in 20_000, 160_000:  # 7 and 55 blocks
+        corpus = write_corpus(tmp_path / f"{documents}.txt", documents)
+        done = subprocess.run(
+            [sys.executable, program, corpus], cwd=tmp_path, capture_output=True
+        )
+        assert not done.returncode, done.stderr[-500:]
+        most[documents] = [int(line) / 1024 for line in done.stdout.split()]  # MiB
+    # Of the million sentences that are more each takes 80 bytes in Python, and each of the 140,000
+    # documents 100 in the set by which duplicates are known, until there are 262,144 in it.
+    (reader, worker), (reader_of_more, worker_of_more) = most.values()
+    assert reader_of_more < reader + 40, most
+    assert worker_of_more < worker + 20, most
 
 
 def test_a_text_of_a_megabyte(tmp_path, tokenizer):
