@@ -351,8 +351,9 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
             from keras_bert_impl.tokenizers import Tokenizer
 
             if __name__ == "__main__":
-                tokenizer = Tokenizer.from_pretrained("tokenizer")
-                prepare(sys.argv[1], "records", tokenizer, block_characters=400_000, num_workers=2)
+                corpus, records, tokenizer = sys.argv[1:]
+                tokenizer = Tokenizer.from_pretrained(tokenizer)
+                prepare(corpus, records, tokenizer, block_characters=400_000, num_workers=2)
                 for who in resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN:
                     print(resource.getrusage(who).ru_maxrss)
             """
@@ -361,9 +362,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
     most = {}
     for documents in 20_000, 160_000:  # 7 and 55 blocks
         corpus = write_corpus(tmp_path / f"{documents}.txt", documents)
-        done = subprocess.run(
-            [sys.executable, program, corpus], cwd=tmp_path, capture_output=True
-        )
+        paths = corpus, tmp_path / f"{documents}", tmp_path / "tokenizer"
+        done = subprocess.run([sys.executable, program, *paths], capture_output=True)
         assert not done.returncode, done.stderr[-500:]
         most[documents] = [int(line) / 1024 for line in done.stdout.split()]  # MiB
     # Of the million sentences that are more each takes 80 bytes in Python, and each of the 140,000
