@@ -41,7 +41,7 @@ def replace_file(path):
         with replace_file("scores.json") as temporary:
             temporary.write_text("{}")
     """
-    path = _absolute(path)
+    path = absolute(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory; give the name of a file to write.")
     with _written_aside(path, path.parent) as temporary:
@@ -68,7 +68,7 @@ def replace_directory(path):
     Raises:
         InputError: the disk is full, `path` is a file, or its parent cannot be written.
     """
-    path = _absolute(path)
+    path = absolute(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; give the name of a directory to write.")
     # Inside an existing directory: its parent may be another disk, or closed to us.
@@ -82,8 +82,12 @@ def replace_directory(path):
             os.replace(temporary, path)
 
 
-def _absolute(path):
-    """The path with a name of its own, which `.` and `..` do not have."""
+def absolute(path):
+    """Absolute `Path`, with a name of its own, which `.` and `..` do not have.
+
+    Raises:
+        InputError: it is on a bucket.
+    """
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
             f"{path} is no folder of this machine: write to one, and copy it there, or mount it."

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
+from keras_bert_impl.files import absolute, replace_directory
 from keras_bert_impl.pretraining import draws, records
 from keras_bert_impl.pretraining.finished_blocks import Interrupted
 
@@ -25,17 +25,18 @@ def place_of(output_directory):
         InputError: there is something that must not be replaced, or the bucket is closed.
     """
     if not remote_files.is_remote(output_directory):
-        place = Path(os.path.abspath(output_directory))
+        place = absolute(output_directory)
         _check_replaceable(place)
         return place
     try:
         tf.io.gfile.makedirs(output_directory)  # a closed bucket is known before hours of work
-        taken = tf.io.gfile.exists(f"{output_directory}/{records.MANIFEST}")
+        taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
         raise InputError(f"{output_directory} holds records; name another folder or remove them.")
-    return Path(tempfile.gettempdir()) / f"keras-bert-{draws.stable_hash(output_directory):016x}"
+    name = f"keras-bert-{draws.stable_hash(output_directory.rstrip('/')):016x}"
+    return Path(tempfile.gettempdir()) / name
 
 
 @contextlib.contextmanager

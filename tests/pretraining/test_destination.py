@@ -1,6 +1,7 @@
 """Records that are written to a bucket: those of a folder, complete once their manifest is there."""
 
 import tempfile
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -37,8 +38,9 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, num_worke
     assert manifest == records.read_manifest(records_directory) == records.read_manifest(NAME)
     assert_same(NAME, records_directory)
     assert not list(scratch.iterdir())
-    with pytest.raises(InputError, match=f"{NAME} holds records; name another folder or remove"):
-        prepare(corpus, NAME, tokenizer, num_workers=1, **ARGUMENTS)
+    for name in NAME, f"{NAME}/":
+        with pytest.raises(InputError, match=f"{name} holds records; name another folder or remove"):
+            prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(NAME, records_directory)
 
 
@@ -71,6 +73,8 @@ def test_an_interrupted_upload_goes_on(
 def test_a_closed_bucket_is_known_before_anything_is_read(scratch, tokenizer):
     with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
         prepare("no text", "nowhere://records", tokenizer)
+    with pytest.raises(InputError, match="gs:/bucket/records is no folder of this machine"):
+        prepare("no text", Path("gs://bucket/records"), tokenizer)  # which has lost a slash
     assert not list(scratch.iterdir())
 
 
