@@ -18,6 +18,18 @@ def is_remote(path):
     return "://" in os.fspath(path)
 
 
+def exists(name):
+    """bool: whether a bucket has a file or a folder of this name.
+
+    Raises:
+        InputError: it cannot be asked.
+    """
+    try:
+        return tf.io.gfile.exists(name)
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {name}: {error.message}") from error
+
+
 def read_from(name):
     """A file on a bucket that Python reads as its own: binary, buffered.
 

@@ -10,8 +10,7 @@ EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records
 def add_arguments(parser):
     """The arguments of the command."""
     from keras_bert_impl.pretraining.examples import OBJECTIVES
-    from keras_bert_impl.pretraining.readers import FORMATS
-    from keras_bert_impl.pretraining.settings import RUNNERS
+    from keras_bert_impl.pretraining.settings import RUNNERS, TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
     parser.add_argument("--out", required=True, metavar="DIR", help="the records to write; gs://... too")
@@ -21,7 +20,7 @@ def add_arguments(parser):
         metavar="DIR",
         help="a model directory, or what `keras-bert vocab` wrote",
     )
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
+    parser.add_argument("--format", choices=TEXT_FORMATS, default="auto", help="of the text")
     parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
     parser.add_argument(
         "--length", type=positive_int, default=128, help="tokens of a row; default: 128"

@@ -9,11 +9,11 @@ EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
 
 def add_arguments(parser):
     """The arguments of the command."""
-    from keras_bert_impl.pretraining.readers import FORMATS
+    from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
-    parser.add_argument("text", nargs="+", help="files, folders or tfds:// names")
+    parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
     parser.add_argument("--out", required=True, metavar="DIR", help="the tokenizer to write")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the text")
+    parser.add_argument("--format", choices=TEXT_FORMATS, default="auto", help="of the text")
     parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
     parser.add_argument(
         "--extend",

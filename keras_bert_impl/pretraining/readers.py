@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-import tensorflow as tf
-
 from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 from keras_bert_impl.remote_files import is_remote
 
-FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
@@ -64,7 +62,7 @@ def read_documents(paths, format="auto", text_field="text"):
     Args:
         paths: str or `Path`, or a list of them: files, folders, either on a bucket, too
             (`gs://bucket/corpus`), `tfds://` names.
-        format: one of `FORMATS`, for all of the files; `tfds://` names need none.
+        format: one of `TEXT_FORMATS`, for all of the files; `tfds://` names need none.
         text_field: str, the field of JSON lines, and of TFDS where the name gives none.
 
     Returns:
@@ -94,13 +92,14 @@ def sources(paths, format="auto"):
     Returns:
         Iterator of (name, format), for `read_source`.
     """
-    if format not in FORMATS:
-        raise InputError(f"no format {format!r}; there is {', '.join(FORMATS)}.")
+    if format not in TEXT_FORMATS:
+        raise InputError(f"no format {format!r}; there is {', '.join(TEXT_FORMATS)}.")
     names = paths_of(paths)
     if not names:
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
-        if not name.startswith("tfds://") and not _exists(name):
+        exists = remote_files.exists if is_remote(name) else os.path.exists
+        if not name.startswith("tfds://") and not exists(name):
             raise InputError(f"{name} does not exist.")
     return (source for name in names for source in _files(name, format))
 
@@ -126,15 +125,6 @@ def _read(paths, sources, text_field):
             yield document
     if empty:
         raise no_text(paths)
-
-
-def _exists(name):
-    if not is_remote(name):
-        return Path(name).exists()
-    try:
-        return tf.io.gfile.exists(name)
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {name}: {error.message}") from error
 
 
 def _files(name, format):

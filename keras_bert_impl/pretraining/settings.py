@@ -6,6 +6,7 @@ import re
 from keras_bert_impl.errors import InputError
 
 DISTILLATIONS = ("distillation", "layer_distillation")
+TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # of `prepare`
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # of `prepare`
 _CHOICES = {
     "optimizer": ("adamw", "lamb"),
