@@ -1,4 +1,4 @@
-"""Outputs that appear whole or not at all: written aside, then renamed."""
+"""Files of this machine: what there is to read, and outputs that appear whole or not at all."""
 
 import contextlib
 import errno
@@ -25,6 +25,28 @@ _CANNOT_WRITE = {
 
 
 _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` leaves one slash of gs://bucket
+
+
+def is_remote(path):
+    """bool: whether a str or `Path` names a file on a bucket, which `remote_files` is for."""
+    return "://" in os.fspath(path)
+
+
+def exists(name):
+    """bool: whether there is a file or a folder of this name."""
+    return os.path.exists(name)
+
+
+def files_in(folder):
+    """Paths of all files below a folder, from there; None for a file."""
+    if not os.path.isdir(folder):
+        return None
+    return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
+
+
+def read_from(name):
+    """A file that is open for reading: binary, buffered."""
+    return open(name, "rb")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
-"""Public names of a package that are loaded on first use."""
+"""What is loaded late or not at all: public names until their first use, JAX where only text is."""
 
 import importlib
+import os
+import sys
 
 
 def lazy_names(package, homes):
@@ -27,3 +29,19 @@ def lazy_names(package, homes):
         return sorted([*vars(importlib.import_module(package)), *names])
 
     return get, list_names, names
+
+
+def import_tensorflow_without_jax():
+    """Imports TensorFlow, and keeps it from loading a JAX that is installed, too.
+
+    TensorFlow Lite's converter looks for one: 0.2 GiB and 0.7 seconds of every process. For
+    processes that handle text alone; one that has TensorFlow or JAX already stays as it is.
+    """
+    if "tensorflow" in sys.modules or "jax" in sys.modules:
+        return
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # comes with TensorFlow; this one needs no JAX
+    sys.modules["jax"] = None
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        del sys.modules["jax"]

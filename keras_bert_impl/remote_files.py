@@ -13,11 +13,6 @@ from keras_bert_impl import files
 from keras_bert_impl.errors import InputError
 
 
-def is_remote(path):
-    """bool: whether a str or `Path` is such a name."""
-    return "://" in os.fspath(path)
-
-
 def exists(name):
     """bool: whether a bucket has a file or a folder of this name.
 
@@ -76,7 +71,7 @@ def replace_file(path):
     Raises:
         InputError: as that one, or the bucket takes no file.
     """
-    if not is_remote(path):
+    if not files.is_remote(path):
         with files.replace_file(path) as temporary:
             yield temporary
         return

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl import remote_files
+from keras_bert_impl import files, remote_files
 from keras_bert_impl.errors import InputError
 
 
@@ -15,8 +15,8 @@ def folder():
 
 
 def test_names():
-    assert remote_files.is_remote("gs://bucket/records")
-    assert not remote_files.is_remote("/data/records")
+    assert files.is_remote("gs://bucket/records")
+    assert not files.is_remote("/data/records")
 
 
 def test_files_are_read_in_any_pieces(folder):

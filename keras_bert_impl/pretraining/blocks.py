@@ -1,13 +1,8 @@
 """The work on one block of documents: text in, serialized rows and counts out."""
 
 import dataclasses
-import gc
-import multiprocessing
-import os
-import threading
 
 import numpy as np
-import pyarrow as pa
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
@@ -214,31 +209,3 @@ class HashSet:
             self._sorted.sort(kind="stable")
             self._recent = set()
         return True
-
-
-_worker = {}  # of this process: the settings and the tokenizer
-
-
-def start_worker(tokenizer_directory, settings):
-    """Readies a worker process: one core, no accelerator, its own tokenizer."""
-    from keras_bert_impl.tokenizers import Tokenizer
-
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    tf.config.set_visible_devices([], "GPU")
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    pa.set_memory_pool(pa.system_memory_pool())  # which gives back what is free: 30 MB less
-    _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
-    _worker["settings"] = settings
-    gc.freeze()  # the search for garbage would go through all of TensorFlow again and again
-
-
-def _end_with_parent():
-    # The worker of a process that was killed would wait for ever for a block, in all its memory.
-    multiprocessing.parent_process().join()
-    os._exit(1)
-
-
-def build_in_worker(text_block):
-    """`build` in a worker process."""
-    return build(text_block, _worker["settings"], _worker["word_tokens"])

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import absolute, replace_directory
+from keras_bert_impl.files import absolute, is_remote, replace_directory
 from keras_bert_impl.pretraining import draws, records
 from keras_bert_impl.pretraining.finished_blocks import Interrupted
 
@@ -24,7 +24,7 @@ def place_of(output_directory):
     Raises:
         InputError: there is something that must not be replaced, or the bucket is closed.
     """
-    if not remote_files.is_remote(output_directory):
+    if not is_remote(output_directory):
         place = absolute(output_directory)
         _check_replaceable(place)
         return place
@@ -51,7 +51,7 @@ def new_records(output_directory, place, runner):
         InputError: as `replace_directory`.
         Interrupted: the bucket takes no more.
     """
-    on_bucket = remote_files.is_remote(output_directory)
+    on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
         yield output_directory
         return
@@ -76,7 +76,7 @@ def _upload(directory, output_directory):
 
 def save_tokenizer(tokenizer, directory):
     """Saves a tokenizer to what `new_records` yields."""
-    if not remote_files.is_remote(directory):
+    if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return
     with tempfile.TemporaryDirectory() as copy:

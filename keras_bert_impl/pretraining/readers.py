@@ -8,14 +8,12 @@ import lzma
 import os
 import re
 import zlib
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from keras_bert_impl import remote_files
+from keras_bert_impl import files
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
-from keras_bert_impl.remote_files import is_remote
 
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
@@ -98,8 +96,7 @@ def sources(paths, format="auto"):
     if not names:
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
-        exists = remote_files.exists if is_remote(name) else os.path.exists
-        if not name.startswith("tfds://") and not exists(name):
+        if not name.startswith("tfds://") and not _place(name).exists(name):
             raise InputError(f"{name} does not exist.")
     return (source for name in names for source in _files(name, format))
 
@@ -132,7 +129,7 @@ def _files(name, format):
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
-    inside = remote_files.files_in(name) if is_remote(name) else _files_in(name)
+    inside = _place(name).files_in(name)
     if inside is None:
         yield name, _detect(name, "sentences") if format == "auto" else format
         return
@@ -140,13 +137,6 @@ def _files(name, format):
         if not any(part.startswith(".") for part in path.parts):
             path = os.path.join(name, path)
             yield path, _detect(path, "files") if format == "auto" else format
-
-
-def _files_in(folder):
-    """Paths of all files below a folder, from there; None for a file."""
-    if not os.path.isdir(folder):
-        return None
-    return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
 
 
 def _detect(path, otherwise):
@@ -159,8 +149,13 @@ def _detect(path, otherwise):
     return otherwise
 
 
-def _open(path):
-    return remote_files.read_from(path) if is_remote(path) else open(path, "rb")
+def _place(name):
+    """The module that has `exists`, `files_in` and `read_from` for the place of a file."""
+    if not files.is_remote(name):
+        return files
+    from keras_bert_impl import remote_files  # and with it TensorFlow
+
+    return remote_files
 
 
 def _decompressed(file):
@@ -175,7 +170,7 @@ def _lines(path):
     """Yields (number from 1, text without its line end)."""
     number = 0
     try:
-        with _open(path) as raw, _decompressed(raw) as file:
+        with _place(path).read_from(path) as raw, _decompressed(raw) as file:
             for lines in _whole_lines(file):
                 for number, line in enumerate(_texts(lines, path, number + 1), number + 1):
                     yield number, line

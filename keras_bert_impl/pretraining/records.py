@@ -28,7 +28,8 @@ import tensorflow as tf
 from isal import igzip
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.remote_files import is_remote, os_errors, replace_file
+from keras_bert_impl.files import is_remote
+from keras_bert_impl.remote_files import os_errors, replace_file
 from keras_bert_impl.tokenizers import Tokenizer
 
 FORMAT_VERSION = 3

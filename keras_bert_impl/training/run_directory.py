@@ -1,6 +1,7 @@
 """The directory of a run: settings, reports, checkpoints and, in the end, model and scores."""
 
 import dataclasses
+import fcntl
 from pathlib import Path
 
 import yaml
@@ -24,7 +25,8 @@ class RunDirectory:
         model, checkpoints, metrics, tensorboard, scores: `Path`s inside the directory.
 
     Raises:
-        InputError: the directory holds a run with other settings, or a run and `resume` is off.
+        InputError: the directory holds a run with other settings, or a run and `resume` is off, or
+            another process is at it.
     """
 
     def __init__(self, path, settings, resume=True, may_change=()):
@@ -36,6 +38,7 @@ class RunDirectory:
         self.scores = self.path / "scores.json"
         self._recipe = self.path / "recipe.yaml"
         if is_chief():
+            self._lock = _lock(self.path)  # held while this object lives
             self._begin(to_yaml(settings), resume, may_change)
 
     def _begin(self, text, resume, may_change):
@@ -70,6 +73,26 @@ class RunDirectory:
             scores: dict of str to number.
         """
         write_json(self.scores, scores)
+
+
+def _lock(directory):
+    """An open file that no other process locks; None where the file system has no locks.
+
+    A lock of `lockf` is the process's: whoever interrupts a run in a notebook, where the traceback
+    keeps it alive, may call it again.
+    """
+    path = directory / ".lock"
+    if not path.exists():
+        with replace_file(path) as temporary:
+            temporary.touch()
+    try:
+        file = path.open("w")
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(f"another process trains in {directory}; let it end.") from None
+    except OSError:
+        return None
+    return file
 
 
 def to_yaml(settings):

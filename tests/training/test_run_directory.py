@@ -1,6 +1,8 @@
 """Run directories."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
@@ -25,6 +27,28 @@ def test_settings_are_kept_and_compared(tmp_path):
     RunDirectory(tmp_path / "run", Settings(), may_change=["rate"])
     with pytest.raises(InputError, match="holds a run"):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
+
+
+def test_another_process_is_refused(tmp_path):
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    run = RunDirectory(tmp_path, Settings())
+    del run
+    command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):
+            RunDirectory(tmp_path, Settings())
+        other.kill()
+    RunDirectory(tmp_path, Settings())
+
+
+def test_a_run_whose_traceback_is_kept_can_be_called_again(tmp_path):
+    interrupted = RunDirectory(tmp_path, Settings())
+    RunDirectory(tmp_path, Settings())
+    del interrupted
 
 
 def test_a_damaged_recipe_is_named(tmp_path):

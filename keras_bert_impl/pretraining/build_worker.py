@@ -1,0 +1,48 @@
+"""A process that builds blocks for `prepare`; to import this loads nothing heavy."""
+
+import gc
+import multiprocessing
+import os
+import threading
+
+from keras_bert_impl.lazy import import_tensorflow_without_jax
+
+_worker = {}  # of this process: the settings and the tokenizer
+
+
+def start(tokenizer_directory, settings):
+    """Readies the process: one core, no accelerator, its own tokenizer.
+
+    Args:
+        tokenizer_directory: str.
+        settings: dict, of `blocks.Settings`, whose class would load TensorFlow on its way here.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import_tensorflow_without_jax()
+    import pyarrow as pa
+    import tensorflow as tf
+
+    from keras_bert_impl.pretraining import blocks
+    from keras_bert_impl.pretraining.word_tokens import WordTokens
+    from keras_bert_impl.tokenizers import Tokenizer
+
+    tf.config.set_visible_devices([], "GPU")
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    pa.set_memory_pool(pa.system_memory_pool())  # which gives back what is free: 30 MB less
+    _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
+    _worker["settings"] = blocks.Settings(**settings)
+    gc.freeze()  # the search for garbage would go through all of TensorFlow again and again
+
+
+def build(text_block):
+    """`blocks.build` in a process that has been started."""
+    from keras_bert_impl.pretraining import blocks
+
+    return blocks.build(text_block, _worker["settings"], _worker["word_tokens"])
+
+
+def _end_with_parent():
+    # The worker of a process that was killed would wait for ever for a block, in all its memory.
+    multiprocessing.parent_process().join()
+    os._exit(1)

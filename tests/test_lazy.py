@@ -1,0 +1,61 @@
+"""What is loaded late or not at all."""
+
+import subprocess
+import sys
+import textwrap
+
+TEXT = "One sentence. And two.\n\nA second document. It goes on.\n\nA third one. It ends here.\n\n"
+
+
+def _run(code, *arguments):
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.returncode, done.stderr[-800:]
+    return done.stdout.split()
+
+
+def test_tensorflow_without_jax():
+    code = """
+        import sys
+        from keras_bert_impl.lazy import import_tensorflow_without_jax
+        import_tensorflow_without_jax()
+        import tensorflow
+        print("jax" in sys.modules)
+        import jax.numpy
+        print(float(jax.numpy.ones(3).sum()))
+    """
+    assert _run(code) == ["False", "3.0"]
+
+
+def test_no_process_of_prepare_loads_jax(tmp_path):
+    (tmp_path / "corpus.txt").write_text(TEXT)
+    code = """
+        import concurrent.futures, multiprocessing, sys
+        from keras_bert_impl.cli.main import main
+        from keras_bert_impl.pretraining import build_worker
+
+        folder = sys.argv[1]
+        assert main(["vocab", f"{folder}/corpus.txt", "--out", f"{folder}/tokenizer", "--size", "60"]) == 0
+        arguments = [f"{folder}/corpus.txt", "--tokenizer", f"{folder}/tokenizer", "--workers", "1"]
+        assert main(["prepare", *arguments, "--out", f"{folder}/records", "--objective", "mlm"]) == 0
+        settings = dict(
+            length=128, objective="mlm", passes=1, short_sequence_probability=0.1, pack=True,
+            max_examples_per_row=8, seed=0,
+        )
+        with concurrent.futures.ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"), build_worker.start, (f"{folder}/tokenizer", settings)
+        ) as worker:
+            modules = worker.submit(eval, "list(__import__('sys').modules)").result()
+        print("OK", "jax" in sys.modules, "jax" in modules, "tensorflow" in modules)
+    """
+    assert _run(code, str(tmp_path))[-4:] == ["OK", "False", "False", "True"]
+
+
+def test_text_is_read_without_tensorflow(tmp_path):
+    (tmp_path / "corpus.txt").write_text(TEXT)
+    code = """
+        import sys
+        from keras_bert_impl.pretraining import read_documents, split_sentences
+        print(len(list(read_documents(sys.argv[1]))), "tensorflow" in sys.modules)
+    """
+    assert _run(code, str(tmp_path / "corpus.txt")) == ["3", "False"]
