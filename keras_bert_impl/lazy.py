@@ -1,8 +1,10 @@
-"""What is loaded late or not at all: public names until their first use, JAX where only text is."""
+"""What is loaded late or not at all."""
 
 import importlib
 import os
 import sys
+
+_OPTIONAL = ("jax", "matplotlib", "scipy")  # of TensorFlow and Keras
 
 
 def lazy_names(package, homes):
@@ -31,17 +33,18 @@ def lazy_names(package, homes):
     return get, list_names, names
 
 
-def import_tensorflow_without_jax():
-    """Imports TensorFlow, and keeps it from loading a JAX that is installed, too.
+def import_tensorflow_alone():
+    """Imports TensorFlow without what it and Keras load only because it is installed.
 
-    TensorFlow Lite's converter looks for one: 0.2 GiB and 0.7 seconds of every process. For
-    processes that handle text alone; one that has TensorFlow or JAX already stays as it is.
+    That is JAX, matplotlib and SciPy: 1.2 seconds and 0.25 GiB of every process. For those that
+    handle text alone; one that has TensorFlow, or one of these, already stays as it is.
     """
-    if "tensorflow" in sys.modules or "jax" in sys.modules:
+    if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
     os.environ["KERAS_BACKEND"] = "tensorflow"  # comes with TensorFlow; this one needs no JAX
-    sys.modules["jax"] = None
+    sys.modules.update(dict.fromkeys(_OPTIONAL))  # with None there an import fails
     try:
         import tensorflow  # noqa: F401
     finally:
-        del sys.modules["jax"]
+        for name in _OPTIONAL:
+            del sys.modules[name]

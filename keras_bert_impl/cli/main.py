@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.lazy import import_tensorflow_without_jax
+from keras_bert_impl.lazy import import_tensorflow_alone
 
 # Command -> what it does. The module `keras_bert_impl.cli.<command with _ for ->` holds
 # `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
@@ -93,19 +93,19 @@ def _run(arguments):
     # Settings may stand before, between and behind options.
     parsed = parser.parse_intermixed_args(rest)
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
-        _import_tensorflow_quietly(getattr(module, "USES_JAX", True))
+        _import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
     module.run(parsed)
 
 
-def _import_tensorflow_quietly(with_jax):
+def _import_tensorflow_quietly(alone):
     """Imports it with stderr shut: it writes about missing GPUs before its log level counts."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
         os.dup2(noise.fileno(), 2)
         try:
-            if not with_jax:
-                import_tensorflow_without_jax()
+            if alone:
+                import_tensorflow_alone()
             import tensorflow as tf
 
             tf.config.list_physical_devices()

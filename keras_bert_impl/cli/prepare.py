@@ -5,7 +5,7 @@ import sys
 from keras_bert_impl.cli.common import positive_int, print_json
 
 EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
-USES_JAX = False
+TENSORFLOW_ALONE = True
 
 
 def add_arguments(parser):

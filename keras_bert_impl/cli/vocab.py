@@ -5,7 +5,7 @@ from keras_bert_impl.files import replace_directory
 
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
   keras-bert vocab abstracts.txt --extend bert-base-uncased --add 1000 --out bert-medical"""
-USES_JAX = False
+TENSORFLOW_ALONE = True
 
 
 def add_arguments(parser):

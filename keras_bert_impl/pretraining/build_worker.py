@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import threading
 
-from keras_bert_impl.lazy import import_tensorflow_without_jax
+from keras_bert_impl.lazy import import_tensorflow_alone
 
 _worker = {}  # of this process: the settings and the tokenizer
 
@@ -18,7 +18,7 @@ def start(tokenizer_directory, settings):
         settings: dict, of `blocks.Settings`, whose class would load TensorFlow on its way here.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import_tensorflow_without_jax()
+    import_tensorflow_alone()
     import pyarrow as pa
     import tensorflow as tf
 
