@@ -38,7 +38,8 @@ class RunDirectory:
         self.scores = self.path / "scores.json"
         self._recipe = self.path / "recipe.yaml"
         if is_chief():
-            self._lock = _lock(self.path)  # held while this object lives
+            # Held while this object lives; among what is the run's own, not its results.
+            self._lock = _lock(self.checkpoints, self.path)
             self._begin(to_yaml(settings), resume, may_change)
 
     def _begin(self, text, resume, may_change):
@@ -75,13 +76,17 @@ class RunDirectory:
         write_json(self.scores, scores)
 
 
-def _lock(directory):
+def _lock(folder, run):
     """An open file that no other process locks; None where the file system has no locks.
+
+    Args:
+        folder: `Path` that has the file.
+        run: `Path` to name in the error.
 
     A lock of `lockf` is the process's: whoever interrupts a run in a notebook, where the traceback
     keeps it alive, may call it again.
     """
-    path = directory / ".lock"
+    path = folder / ".lock"
     if not path.exists():
         with replace_file(path) as temporary:
             temporary.touch()
@@ -89,7 +94,7 @@ def _lock(directory):
         file = path.open("w")
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InputError(f"another process trains in {directory}; let it end.") from None
+        raise InputError(f"another process trains in {run}; let it end.") from None
     except OSError:
         return None
     return file

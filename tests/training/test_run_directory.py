@@ -35,8 +35,8 @@ def test_another_process_is_refused(tmp_path):
         "print(flush=True); sys.stdin.read()"
     )
     run = RunDirectory(tmp_path, Settings())
+    command = [sys.executable, "-c", code, str(run.checkpoints / ".lock")]
     del run
-    command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):
