@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.batching import CHUNK, TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.masked_rows import masked_batches
+from keras_bert_impl.training.cross_entropy import cross_entropy
 
 
 class PseudoPerplexity(NamedTuple):
@@ -40,7 +41,7 @@ def pseudo_perplexity(model, texts, batch_size=32):
 
     def log_likelihood(features, targets):
         logits = model(features, training=False)[:, 0]  # [rows, vocabulary]
-        return -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+        return -cross_entropy(targets, logits)
 
     log_likelihood = tf.function(log_likelihood, input_signature=data.element_spec, autograph=False)
     values = np.concatenate([log_likelihood(*batch).numpy() for batch in data])

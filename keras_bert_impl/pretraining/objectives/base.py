@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_bert_impl.interop import head_tensors
+from keras_bert_impl.training.cross_entropy import cross_entropy
 
 ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 
@@ -98,7 +99,7 @@ class Objective:
 
     def losses(self, output, labels, logits):
         """The loss of every place of an output: here the cross-entropy of a softmax."""
-        return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        return cross_entropy(labels, logits)
 
     def hits(self, output, labels, logits):
         """1.0 where what the logits say is the label; its mean is the accuracy."""

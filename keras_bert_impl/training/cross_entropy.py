@@ -1,0 +1,48 @@
+"""The loss of a choice among classes, such as a vocabulary's, in pure `keras.ops`."""
+
+from keras import ops
+
+
+def cross_entropy(labels, logits):
+    """`-log softmax(logits)[label]` of each place.
+
+    TensorFlow's own operation takes three times as long on a CPU, which is a fifth of the step of a
+    small model with a large vocabulary (docs/benchmarks.md).
+
+    Args:
+        labels: integers `[...]`, the right class of each place.
+        logits: float32 `[..., classes]`.
+
+    Returns:
+        float32 `[...]`, in nats.
+
+    Example:
+        cross_entropy([1], [[0.0, 0.0]])  # log 2
+    """
+    labels, logits = ops.cast(labels, "int32"), ops.convert_to_tensor(logits)
+    flat = ops.reshape(logits, (-1, logits.shape[-1]))
+    return ops.reshape(_cross_entropy(ops.reshape(labels, (-1,)), flat), ops.shape(labels))
+
+
+def _cross_entropy(labels, logits):
+    """The same of labels `[places]` and logits `[places, classes]`."""
+
+    @ops.custom_gradient
+    def losses(logits):
+        highest = ops.max(logits, axis=-1, keepdims=True)
+        shares = ops.exp(logits - highest)  # kept for the gradient: softmax times `total`
+        total = ops.sum(shares, axis=-1, keepdims=True)
+        own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
+
+        def gradient(*args, upstream=None):  # both forms in which Keras's backends call it
+            if upstream is None:
+                (upstream,) = args
+            upstream = upstream[:, None]
+            places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=-1)
+            at_labels = (ops.exp(own) / total - 1.0) * upstream
+            # The softmax, less 1 at the label.
+            return ops.scatter_update(shares * (upstream / total), places, at_labels[:, 0])
+
+        return (ops.log(total) - own)[:, 0], gradient
+
+    return losses(logits)

@@ -1,0 +1,56 @@
+"""The loss of a choice among classes, and its gradient, against PyTorch in float64."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+
+from keras_bert_impl.training.cross_entropy import cross_entropy
+
+DRAW = np.random.default_rng(0)
+# Exponentials and logarithms of float32, and the rounding of logits of up to about 16: a few units
+# in the last place of the largest number there is.
+TOLERANCE = 4 * 16 * 2.0**-24
+
+
+def drawn(*shape):
+    labels = DRAW.integers(0, shape[-1], shape[:-1]).astype("int32")
+    weights = DRAW.uniform(size=shape[:-1]).astype("float32")
+    return labels, DRAW.normal(scale=4.0, size=shape).astype("float32"), weights
+
+
+def with_slopes(labels, logits, weights):
+    logits = tf.convert_to_tensor(logits)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        losses = cross_entropy(labels, logits)
+        total = tf.reduce_sum(losses * weights)
+    return losses, tape.gradient(total, logits)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 7, 100), (2, 3, 30522)])
+def test_losses_and_slopes_are_pytorchs(shape, jit_compile):
+    labels, logits, weights = drawn(*shape)
+    received = tf.function(with_slopes, jit_compile=jit_compile)(labels, logits, weights)
+    expected_logits = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    expected = torch.nn.functional.cross_entropy(
+        expected_logits.reshape(-1, shape[-1]),
+        torch.tensor(labels).long().reshape(-1),
+        reduction="none",
+    ).reshape(shape[:-1])
+    (expected * torch.tensor(weights)).sum().backward()
+    np.testing.assert_allclose(received[0], expected.detach(), rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(received[1], expected_logits.grad, rtol=0, atol=TOLERANCE)
+
+
+def test_large_logits_do_not_overflow():
+    logits = np.array([[1000.0, 0.0], [1000.0, 0.0], [-1000.0, -1000.0]], "float32")
+    losses, slopes = with_slopes(np.array([0, 1, 1], "int32"), logits, np.ones(3, "float32"))
+    np.testing.assert_allclose(losses, [0.0, 1000.0, np.log(2.0)], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(slopes, [[0, 0], [1, -1], [0.5, -0.5]], rtol=0, atol=1e-6)
+
+
+def test_a_logit_that_is_no_number_is_seen():
+    losses, _ = with_slopes(*(np.array(x, "float32") for x in ([0], [[np.nan, 0.0]], [1.0])))
+    assert np.isnan(losses).all()
