@@ -158,6 +158,25 @@ def test_samples_are_of_the_distribution():
     assert counts[4] <= 1
 
 
+@pytest.mark.parametrize("vocabulary_size", [255, 256, 257, 1000])
+def test_samples_of_large_vocabularies(vocabulary_size):
+    draw = np.random.default_rng(vocabulary_size)
+    logits = draw.normal(scale=3.0, size=(50, 8, vocabulary_size)).astype("float32")
+    draws = draw.integers(0, DRAW_LIMIT, (50, 8)).astype("int32")
+    positions = np.ones((50, 8), "int32")
+    _, samples = SampleTokens()(np.zeros((50, 2), "int32"), positions, logits, draws)
+    sums = np.exp(logits.astype("float64")).cumsum(axis=-1)
+    sums /= sums[..., -1:]
+    ends = np.take_along_axis(sums, np.asarray(samples)[..., None], axis=-1)[..., 0]
+    starts = ends - np.take_along_axis(
+        np.diff(sums, axis=-1, prepend=0.0), np.asarray(samples)[..., None], axis=-1
+    )[..., 0]
+    # Sums up to 1 of as many numbers, and the softmax's own, in float32.
+    rounding = 2 * vocabulary_size * 2.0**-24
+    parts = draws / DRAW_LIMIT
+    assert (starts - rounding <= parts).all() and (parts <= ends + rounding).all()
+
+
 def test_directory_and_keras_file(pretrainer, tmp_path):
     features, _, _ = batch()
     expected = pretrainer(features)
