@@ -7,7 +7,7 @@ def cross_entropy(labels, logits):
     """`-log softmax(logits)[label]` of each place.
 
     TensorFlow's own operation takes three times as long on a CPU, which is a fifth of the step of a
-    small model with a large vocabulary (docs/benchmarks.md).
+    small model with a large vocabulary (docs/decisions/cross-entropy.md).
 
     Args:
         labels: integers `[...]`, the right class of each place.
