@@ -141,7 +141,7 @@ def _check_possible(directory, runs, resume, train, dev):
             f"a set of runs is for one worker, not {num_workers()}; start each run with its own "
             "settings."
         )
-    if any((directory / "checkpoints").glob("[!.]*")):  # the lock is there from the first moment
+    if (directory / "checkpoints").exists():
         raise InputError(f"{directory} holds a single run; give another directory for a set.")
     for path, (_, settings) in runs.items():
         kind_with(settings, train, dev)
