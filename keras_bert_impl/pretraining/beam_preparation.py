@@ -127,7 +127,7 @@ def _outlines(indexed, text_field):
     """(hash, (index of the source, place in it, characters)) of each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
-        yield cutting.text_hash(document), (index, place, document.characters)
+        yield document.text_hash, (index, place, document.characters)
 
 
 def _source(outline):

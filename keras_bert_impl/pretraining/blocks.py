@@ -154,23 +154,17 @@ def tokenize(documents, word_tokens):
         documents: list of (running number, `Document`).
         word_tokens: `WordTokens`.
 
-    A sentence behind another one keeps a space in front: to a byte-level vocabulary the first word
-    of a text is another piece than the same word behind a space.
-
     Returns:
         (`TokenBlock`, number of words). Sentences and documents without a token are left out.
     """
-    texts, sentence_counts = [], []
+    paragraphs, sentence_counts = [], []
     for _, document in documents:
-        if document.is_split:
-            paragraphs = [document.paragraphs]
-        else:
-            paragraphs = [sentences.split_sentences(text) for text in document.paragraphs]
-        before = len(texts)
-        for first, *others in filter(None, paragraphs):
-            texts += [first, *(f" {sentence}" for sentence in others)]
-        sentence_counts.append(len(texts) - before)
-    token_ids, lengths, num_words = word_tokens(texts)
+        own = [document.paragraphs]
+        if not document.is_split:
+            own = [sentences.split_sentences(text) for text in document.paragraphs]
+        paragraphs += own
+        sentence_counts.append(sum(map(len, own)))
+    token_ids, lengths, num_words = word_tokens(paragraphs)
     document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
     kept, sentence_counts = np.unique(document_of, return_counts=True)
     block = examples.TokenBlock(

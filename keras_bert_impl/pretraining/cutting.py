@@ -1,7 +1,6 @@
 """Which documents of a corpus are used, and which of them make a block."""
 
 import dataclasses
-import hashlib
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError
@@ -39,16 +38,10 @@ def numbered(documents, counts):
     seen = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
-        if seen.add(text_hash(document)):
+        if seen.add(document.text_hash):
             yield counts["documents"] - 1, document
         else:
             counts["duplicate_documents"] += 1
-
-
-def text_hash(document):
-    """int in [0, 2⁶⁴), the same for documents of the same text."""
-    text = "\n".join(document.paragraphs).encode("utf-8")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def split_of(number, held_out, seed):

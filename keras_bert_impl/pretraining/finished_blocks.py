@@ -9,7 +9,7 @@ import shutil
 
 import keras_bert_impl
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import blocks, cutting, draws, records
+from keras_bert_impl.pretraining import blocks, draws, records
 
 
 class Interrupted(InputError):
@@ -105,7 +105,7 @@ class FinishedBlocks:
 
     def _key(self, text_block):
         documents = [
-            (number, document.is_split, len(document.paragraphs), cutting.text_hash(document))
+            (number, document.is_split, len(document.paragraphs), document.text_hash)
             for number, document in text_block.documents
         ]
         return draws.stable_hash(*self._made_by, text_block.split, text_block.number, documents)

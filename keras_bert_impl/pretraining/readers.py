@@ -1,14 +1,16 @@
 """Documents from files, folders and TFDS, one at a time: memory does not grow with the corpus."""
 
 import bz2
+import dataclasses
+import functools
 import gzip
+import hashlib
 import html
 import json
 import lzma
 import os
 import re
 import zlib
-from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from keras_bert_impl import files
@@ -22,7 +24,8 @@ _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?\s*>")
 
 
-class Document(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Document:
     """One document of a corpus.
 
     Attributes:
@@ -39,6 +42,12 @@ class Document(NamedTuple):
     def characters(self):
         """int, in the text."""
         return sum(map(len, self.paragraphs))
+
+    @functools.cached_property
+    def text_hash(self):
+        """int in [0, 2⁶⁴), the same for documents of the same text."""
+        text = b"\n".join(map(str.encode, self.paragraphs))
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def read_documents(paths, format="auto", text_field="text"):
@@ -106,7 +115,7 @@ def read_source(name, format, text_field="text"):
     for document in _READERS[format](name, text_field):
         paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
         if paragraphs:
-            yield document._replace(paragraphs=paragraphs)
+            yield dataclasses.replace(document, paragraphs=paragraphs)
 
 
 def no_text(paths):
@@ -172,8 +181,9 @@ def _lines(path):
     try:
         with _place(path).read_from(path) as raw, _decompressed(raw) as file:
             for lines in _whole_lines(file):
-                for number, line in enumerate(_texts(lines, path, number + 1), number + 1):
-                    yield number, line
+                texts = _texts(lines, path, number + 1)
+                yield from enumerate(texts, number + 1)
+                number += len(texts)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: the compressed file is cut short or damaged: {error}.") from None
     except OSError as error:
@@ -218,9 +228,9 @@ def _decode(line, source):
 def _read_sentences(path, _):
     sentences, first = [], 0
     for number, line in _lines(path):
-        if line.strip():
+        if sentence := line.strip():
             first = first or number
-            sentences.append(line)
+            sentences.append(sentence)
         elif sentences:
             yield Document(f"{path}:{first}", sentences, is_split=True)
             sentences, first = [], 0

@@ -1,5 +1,7 @@
 """Packing several examples into one row, so that little of a batch is padding."""
 
+import numpy as np
+
 
 def pack_rows(lengths, row_length, max_examples_per_row):
     """Best-fit decreasing: the longest example first, each into the fullest row that holds it.
@@ -18,7 +20,7 @@ def pack_rows(lengths, row_length, max_examples_per_row):
     rows = []
     open_rows = [[] for _ in range(row_length + 1)]  # by the number of free tokens
     occupied = 0  # bit f is set where open_rows[f] is not empty: the tightest fit is one bit scan
-    for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
+    for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]
         fitting = occupied >> length << length
         if fitting:

@@ -1,5 +1,7 @@
 """The token ids of many texts, of which each word is tokenized once."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,79 +9,118 @@ import tensorflow as tf
 
 from keras_bert_impl.pretraining.row_layout import concatenated_spans
 
-_AT_ONCE = 8192  # words
-_MOST_KEPT = 1 << 18  # words; with their tokens some 20 MiB
+_AT_ONCE = 1 << 18  # characters
+_PLAIN, _ALONE = 1, 2  # kinds of bytes; all others are 0
 _WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # what `str.split` splits at
 
 
 class WordTokens:
-    """Tokenizes texts: what stands between spaces once, however often it comes.
+    """Tokenizes texts: each word once, however often it comes.
 
-    Of a block of Wikipedia an eighth of the words are different ones, and most of those were in the
-    blocks before. They are kept from call to call, and forgotten when they are too many. With a
-    tokenizer that looks over spaces (`spaces_separate` is False) whole texts are tokenized, and
-    none is kept.
+    Texts are cut at spaces and at the tokenizer's `word_breaks`. Of the words of a block of
+    Wikipedia a thirteenth are different ones, and half of those were in the block before, whose
+    words are kept. With a tokenizer that has no word breaks whole texts are tokenized.
 
     Args:
         tokenizer: `Tokenizer`.
 
     Example:
-        ids, lengths, num_words = WordTokens(tokenizer)(["a text", "another text"])
+        ids, lengths, num_words = WordTokens(tokenizer)([["a text", "its next sentence"], ["more"]])
     """
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self._forget()
-
-    def _forget(self):
-        self._words = pa.array([], pa.large_string())
-        self._ids = np.zeros(0, np.int32)  # of all words, one behind the other
-        self._lengths = np.zeros(0, np.int64)  # of each word, in tokens
+        self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
+        self._words = pa.array([], pa.large_string())  # of the last texts, different ones
         self._parts = np.zeros(0, np.int64)  # of each word, where it has white space inside
+        self._lengths = np.zeros(0, np.int64)  # of each word, in tokens
+        self._ids = np.zeros(0, np.int32)  # of all words, one behind the other
 
-    def __call__(self, texts):
+    def __call__(self, paragraphs):
         """Tokenizes texts.
 
         Args:
-            texts: list of str.
+            paragraphs: list of lists of str, texts without a line end. One that stands behind
+                another one in its paragraph keeps a space in front: to a byte-level vocabulary the
+                first word of a text is another piece than the same word behind a space.
 
         Returns:
             (the ids of all texts, int32 [tokens], how many each text has, int64 [texts], how many
             words they have, parted by white space of any kind, int).
         """
-        words, words_of_texts = pa.array(texts, pa.large_string()), np.ones(len(texts), np.int64)
-        if self.tokenizer.spaces_separate:
-            split = pc.split_pattern(words, " ")
-            words, words_of_texts = split.flatten(), split.value_lengths().to_numpy()
+        if not self.tokenizer.word_breaks:
+            texts = [text for first, *others in paragraphs for text in (first, *_behind(others))]
+            num_words = sum(len(text.split()) for text in texts)
+            return *_tokenized(texts, self.tokenizer.tokenize), num_words
+        words, first_words, num_joined = self._cut([*itertools.chain.from_iterable(paragraphs)])
         words = words.dictionary_encode()
-        if not self.tokenizer.spaces_separate or len(self._words) > _MOST_KEPT:
-            self._forget()
-        places = self._learn(words.dictionary)[words.indices.to_numpy()]
+        self._learn(words.dictionary)
+        places = words.indices.to_numpy()
         lengths = self._lengths[places]
         starts = (np.cumsum(self._lengths) - self._lengths)[places]
-        first_words = np.cumsum(words_of_texts) - words_of_texts
         return (
             concatenated_spans(self._ids, starts, lengths),
             np.add.reduceat(lengths, first_words),
-            int(self._parts[places].sum()),
+            int(self._parts[places].sum() - num_joined),
         )
 
+    def _cut(self, texts):
+        """Cuts texts in front of spaces, and beside word breaks where both sides are ASCII.
+
+        Returns:
+            (string array of words, each with its space, which of them begin a text, int64 [texts],
+            how many have no space, being the rest of a word that was cut).
+        """
+        data = b"\n".join([b"", *map(str.encode, texts)])
+        characters = np.frombuffer(data, np.uint8)
+        begins = (characters == ord(" ")) | (characters == ord("\n"))
+        num_spaces = np.count_nonzero(begins)
+        kinds = np.frombuffer(data.translate(self._kinds), np.uint8)
+        begins[1:] |= kinds[1:] * kinds[:-1] >= _ALONE
+        starts = np.flatnonzero(begins)
+        first_words = np.flatnonzero(characters[starts] == ord("\n"))
+        # The words of an Arrow array lie one behind the other as well: nothing has to be moved.
+        buffers = map(pa.py_buffer, (np.append(starts, len(data)), data.replace(b"\n", b" ")))
+        words = pa.Array.from_buffers(pa.large_string(), len(starts), [None, *buffers])
+        return words, first_words, len(starts) - num_spaces
+
     def _learn(self, words):
-        """int64 array: where each of some words, which differ, is among those that are kept."""
+        """Keeps what is to know of these words, which differ, and no longer of those before."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
-        new = words.filter(pa.array(is_new))
-        texts = new.to_pylist()
-        ids, lengths = [self._ids], [self._lengths]
-        for start in range(0, len(texts), _AT_ONCE):
-            ragged = self.tokenizer.tokenize(tf.constant(texts[start : start + _AT_ONCE]))
-            ids.append(ragged.flat_values.numpy())
-            lengths.append(ragged.row_lengths().numpy())
-        self._words = pa.concat_arrays([self._words, new])
-        self._ids, self._lengths = np.concatenate(ids), np.concatenate(lengths)
-        self._parts = np.concatenate([self._parts, _number_of_parts(new)])
-        return places
+        new = pc.ascii_ltrim(words.filter(pa.array(is_new)), " ")
+        ids, lengths = _tokenized(new.to_pylist(), self.tokenizer.tokenize_words)
+        ids, lengths = np.append(self._ids, ids), np.append(self._lengths, lengths)
+        starts = (np.cumsum(lengths) - lengths)[places]
+        self._words = words
+        self._parts = np.append(self._parts, _number_of_parts(new))[places]
+        self._lengths = lengths[places]
+        self._ids = concatenated_spans(ids, starts, self._lengths)
+
+
+def _tokenized(texts, tokenize):
+    """(the ids of all texts, int32 [tokens], how many each has, int64 [texts])."""
+    ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
+    bounds = [0, *(1 + np.flatnonzero(np.diff(batch))), len(texts)]
+    for start, end in itertools.pairwise(bounds if texts else ()):
+        ragged = tokenize(tf.constant(texts[start:end]))
+        ids.append(ragged.flat_values.numpy())
+        lengths.append(ragged.row_lengths().numpy())
+    return np.concatenate(ids), np.concatenate(lengths)
+
+
+def _behind(texts):
+    return [f" {text}" for text in texts]
+
+
+def _kinds_of_bytes(word_breaks):
+    """bytes [256]: the kind of each byte, for `bytes.translate`."""
+    kinds = bytearray(256)
+    for byte in range(33, 127):  # ASCII without white space and control characters
+        kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
+    return bytes(kinds)
 
 
 def _number_of_parts(words):

@@ -24,13 +24,14 @@ class Tokenizer(abc.ABC):
         kind: str, a part of the fingerprint.
         num_separators: int, how often `sep_id` stands between two segments.
         segment_of_second: int, the segment id of the second segment.
-        spaces_separate: bool, whether the tokens of a text are those of what stands between its
-            spaces (U+0020), each tokenized alone.
+        word_breaks: str, ASCII characters beside which, as beside spaces (U+0020), a text can be
+            cut: its tokens are those of the parts, each tokenized alone. Empty where only whole
+            texts have the right tokens.
     """
 
     num_separators = 1
     segment_of_second = 1
-    spaces_separate = False
+    word_breaks = ""
 
     @staticmethod
     def from_pretrained(name_or_path):

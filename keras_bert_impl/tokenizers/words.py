@@ -1,6 +1,7 @@
 """BERT's basic tokenization in graph: texts to normalized words that know where they came from."""
 
 import dataclasses
+import string
 
 import tensorflow as tf
 
@@ -24,6 +25,8 @@ from keras_bert_impl.tokenizers.unicode_table import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MAX_CHARACTERS = 100  # a longer word is unknown
+# What is always a word of its own; brackets may be part of a special token.
+WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
 # Control characters never survive cleaning, so no text can produce these words.
 SPECIAL_WORDS = {

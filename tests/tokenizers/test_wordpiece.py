@@ -106,6 +106,18 @@ def test_dtypes_and_ranks(tokenizer):
         assert (ragged.dtype, ragged.shape.rank) == (tf.int32, 2)
 
 
+def test_words_have_the_tokens_of_texts_before_and_after_a_graph_is_made(vocabulary, lowercase):
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase)
+    texts = tf.constant(TEXTS + [letter * length for letter in "Ab1" for length in range(1, 103, 3)])
+    words = [tokenizer.tokenize_words(texts).to_list() for _ in range(20)]
+    assert "_tokenize" not in vars(tokenizer)
+    words.append(tokenizer.tokenize_words(texts).to_list())
+    assert "_tokenize" in vars(tokenizer)
+    expected = tokenizer.tokenize(texts).to_list()
+    assert words == [expected] * 21
+    assert tokenizer.tokenize_words(texts[:0]).to_list() == []
+
+
 def test_tf_data_and_tf_function_give_what_eager_gives(tokenizer):
     expected = [tokenizer.tokenize([text]).to_list()[0] for text in TEXTS]
     dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7).map(tokenizer.tokenize)
