@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import itertools
 import multiprocessing
 import os
 import time
@@ -27,6 +26,8 @@ from keras_bert_impl.pretraining import (
 from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.pretraining.word_tokens import WordTokens
+
+_SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
 
 
 def prepare(
@@ -83,8 +84,9 @@ def prepare(
         block_characters: int, text of a block; pairs are drawn and rows packed inside it.
         num_open_shards, rows_per_shard: ints; rows are dealt out to that many shards side by
             side, and a shard, which is what reading shuffles in memory, holds so many rows.
-        num_workers: int, processes that tokenize and build; 1 builds in this process; None is one
-            a core. More than one needs the `if __name__ == "__main__":` of `multiprocessing`.
+        num_workers: int, processes that tokenize and build; 1 builds in this process, as it does
+            with more for the first seconds, in which a small corpus is done; None is one a core.
+            More than one needs the `if __name__ == "__main__":` of `multiprocessing`.
         seed: int.
         progress: None, or a function called with `Progress` after each block; a `runner` has its
             own.
@@ -278,12 +280,18 @@ def _write_on_beam(runner):
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
     """Yields (text block, built block) in the order of the blocks; keeps what is new."""
-    first_two = list(itertools.islice(text_blocks, 2))
-    if len(first_two) < 2:  # one block is done before a process has started
-        num_workers = 1
-    with _builders(num_workers, settings, tokenizer, tokenizer_directory) as begin:
-        pending = collections.deque()
-        for text_block in itertools.chain(first_two, text_blocks):
+    started, words = time.monotonic(), WordTokens(tokenizer)
+    for text_block in text_blocks:
+        built = finished.read(text_block)
+        if built is None:
+            built = blocks.build(text_block, settings, words)
+            finished.write(text_block, built)
+        yield text_block, built
+        if num_workers > 1 and time.monotonic() - started > _SECONDS_ALONE:
+            break
+    pending = collections.deque()
+    with _workers(num_workers, tokenizer_directory, settings) as begin:
+        for text_block in text_blocks:
             built = finished.read(text_block)
             pending.append((text_block, built, None if built else begin(text_block)))
             if len(pending) > num_workers:  # one more than is being built: nobody waits for text
@@ -293,12 +301,8 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
 
 
 @contextlib.contextmanager
-def _builders(num_workers, settings, tokenizer, tokenizer_directory):
-    """A function that begins to build a `TextBlock`, and returns one that gives what it became."""
-    if num_workers == 1:
-        words = WordTokens(tokenizer)
-        yield lambda text_block: functools.partial(blocks.build, text_block, settings, words)
-        return
+def _workers(num_workers, tokenizer_directory, settings):
+    """A function that begins to build a `TextBlock` in another process, and returns the future."""
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         mp_context=multiprocessing.get_context("spawn"),  # a forked TensorFlow deadlocks
@@ -306,15 +310,15 @@ def _builders(num_workers, settings, tokenizer, tokenizer_directory):
         initargs=(str(tokenizer_directory), dataclasses.asdict(settings)),
     )
     try:
-        yield lambda text_block: executor.submit(build_worker.build, text_block).result
+        yield functools.partial(executor.submit, build_worker.build)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(text_block, built, result, finished):
+def _result(text_block, built, future, finished):
     if built is None:
         try:
-            built = result()
+            built = future.result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise Interrupted(
                 "a worker process ended (out of memory, or killed, or no `if __name__ == "

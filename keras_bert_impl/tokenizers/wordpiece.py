@@ -123,16 +123,17 @@ class WordPieceTokenizer(Tokenizer):
         Returns:
             int32 `tf.RaggedTensor` [words, (tokens)].
         """
-        is_plain = tf.strings.regex_full_match(words, f"[0-9A-Za-z]{{1,{MAX_CHARACTERS}}}")
-        plain, others = tf.boolean_mask(words, is_plain), tf.boolean_mask(words, ~is_plain)
-        if self.lowercase:
-            plain = tf.strings.lower(plain)
         self._calls += 1
         has_graph = "_tokenize" in vars(self) or self._calls > _CALLS_WITHOUT_GRAPH
-        others = self.tokenize(others) if has_graph else self._tokens(others)
-        order = tf.concat([tf.where(is_plain), tf.where(~is_plain)], axis=0)[:, 0]
-        tokens = tf.concat([self._pieces.tokenize(plain), others], axis=0)
-        return tf.gather(tokens, tf.math.invert_permutation(order))
+        with tf.device("CPU:0"):
+            is_plain = tf.strings.regex_full_match(words, f"[0-9A-Za-z]{{1,{MAX_CHARACTERS}}}")
+            plain, others = tf.boolean_mask(words, is_plain), tf.boolean_mask(words, ~is_plain)
+            if self.lowercase:
+                plain = tf.strings.lower(plain)
+            others = self.tokenize(others) if has_graph else self._tokens(others)
+            order = tf.concat([tf.where(is_plain), tf.where(~is_plain)], axis=0)[:, 0]
+            tokens = tf.concat([self._pieces.tokenize(plain), others], axis=0)
+            return tf.gather(tokens, tf.math.invert_permutation(order))
 
     def _tokens(self, texts):
         words = self._split(texts)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import blocks, records
+from keras_bert_impl.pretraining import blocks, preparation, records
 from keras_bert_impl.pretraining.preparation import prepare
 
 ARGUMENTS = {"length": 32, "held_out": 0.1, "block_characters": 4000, "num_open_shards": 4,
@@ -33,7 +33,10 @@ def assert_same(name, expected):
 
 
 @pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, num_workers):
+def test_the_same_bytes(
+    scratch, corpus, tokenizer, records_directory, monkeypatch, num_workers
+):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     manifest = prepare(corpus, NAME, tokenizer, num_workers=num_workers, **ARGUMENTS)
     assert manifest == records.read_manifest(records_directory) == records.read_manifest(NAME)
     assert_same(NAME, records_directory)

@@ -140,7 +140,7 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(f"""
         import os, signal, sys
-        from keras_bert_impl.pretraining.preparation import prepare
+        from keras_bert_impl.pretraining import preparation
         from keras_bert_impl.tokenizers import Tokenizer
 
         def progress(one, left=[int(sys.argv[1])]):
@@ -149,9 +149,12 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         if __name__ == "__main__":
-            prepare({str(corpus)!r}, {str(tmp_path / "records")!r},
-                    Tokenizer.from_pretrained({str(tmp_path / "tokenizer")!r}),
-                    num_workers=2, progress=progress, **{ARGUMENTS!r})
+            preparation._SECONDS_ALONE = 0
+            preparation.prepare(
+                {str(corpus)!r}, {str(tmp_path / "records")!r},
+                Tokenizer.from_pretrained({str(tmp_path / "tokenizer")!r}),
+                num_workers=2, progress=progress, **{ARGUMENTS!r},
+            )
     """))
     generator, killed, before = random.Random(0), 0, 0
     while True:

@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import blocks, readers, records
+from keras_bert_impl.pretraining import blocks, preparation, readers, records
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.helpers import small_disk
@@ -108,7 +109,10 @@ def test_manifest(records_directory, tokenizer):
 
 
 @pytest.mark.slow
-def test_number_of_workers_changes_no_byte(tmp_path, corpus, tokenizer, records_directory):
+def test_number_of_workers_changes_no_byte(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)  # of all blocks but the first
     prepare(
         corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
         num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
@@ -117,6 +121,17 @@ def test_number_of_workers_changes_no_byte(tmp_path, corpus, tokenizer, records_
     assert files == sorted(path.name for path in (tmp_path / "two").iterdir())
     for name in files:
         assert (tmp_path / "two" / name).read_bytes() == (records_directory / name).read_bytes()
+
+
+def test_a_small_corpus_is_done_before_a_process_starts(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.delattr(ProcessPoolExecutor, "submit")
+    manifest = prepare(
+        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
+        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+    )
+    assert manifest == records.read_manifest(records_directory)
 
 
 def test_rows_of_a_block_are_spread_over_shards(records_directory):
@@ -224,10 +239,10 @@ def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokeniz
         corpus, tmp_path / "records", tokenizer, block_characters=4000, num_workers=1,
         progress=lambda progress: ahead.append(len(read) - progress.documents),
     )
-    # One block waits for the next to be complete, and the first two are read at the start.
+    # One block waits for the next to be complete.
     documents_of_a_block = 400 / len(ahead)
     assert len(ahead) > 10
-    assert max(ahead) < 3.5 * documents_of_a_block
+    assert max(ahead) < 2.5 * documents_of_a_block
 
 
 def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
@@ -266,7 +281,8 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
 
 
 @pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
-def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer):
+def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
     with pytest.raises(InputError, match="fewer than two have text"):
@@ -347,13 +363,16 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
         textwrap.dedent(
             """
             import resource, sys
-            from keras_bert_impl.pretraining.preparation import prepare
+            from keras_bert_impl.pretraining import preparation
             from keras_bert_impl.tokenizers import Tokenizer
 
             if __name__ == "__main__":
                 corpus, records, tokenizer = sys.argv[1:]
                 tokenizer = Tokenizer.from_pretrained(tokenizer)
-                prepare(corpus, records, tokenizer, block_characters=400_000, num_workers=2)
+                preparation._SECONDS_ALONE = 0
+                preparation.prepare(
+                    corpus, records, tokenizer, block_characters=400_000, num_workers=2
+                )
                 for who in resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN:
                     print(resource.getrusage(who).ru_maxrss)
             """
