@@ -94,10 +94,11 @@ class FinishedBlocks:
             "counts": dataclasses.asdict(built.counts),
             "lengths": [len(row) for row in built.rows],
         }
-        content = json.dumps(header).encode() + b"\n" + b"".join(built.rows)
+        content = b"".join([json.dumps(header).encode(), b"\n", *built.rows])
         path = self._path(text_block)
         aside = path.with_suffix(".part")
-        aside.write_bytes(content + b"\n" + _checksum(content))
+        with open(aside, "wb") as file:
+            file.writelines([content, b"\n", _checksum(content)])
         aside.replace(path)
 
     def _path(self, text_block):

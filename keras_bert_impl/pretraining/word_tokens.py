@@ -55,7 +55,7 @@ class WordTokens:
         words, first_words, num_joined = self._cut([*itertools.chain.from_iterable(paragraphs)])
         words = words.dictionary_encode()
         self._learn(words.dictionary)
-        places = words.indices.to_numpy()
+        places = words.indices.to_numpy().astype(np.intp)
         lengths = self._lengths[places]
         starts = (np.cumsum(self._lengths) - self._lengths)[places]
         return (
