@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tensorflow as tf
 
 from keras_bert_impl.pretraining.row_layout import concatenated_spans
 
@@ -51,7 +50,7 @@ class WordTokens:
         if not self.tokenizer.word_breaks:
             texts = [text for first, *others in paragraphs for text in (first, *_behind(others))]
             num_words = sum(len(text.split()) for text in texts)
-            return *_tokenized(texts, self.tokenizer.tokenize), num_words
+            return *_tokenized(texts, self._tokenize), num_words
         words, first_words, num_joined = self._cut([*itertools.chain.from_iterable(paragraphs)])
         words = words.dictionary_encode()
         self._learn(words.dictionary)
@@ -63,6 +62,10 @@ class WordTokens:
             np.add.reduceat(lengths, first_words),
             int(self._parts[places].sum() - num_joined),
         )
+
+    def _tokenize(self, texts):
+        ragged = self.tokenizer.tokenize(texts)
+        return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
         """Cuts texts in front of spaces, and beside word breaks where both sides are ASCII.
@@ -105,9 +108,9 @@ def _tokenized(texts, tokenize):
     batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(batch))), len(texts)]
     for start, end in itertools.pairwise(bounds if texts else ()):
-        ragged = tokenize(tf.constant(texts[start:end]))
-        ids.append(ragged.flat_values.numpy())
-        lengths.append(ragged.row_lengths().numpy())
+        some_ids, some_lengths = tokenize(texts[start:end])
+        ids.append(some_ids)
+        lengths.append(some_lengths)
     return np.concatenate(ids), np.concatenate(lengths)
 
 

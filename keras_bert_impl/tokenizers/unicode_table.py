@@ -139,6 +139,14 @@ class UnicodeTable:
         entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
         return entries + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
+    def characters(self, code_point):
+        """list of (normalized code point, flags, rank), ints: what one becomes, in no graph."""
+        entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
+        entry += code_point << _VALUE_SHIFT
+        row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
+        flags = BREAK_BEFORE | BREAK_AFTER | DROPPED
+        return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
+
     def sequence(self, rows):
         """Entries that the given rows of `sequences` consist of: [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

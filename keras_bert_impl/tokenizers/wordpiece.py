@@ -3,21 +3,22 @@
 import functools
 
 import keras
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.tokenizers import wordpiece_files
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
+from keras_bert_impl.tokenizers.translation import Translation
 from keras_bert_impl.tokenizers.words import (
     EMPTY_WORD,
     MAX_CHARACTERS,
     WORD_BREAKS,
     SPECIAL_TOKENS,
     SPECIAL_WORDS,
+    TEXT_END,
     WordSplitter,
 )
-
-_CALLS_WITHOUT_GRAPH = 20  # take as long as the making of the graph
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -52,8 +53,8 @@ class WordPieceTokenizer(Tokenizer):
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(
             self.vocabulary.index, SPECIAL_TOKENS
         )
-        self._calls = 0  # of `tokenize_words`
         self._split = WordSplitter(self.lowercase)
+        self._translation = Translation(self._split.table)
         with tf.init_scope():
             self._pieces = tensorflow_text.FastWordpieceTokenizer(
                 vocab=_unreachable(self.vocabulary),
@@ -112,36 +113,31 @@ class WordPieceTokenizer(Tokenizer):
         return self._pieces.tokenize(words)
 
     def tokenize_words(self, words):
-        """What `tokenize` gives, sooner for many different words at once.
-
-        Those of ASCII letters and digits become pieces without a look at each of their characters.
-        The others go through the graph of `tokenize` once that is there or has paid for its making.
+        """What `tokenize` gives, without its graph, for many different words at once.
 
         Args:
-            words: string tensor [words]; they may be any texts.
+            words: list of str, of any text without a line end.
 
         Returns:
-            int32 `tf.RaggedTensor` [words, (tokens)].
+            (the ids of all words, int32 [tokens], how many each has, int64 [words]).
         """
-        self._calls += 1
-        has_graph = "_tokenize" in vars(self) or self._calls > _CALLS_WITHOUT_GRAPH
-        with tf.device("CPU:0"):
-            is_plain = tf.strings.regex_full_match(words, f"[0-9A-Za-z]{{1,{MAX_CHARACTERS}}}")
-            plain, others = tf.boolean_mask(words, is_plain), tf.boolean_mask(words, ~is_plain)
-            if self.lowercase:
-                plain = tf.strings.lower(plain)
-            others = self.tokenize(others) if has_graph else self._tokens(others)
-            order = tf.concat([tf.where(is_plain), tf.where(~is_plain)], axis=0)[:, 0]
-            tokens = tf.concat([self._pieces.tokenize(plain), others], axis=0)
-            return tf.gather(tokens, tf.math.invert_permutation(order))
-
-    def _tokens(self, texts):
-        words = self._split(texts)
-        return words.per_text(self._pieces.tokenize(words.strings()))
+        parts = self._translation(words)
+        if parts is None:
+            ragged = self.tokenize(words)
+            return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
+        pieces = self._pieces.tokenize(tf.constant(parts, tf.string))
+        is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
+        ends = pieces.row_splits.numpy()[:-1][is_end]  # of the unknown token that each becomes
+        lengths = np.diff(ends, prepend=-1) - 1
+        return np.delete(pieces.flat_values.numpy(), ends), lengths
 
     @functools.cached_property
     def _tokenize(self):
-        return in_graph(self._tokens)
+        def tokenize(texts):
+            words = self._split(texts)
+            return words.per_text(self._pieces.tokenize(words.strings()))
+
+        return in_graph(tokenize)
 
     @functools.cached_property
     def _with_offsets(self):

@@ -32,9 +32,10 @@ WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 SPECIAL_WORDS = {
     token: chr(1 + position) * len(token) for position, token in enumerate(SPECIAL_TOKENS)
 }
-_UNKNOWN = 1 + len(SPECIAL_TOKENS)  # begins a word that is too long
+UNKNOWN_WORD = chr(1 + len(SPECIAL_TOKENS))  # begins a word that is too long
 EMPTY_WORD = chr(2 + len(SPECIAL_TOKENS))  # some vocabularies have an empty line
-RESERVED = [chr(code) for code in range(1, 3 + len(SPECIAL_TOKENS))]
+TEXT_END = chr(3 + len(SPECIAL_TOKENS))  # of `Translation`
+RESERVED = [chr(code) for code in range(1, 4 + len(SPECIAL_TOKENS))]
 
 
 @dataclasses.dataclass
@@ -102,13 +103,13 @@ class WordSplitter:
         for word in SPECIAL_WORDS.values():
             code_point = ord(word[0])
             reserved += [(code_point, BREAK_BEFORE), (code_point, 0), (code_point, BREAK_AFTER)]
-        self._table = UnicodeTable(lowercase, reserved)
+        self.table = UnicodeTable(lowercase, reserved)
         self._find = AddedTokens(SPECIAL_TOKENS)
 
     def __call__(self, texts):
         # The line end keeps words and special tokens from reaching into the next text.
         code_points, text_starts = utf8.decode(texts)
-        entries = self._table.lookup(self._mark_special_tokens(code_points))
+        entries = self.table.lookup(self._mark_special_tokens(code_points))
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
@@ -129,7 +130,7 @@ class WordSplitter:
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
-            rows = self._table.sequence(tf.where(is_sequence, value_of(entries), 0))
+            rows = self.table.sequence(tf.where(is_sequence, value_of(entries), 0))
             nothing = tf.fill([tf.size(entries), SLOTS - 1], make_entry(0, DROPPED, CLEANED))
             single = tf.concat([entries[:, tf.newaxis], nothing], axis=1)
             slots = tf.where(is_sequence[:, tf.newaxis], rows, single)  # [characters, SLOTS]
@@ -178,7 +179,7 @@ def _split(entries, originals, text_starts):
     ends = tf.cast(tf.where(is_word & breaks[1:])[:, 0], tf.int32) + 1
     too_long = tf.boolean_mask(starts, ends - starts > MAX_CHARACTERS)
     characters = tf.tensor_scatter_nd_update(
-        value_of(entries), too_long[:, tf.newaxis], tf.fill(tf.shape(too_long), _UNKNOWN)
+        value_of(entries), too_long[:, tf.newaxis], tf.fill(tf.shape(too_long), ord(UNKNOWN_WORD))
     )
     texts = tf.searchsorted(tf.gather(originals, starts), text_starts, out_type=tf.int64)
     return Words(characters, starts, ends, originals, texts, text_starts)

@@ -106,16 +106,23 @@ def test_dtypes_and_ranks(tokenizer):
         assert (ragged.dtype, ragged.shape.rank) == (tf.int32, 2)
 
 
-def test_words_have_the_tokens_of_texts_before_and_after_a_graph_is_made(vocabulary, lowercase):
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase)
-    texts = tf.constant(TEXTS + [letter * length for letter in "Ab1" for length in range(1, 103, 3)])
-    words = [tokenizer.tokenize_words(texts).to_list() for _ in range(20)]
-    assert "_tokenize" not in vars(tokenizer)
-    words.append(tokenizer.tokenize_words(texts).to_list())
-    assert "_tokenize" in vars(tokenizer)
-    expected = tokenizer.tokenize(texts).to_list()
-    assert words == [expected] * 21
-    assert tokenizer.tokenize_words(texts[:0]).to_list() == []
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*TEXTS, *(letter * length for letter in "Ab1é中" for length in range(1, 202, 20))],
+        ["Été", "", " ", "a b", "über-Maß (1–2)"],
+        ["a[MASK]b", "c"],
+        ["\u302e", "b", "a\u302e\u0301c"],
+        ["a\u302e\u302fb", "a\u302f\u0301\u302eb", "\u302e\u08d4", "\u08d4\u302e"],
+        [],
+    ],
+)
+def test_words_have_the_tokens_of_texts(tokenizer, words):
+    ids, lengths = tokenizer.tokenize_words(words)
+    expected = tokenizer.tokenize(words)
+    np.testing.assert_array_equal(ids, expected.flat_values)
+    np.testing.assert_array_equal(lengths, expected.row_lengths())
+    assert (ids.dtype, lengths.dtype) == (np.int32, np.int64)
 
 
 def test_tf_data_and_tf_function_give_what_eager_gives(tokenizer):
