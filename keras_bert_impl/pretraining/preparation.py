@@ -289,6 +289,8 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
         yield text_block, built
         if num_workers > 1 and time.monotonic() - started > _SECONDS_ALONE:
             break
+    else:  # all is done
+        return
     pending = collections.deque()
     with _workers(num_workers, tokenizer_directory, settings) as begin:
         for text_block in text_blocks:

@@ -13,10 +13,10 @@ from keras_bert_impl.tokenizers.translation import Translation
 from keras_bert_impl.tokenizers.words import (
     EMPTY_WORD,
     MAX_CHARACTERS,
-    WORD_BREAKS,
     SPECIAL_TOKENS,
     SPECIAL_WORDS,
     TEXT_END,
+    WORD_BREAKS,
     WordSplitter,
 )
 

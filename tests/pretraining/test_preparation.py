@@ -126,7 +126,7 @@ def test_number_of_workers_changes_no_byte(
 def test_a_small_corpus_is_done_before_a_process_starts(
     tmp_path, corpus, tokenizer, records_directory, monkeypatch
 ):
-    monkeypatch.delattr(ProcessPoolExecutor, "submit")
+    monkeypatch.delattr(ProcessPoolExecutor, "__init__")
     manifest = prepare(
         corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
         num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
