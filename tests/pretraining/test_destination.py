@@ -33,9 +33,7 @@ def assert_same(name, expected):
 
 
 @pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_same_bytes(
-    scratch, corpus, tokenizer, records_directory, monkeypatch, num_workers
-):
+def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypatch, num_workers):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     manifest = prepare(corpus, NAME, tokenizer, num_workers=num_workers, **ARGUMENTS)
     assert manifest == records.read_manifest(records_directory) == records.read_manifest(NAME)
