@@ -25,8 +25,8 @@ class Tokenizer(abc.ABC):
         num_separators: int, how often `sep_id` stands between two segments.
         segment_of_second: int, the segment id of the second segment.
         word_breaks: str, ASCII characters beside which, as beside spaces (U+0020), a text can be
-            cut: its tokens are those of the parts, each tokenized alone. Empty where only whole
-            texts have the right tokens.
+            cut: its tokens are those of the parts, each tokenized alone, by `tokenize_words`, which
+            a tokenizer with word breaks has. Empty where only whole texts have the right tokens.
     """
 
     num_separators = 1
