@@ -1,29 +1,21 @@
 """`keras-bert export --format onnx|litert|openvino`: its arguments, and what it says."""
 
 import functools
-import importlib
-import importlib.util
 import sys
 from pathlib import Path
 
 from keras_bert_impl.cli.examples import add_examples, read_examples_of
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.formats import NAMES, exporter
 
-# Of each format: what it is called and the packages that it takes; of each argument the
-# formats that know it.
-_NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
-_PACKAGES = {
-    "onnx": ("onnx", "onnxruntime"),
-    "litert": ("ai_edge_litert",),
-    "openvino": ("openvino", "onnx", "onnxruntime"),
-}
+# The formats that know each argument.
 _ARGUMENTS = {
-    "precision": tuple(_NAMES),
+    "precision": tuple(NAMES),
     "standard": ("onnx",),
     "calibrate": ("onnx", "openvino"),
-    "max_drop": tuple(_NAMES),
+    "max_drop": tuple(NAMES),
 }
-FORMATS = tuple(_NAMES)
+FORMATS = tuple(NAMES)
 
 
 def add_arguments(parser):
@@ -53,9 +45,7 @@ def check(arguments):
 
 def run(arguments, model):
     """Exports, and says what came out."""
-    kind, name = arguments.format, _NAMES[arguments.format]
-    if not all(map(importlib.util.find_spec, _PACKAGES[kind])):
-        raise InputError(f"{name} takes more packages: pip install 'keras-bert-impl[{kind}]'.")
+    export, name = exporter(arguments.format), NAMES[arguments.format]
     from keras_bert_impl.tasks.tables import read_lines
 
     settings = {"fused": False} if arguments.standard else {}
@@ -65,7 +55,6 @@ def run(arguments, model):
     if arguments.dev or arguments.task:
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(_points, examples=examples)
-    export = getattr(importlib.import_module(f"keras_bert_impl.serving.{kind}"), f"export_{kind}")
     report = export(
         model,
         arguments.out,

@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.freezing import freeze_parts
 
 # Paths of the variables that adapters add.
 ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
@@ -66,6 +67,7 @@ class LoRADense(Dense):
     def build(self, inputs_shape):
         super().build(inputs_shape)
         self.lora.build(inputs_shape)
+        freeze_parts(self)
 
     def call(self, inputs, training=False):
         outputs = ops.matmul(inputs, self.kernel) + self.lora(inputs, training=training)
@@ -137,6 +139,7 @@ class AdapterDense(Dense):
     def build(self, inputs_shape):
         super().build(inputs_shape)
         self.adapter.build((*inputs_shape[:-1], self.units))
+        freeze_parts(self)
 
     def call(self, inputs, training=None):
         outputs = super().call(inputs)
@@ -169,6 +172,7 @@ class _Bottleneck(keras.layers.Layer):
     def build(self, inputs_shape):
         self.down.build(inputs_shape)
         self.up.build((*inputs_shape[:-1], self.down.units))
+        freeze_parts(self)
         self.built = True
 
     def call(self, inputs):

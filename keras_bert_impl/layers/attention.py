@@ -9,6 +9,7 @@ from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.layers.adapters import Prefix
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.rotary import RotaryPositions
 from keras_bert_impl.layers.windows import (
     from_blocks,
@@ -195,6 +196,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout.build()
         if self.prefix is not None:
             self.prefix.build((None, self.num_heads, None, self.head_dim))
+        freeze_parts(self)
         self.built = True
 
     def call(

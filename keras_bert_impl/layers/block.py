@@ -10,6 +10,7 @@ from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.adapters import dense
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.recompute import recomputed
 
 
@@ -145,6 +146,7 @@ class TransformerBlock(keras.layers.Layer):
         self.output_layer_norm.build(inputs_shape)
         self.attention_output_dropout.build()
         self.output_dropout.build()
+        freeze_parts(self)
         self.built = True
 
     def call(

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.groups import in_groups, is_row
 
 
@@ -45,6 +46,7 @@ class PoolWindows(keras.layers.Layer):
             self.score = keras.layers.Dense(1, use_bias=False, name="score", **layer)
             self.dense.build((None, width))
             self.score.build((None, width))
+        freeze_parts(self)
         self.built = True
 
     def call(self, vectors, padding_mask):

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.freezing import freeze_parts
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
@@ -96,6 +97,7 @@ class Embeddings(keras.layers.Layer):
         self.dropout.build()
         if self.projection is not None:
             self.projection.build((None, None, self.embedding_dim))
+        freeze_parts(self)
         self.built = True
 
     def _build_tables(self):

@@ -6,6 +6,7 @@ from keras import ops
 from keras_bert_impl.layers.activations import ACTIVATIONS, HEAD_ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.freezing import freeze_parts
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -180,6 +181,7 @@ class ClassificationHead(keras.layers.Layer):
             self.layer_norm.build(input_shape)
         self.dense.build(input_shape)
         self.dropout.build()
+        freeze_parts(self)
         self.built = True
 
     def call(self, inputs, training=False):

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.dense import Dense
+from keras_bert_impl.layers.freezing import freeze_parts
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -133,6 +134,7 @@ class Pooler(keras.layers.Layer):
             name="dense",
         )
         self.dense.build(input_shape)
+        freeze_parts(self)
         self.built = True
 
     def call(self, inputs):

@@ -28,6 +28,7 @@ from keras_bert_impl.layers import (
     is_added,
 )
 from keras_bert_impl.models import inputs
+from keras_bert_impl.models.serialization import frozen, set_frozen
 from keras_bert_impl.models.weights import (
     added_names,
     load_weights,
@@ -46,6 +47,7 @@ class Encoder(keras.Model):
         config: `EncoderConfig`.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
         shared_embeddings: `Embeddings` of another encoder, to use its tables; see there.
+        trainable: bool. False freezes all weights.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors: `token_ids`; optionally `segment_ids`
@@ -69,7 +71,15 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
-    def __init__(self, config, dtype=None, name="encoder", shared_embeddings=None, **kwargs):
+    def __init__(
+        self,
+        config,
+        dtype=None,
+        name="encoder",
+        shared_embeddings=None,
+        trainable=True,
+        **kwargs,
+    ):
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
@@ -173,6 +183,8 @@ class Encoder(keras.Model):
             for variable in self.weights:
                 in_pooler = variable.path.startswith("pooler/")
                 variable.trainable = in_pooler or is_added(variable.path)
+        if not trainable:
+            self.trainable = False  # Keras's constructor would set it before there are layers
 
     # A functional model wants a value, if only None, for each optional input. Trainers reach it
     # by `__call__` (TensorFlow) and by `call` (JAX), functional models by `compute_output_spec`.
@@ -320,14 +332,17 @@ class Encoder(keras.Model):
             "config": self.config.to_dict(),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "name": self.name,
-            "trainable": self.trainable,
+            "frozen": frozen(self),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         dtype = keras.dtype_policies.deserialize(config.pop("dtype"))
-        return cls(EncoderConfig(**config.pop("config")), dtype=dtype, **config)
+        state = config.pop("frozen", None)
+        encoder = cls(EncoderConfig(**config.pop("config")), dtype=dtype, **config)
+        set_frozen(encoder, state)
+        return encoder
 
 
 class _DetailedEncoder(keras.Model):

@@ -14,6 +14,7 @@ from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.batches import Batcher, checked_objectives
 from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.random_bits import permutation, row_keys
+from keras_bert_impl.training.data_options import without_autotuner
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 
@@ -131,7 +132,7 @@ def pretraining_dataset(
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+    return without_autotuner(dataset.with_options(options).prefetch(tf.data.AUTOTUNE))
 
 
 def from_input_workers(every, addresses):

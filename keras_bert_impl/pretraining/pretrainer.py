@@ -18,7 +18,7 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.serialization import deserialize_parts
+from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
@@ -161,12 +161,17 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             "encoder": serialize(self.encoder),
             "objectives": serialize(list(self.objectives)),
             "name": self.name,
+            "frozen": frozen(self),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        state = config.pop("frozen", None)
         names = ("encoder", "objectives")
-        return cls(**deserialize_parts(config, *names, custom_objects=custom_objects))
+        pretrainer = cls(**deserialize_parts(config, *names, custom_objects=custom_objects))
+        set_frozen(pretrainer, state)
+        return pretrainer
 
     @classmethod
     def from_pretrained(cls, name_or_path, objectives, dtype=None, **overrides):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.data_options import without_autotuner
 
 CHUNK = 1024  # texts tokenized at once
 _WINDOW = 16  # batches in a window that is sorted by length
@@ -227,7 +228,8 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
         batch_size: int. The last batch of an epoch's permutation may be smaller.
         seed: int.
         shuffle: bool. False keeps the given order.
-        first_batch: int. How many batches a resumed run has behind it.
+        first_batch: int, or an int64 variable that is read when the data set is iterated. How many
+            batches a resumed run has done.
 
     Returns:
         `tf.data.Dataset` of `(features, *targets)`, `num_batches(...)` of them an epoch.
@@ -246,8 +248,13 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
         rows = tf.data.Dataset.from_tensor_slices(batches)
         return rows.map(lambda batch: order[batch * batch_size : (batch + 1) * batch_size])
 
-    epochs = tf.data.Dataset.range(first_batch // per_epoch, np.iinfo(np.int64).max)
-    rows = epochs.flat_map(epoch_of_batches).skip(first_batch % per_epoch)
+    @tf.autograph.experimental.do_not_convert
+    def batches(_):
+        first = tf.cast(first_batch, tf.int64)
+        epochs = tf.data.Dataset.range(first // per_epoch, np.iinfo(np.int64).max)
+        return epochs.flat_map(epoch_of_batches).skip(first % per_epoch)
+
+    rows = tf.data.Dataset.range(1).flat_map(batches)
     return _with_features(rows, tokenized, targets)
 
 
@@ -320,9 +327,8 @@ def _with_features(rows, tokenized, targets):
         return (features, *(_rows_of(target, numbers, width) for target in targets))
 
     # The order of batches is part of what a seed fixes.
-    return rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-        tf.data.AUTOTUNE
-    )
+    batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
 def _rows_of(target, numbers, width):

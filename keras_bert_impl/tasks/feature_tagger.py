@@ -12,8 +12,8 @@ from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.serving.taggers import FeatureTaggerSignatures
+from keras_bert_impl.tasks.feature_rows import FEATURES
 from keras_bert_impl.tasks.labels import label_names, labels_of, tensors_to_read
-from keras_bert_impl.tasks.raw_text import FEATURES
 from keras_bert_impl.tasks.word_features import WordFeatures, word_states
 from keras_bert_impl.tasks.word_scores import WordScores
 from keras_bert_impl.tasks.word_tagger import CRF_TENSORS, WordTagger

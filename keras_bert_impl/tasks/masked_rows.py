@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_bert_impl.training.data_options import without_autotuner
+
 
 def masked_batches(tokenized, rows, places, mask_id, batch_size):
     """Batches of rows, each with one of its tokens masked.
@@ -27,4 +29,5 @@ def masked_batches(tokenized, rows, places, mask_id, batch_size):
         features["masked_positions"] = tf.cast(places[:, tf.newaxis], tf.int32)
         return features, tf.gather(ids, places, batch_dims=1)
 
-    return data.map(masked, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    batches = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE)
+    return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))

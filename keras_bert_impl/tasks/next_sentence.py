@@ -11,6 +11,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.serving.classes import NextSentenceSignatures
+from keras_bert_impl.tasks.keras_losses import Outputs
+from keras_bert_impl.tasks.score_metrics import score_metrics
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
@@ -44,6 +46,7 @@ class NextSentencePredictor(TaskModel):
 
     settings = ("head_dropout",)
     signature_class = NextSentenceSignatures
+    outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit is for "follows"
 
     def __init__(
         self,
@@ -83,6 +86,9 @@ class NextSentencePredictor(TaskModel):
 
     def label_tensor(self, labels):
         return 1 - tf.cast(labels, tf.int32)
+
+    def named_metrics(self):
+        return score_metrics(2, positive_class=0)
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -8,6 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
+from keras_bert_impl.tasks.score_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
 from keras_bert_impl.tasks.windows import tokenize_windows
@@ -196,6 +197,9 @@ class QuestionAnswerer(TaskModel):
             self.max_answer_length,
             with_null=self.null_threshold is not None,
         )
+
+    def named_metrics(self):
+        return {"exact_match": ExactMatch, "f1": SpanF1}
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

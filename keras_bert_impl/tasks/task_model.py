@@ -6,7 +6,7 @@ import json
 import keras
 
 from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_directory, replace_file
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
@@ -20,7 +20,7 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.serialization import deserialize_parts
+from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import (
     added_names,
     load_weights,
@@ -29,7 +29,9 @@ from keras_bert_impl.models.weights import (
 )
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.serving import export_saved_model
-from keras_bert_impl.tasks.raw_text import FEATURES, RawTextTrainer
+from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.tasks.feature_rows import FEATURES
+from keras_bert_impl.tasks.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.words import words_of_one_piece
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -101,14 +103,19 @@ class TaskModel(RawTextTrainer, keras.Model):
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
             "name": self.name,
+            "frozen": frozen(self),
             **self._own_settings(),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(
+        config = dict(config)
+        state = config.pop("frozen", None)
+        model = cls(
             **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
         )
+        set_frozen(model, state)
+        return model
 
     def _own_settings(self):
         return {name: getattr(self, name) for name in ("max_length", *self.settings)}
@@ -119,14 +126,30 @@ class TaskModel(RawTextTrainer, keras.Model):
         """The `serving.signatures.Signatures` of what an exported model answers."""
         return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
 
-    def export(self, directory, ids_only=False):
-        """Writes a SavedModel that takes raw strings; see `serving.export_saved_model`.
+    def export(self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, **settings):
+        """Writes the model in a form that runs without this package.
 
         Args:
-            directory: str or `Path`.
-            ids_only: bool. Whether it takes token ids alone, and needs no `tensorflow_text`.
+            filepath: str or `Path` of the directory to write.
+            format: `"tf_saved_model"`, which takes raw strings, or of token ids `"onnx"`,
+                `"litert"` or `"openvino"`; see `docs/formats.md`.
+            verbose: accepted because Keras's `export` has it; nothing is printed.
+            ids_only: bool. Whether a SavedModel takes token ids alone, and needs no
+                `tensorflow_text`.
+            **settings: arguments of `serving.onnx.export_onnx` and its kin, such as
+                `precision="int8"`.
+
+        Raises:
+            InputError: another format, or settings that it does not have.
         """
-        export_saved_model(self.signatures(), directory, ids_only)
+        if format != SAVED_MODEL:
+            if ids_only:
+                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others take ids alone.")
+            exporter(format)(self, filepath, **settings)
+            return
+        if settings:
+            raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(settings)}.")
+        export_saved_model(self.signatures(), filepath, ids_only)
 
     # === Files ===
 

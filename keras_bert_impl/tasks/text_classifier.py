@@ -5,7 +5,6 @@ import functools
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
@@ -16,6 +15,7 @@ from keras_bert_impl.models.heads import (
     sequence_vector,
 )
 from keras_bert_impl.serving.classes import ClassSignatures
+from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.labels import (
     class_weights,
     label_config,
@@ -29,13 +29,8 @@ from keras_bert_impl.tasks.long_texts import (
     text_inputs,
     vectors_of_texts,
 )
-
-SINGLE, MULTI, REGRESSION = (
-    "single_label_classification",
-    "multi_label_classification",
-    "regression",
-)
-PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
+from keras_bert_impl.tasks.problem_types import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
+from keras_bert_impl.tasks.score_metrics import multi_label_metrics, score_metrics
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -126,6 +121,7 @@ class TextClassifier(LongTextModel):
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
+        self.outputs_are = Outputs(problem_type, len(labels))
 
     @staticmethod
     def row_vectors(encoder, inputs):
@@ -205,6 +201,8 @@ class TextClassifier(LongTextModel):
         numbers = _numeric(labels, "a class number or a label name")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
+        if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
+            return self._distributions(numbers.astype("float32"))
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
         if numbers.ndim != 1 or wrong.any():
             received = (
@@ -217,6 +215,30 @@ class TextClassifier(LongTextModel):
                 f"Received: {received}"
             )
         return numbers.astype("int32")
+
+    def _distributions(self, rows):
+        """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
+        wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
+        if wrong.any():
+            raise InputError(
+                f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
+                f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
+            )
+        is_soft = rows.max(axis=1) < 1
+        if not is_soft.any():
+            return rows.argmax(axis=1).astype("int32")
+        if not self._loss_takes_soft_labels:
+            raise InputError(
+                f"text {is_soft.argmax()} has a label for several classes, "
+                f"{rows[is_soft.argmax()].tolist()}: write "
+                "compile(loss='categorical_crossentropy')."
+            )
+        return rows
+
+    @property
+    def _loss_takes_soft_labels(self):
+        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
@@ -250,7 +272,22 @@ class TextClassifier(LongTextModel):
             known = tf.reduce_all(tf.reduce_any(matches, axis=1))
             tf.debugging.Assert(known, [f"a label is none of {listed(self.labels)}:", labels])
             return tf.argmax(matches, axis=1, output_type=tf.int32)
+        if labels.shape.rank == 2 and labels.shape[1] == 1:
+            return labels[:, 0]
+        if labels.shape.rank == 2 and not self._loss_takes_soft_labels:
+            one_hot = tf.reduce_all(tf.reduce_max(labels, axis=1) == 1)
+            one_hot &= tf.reduce_all(tf.reduce_sum(tf.abs(labels), axis=1) == 1)
+            message = "labels are not one-hot: write compile(loss='categorical_crossentropy')."
+            tf.debugging.Assert(one_hot, [message, labels])
+            return tf.argmax(labels, axis=1, output_type=tf.int32)
         return labels
+
+    def named_metrics(self):
+        if self.problem_type == REGRESSION:
+            return {}
+        if self.problem_type == MULTI:
+            return multi_label_metrics()
+        return score_metrics(self.num_classes)
 
     def default_loss(self):
         if self.problem_type == REGRESSION:
@@ -267,9 +304,7 @@ class TextClassifier(LongTextModel):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def scores(self, outputs):
-        if self.problem_type == REGRESSION:
-            return outputs
-        return ops.sigmoid(outputs) if self.problem_type == MULTI else ops.softmax(outputs)
+        return self.outputs_are.probabilities(outputs)
 
     # === Files ===
 

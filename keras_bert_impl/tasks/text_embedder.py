@@ -232,12 +232,22 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
 
     # === Loss ===
 
-    def compile(self, optimizer=None, loss=None, **kwargs):
-        """As of `RawTextTrainer`.
+    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+        """Configures training; see `RawTextTrainer.compile`.
 
         Args:
             loss: str, one of the table in `TextEmbedder`. Default: that of the model.
+            metrics: None or `[]`: a metric of Keras compares predictions with labels, but the
+                outputs here are vectors.
+
+        Raises:
+            InputError: an unknown loss, or metrics.
         """
+        if metrics or kwargs.get("weighted_metrics"):
+            raise InputError(
+                "a TextEmbedder takes no metrics in compile: write "
+                "keras_bert_impl.evaluate(embedder, examples) for its scores."
+            )
         if loss is not None:
             losses.check_loss(loss)
             self.loss_name = loss

@@ -13,7 +13,9 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
 from keras_bert_impl.tasks.entities import find_entities
+from keras_bert_impl.tasks.keras_losses import Outputs, as_list
 from keras_bert_impl.tasks.labels import label_config, label_numbers
+from keras_bert_impl.tasks.score_metrics import tagging_metrics
 from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
@@ -60,6 +62,7 @@ class WordTagger(TaskModel):
         super().__init__(encoder, tokenizer, inputs, outputs, **kwargs)
         self.head_layer = head_layer
         self.labels = labels
+        self.outputs_are = Outputs(num_classes=len(labels))
         self.doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
         if not isinstance(self.doc_stride, int) or self.doc_stride < 1:
             raise InputError(
@@ -244,22 +247,36 @@ class WordTagger(TaskModel):
 
     # === Training ===
 
-    def compile(self, optimizer=None, loss=None, metrics=None, seed=0, **kwargs):
-        """As of `RawTextTrainer`; metrics are weighted, so that they see labelled tokens alone.
+    def compile(self, optimizer=None, loss=None, metrics=None, weighted_metrics=None, **kwargs):
+        """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: as of Keras, for each token; default: cross-entropy. None with `crf`.
-            metrics: default: accuracy, of the logits with `crf` too; `[]` for none.
+            loss: as in Keras, for each token; default: cross-entropy. None with `crf`.
+            metrics, weighted_metrics: lists, in one: all metrics are weighted, and count labelled
+                tokens alone. Default: accuracy, of the logits with `crf` too; `[]` for none.
         """
         if self.crf and loss is not None:
             raise InputError("with crf the loss is its negative log likelihood; give no loss.")
-        if metrics is None:
-            with self.distribute_strategy.scope():
-                metrics = [TokenAccuracy(name="accuracy")]
-        super().compile(optimizer, loss, [], seed, weighted_metrics=metrics, **kwargs)
+        if metrics is None and weighted_metrics is None:
+            metrics = ["accuracy"]
+        metrics = [*as_list(metrics), *as_list(weighted_metrics)]
+        self._has_own_metrics = metrics != ["accuracy"]
+        super().compile(optimizer, loss, [], metrics, **kwargs)
+
+    def named_metrics(self):
+        accuracy = functools.partial(TokenAccuracy, name="accuracy")
+        return {"accuracy": accuracy, **tagging_metrics(self.labels)}
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Called by Keras. Metrics of Keras are given the labelled tokens alone."""
+        weights = token_weights(y, sample_weight)
+        if self.crf and self._has_own_metrics:
+            # As logits whose softmax is the probability that `predict` returns.
+            y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, weights > 0), 1e-30))
+        return super().compute_metrics(x, y, y_pred, weights)
 
     def loss_totals(self, x, y, sample_weight):
         return ops.sum(token_weights(y, sample_weight))
@@ -271,7 +288,7 @@ class WordTagger(TaskModel):
             losses = -self.crf_layer.log_likelihood(y_pred, y, weights > 0)  # [batch]
             weights = ops.max(weights, axis=1)
         else:
-            losses = keras.losses.get(self.loss).call(y, y_pred)
+            losses = self.loss.call(y, y_pred)
         return ops.divide_no_nan(ops.sum(losses * weights), totals)
 
     def _track_loss(self, loss, batch):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.training.run_schedule import RunSchedule
 from keras_bert_impl.training.schedules import LinearWarmupDecay
 
 _NOT_DECAYED = ("bias$", "gamma$", "beta$")
@@ -202,7 +203,8 @@ def default_optimizer(
     """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
 
     Args:
-        total_steps: int, optimizer steps of the run.
+        total_steps: int, optimizer steps of the run; None for a `RunSchedule`, which is told when
+            the run begins.
         learning_rate: float, the highest.
         weight_decay: float; biases and normalization layers are not decayed.
         warmup: float, share of the steps in which the rate rises.
@@ -211,8 +213,12 @@ def default_optimizer(
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
+    if total_steps is None:
+        schedule = RunSchedule(learning_rate, warmup)
+    else:
+        schedule = LinearWarmupDecay(learning_rate, int(warmup * total_steps), total_steps)
     return AdamW(
-        LinearWarmupDecay(learning_rate, int(warmup * total_steps), total_steps),
+        schedule,
         weight_decay=weight_decay,
         epsilon=1e-8,
         global_clipnorm=clip_norm,

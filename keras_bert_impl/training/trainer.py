@@ -1,6 +1,8 @@
 """`ReplicatedTrainer`: `fit`, `evaluate` and `predict` that are right on any number of replicas."""
 
-from typing import NamedTuple
+import inspect
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -82,13 +84,61 @@ class ReplicatedTrainer(_Step):
         watch_steps=False,
         **kwargs,
     ):
-        """As Keras's, with the arguments above."""
+        """Configures training as in Keras, with the arguments above."""
         if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
             raise InputError(
                 f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
             )
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
+        given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
+        del given["self"]
+        # In a namespace, where Keras does not look for metrics of the model.
+        self._compiled = SimpleNamespace(arguments=given | options._asdict(), lost=None)
+
+    def compile_arguments(self) -> dict[str, Any]:
+        """The arguments of `compile` that compile the model again as it is."""
+        return self._compiled.arguments
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """What a `.keras` file holds of `compile`; called by Keras.
+
+        An objective has models and variables of its own, which the file does not hold.
+        """
+        if not self.compiled:
+            return {}
+        arguments = dict(self.compile_arguments())
+        objective = arguments.pop("objective", None)
+        lost = self._compiled.lost if objective is None else type(objective).__name__
+        return keras.saving.serialize_keras_object(arguments) | {"lost_objective": lost}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles the model as it was when it was saved; called by Keras, which then reads the
+        state of the optimizer."""
+        config = dict(config)
+        lost = config.pop("lost_objective", None)
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self._compiled.lost = lost
+        if self.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+
+    def fit(self, *args, **kwargs):
+        """Trains as in Keras.
+
+        Raises:
+            InputError: the model was loaded from a file that does not hold its objective.
+        """
+        self._check_objective()
+        return super().fit(*args, **kwargs)
+
+    def _check_objective(self):
+        lost = self.compiled and self._compiled.lost
+        if lost:
+            raise InputError(
+                f"the model was saved while it trained on {lost}, which a .keras file does not "
+                f"hold: write compile(objective={lost}(...)) again."
+            )
 
     def loss_totals(self, x, y, sample_weight):
         """What the loss divides by, counted over this replica's whole batch.

@@ -84,6 +84,10 @@ def test_form(records_directory):
     }
 
 
+def test_training_does_not_wait_for_the_autotuner_at_its_end(records_directory):
+    assert pretraining_dataset(records_directory, BATCH).options().autotune.enabled is False
+
+
 def test_rows_are_consistent(two_epochs, tokenizer):
     for batch in two_epochs[:4]:
         examples = batch["example_ids"]

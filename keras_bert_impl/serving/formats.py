@@ -1,0 +1,36 @@
+"""The formats that a model is exported in, and what each of them needs installed."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+
+from keras_bert_impl.errors import InputError, listed
+
+SAVED_MODEL = "tf_saved_model"  # Keras's name
+NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
+_PACKAGES = {
+    "onnx": ("onnx", "onnxruntime"),
+    "litert": ("ai_edge_litert",),
+    "openvino": ("openvino", "onnx", "onnxruntime"),
+}
+
+
+def exporter(file_format: str) -> Callable:
+    """The function that writes a model in a format other than a SavedModel.
+
+    Args:
+        file_format: `"onnx"`, `"litert"` or `"openvino"`.
+
+    Raises:
+        InputError: another format, or packages that are not installed.
+    """
+    if file_format not in NAMES:
+        formats = listed([SAVED_MODEL, *NAMES])
+        raise InputError(f"format must be one of {formats}. Received: {file_format!r}")
+    if not all(map(importlib.util.find_spec, _PACKAGES[file_format])):
+        raise InputError(
+            f"{NAMES[file_format]} needs more packages: pip install "
+            f"'keras-bert-impl[{file_format}]'."
+        )
+    module = importlib.import_module(f"keras_bert_impl.serving.{file_format}")
+    return getattr(module, f"export_{file_format}")

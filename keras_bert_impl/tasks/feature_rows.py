@@ -1,0 +1,91 @@
+"""Features that a user made: arrays of token ids and what belongs to them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError, listed
+
+FEATURES = ("token_ids", "segment_ids", "padding_mask")
+_OTHER_NAMES = {
+    "input_ids": "token_ids",
+    "token_type_ids": "segment_ids",
+    "attention_mask": "padding_mask",
+}
+
+
+class FeatureRows:
+    """Rows of features in memory; `batching` takes them in place of tokenized texts.
+
+    Args:
+        features: dict of int arrays `[rows, ...]`.
+    """
+
+    def __init__(self, features: Mapping[str, Any]):
+        self._features = {name: np.asarray(value) for name, value in features.items()}
+        sizes = {name: len(value) for name, value in self._features.items()}
+        if len(set(sizes.values())) > 1:
+            raise InputError(f"features differ in their number of rows: {sizes}.")
+
+    def __len__(self):
+        return len(next(iter(self._features.values())))
+
+    def __getitem__(self, rows: slice) -> "FeatureRows":
+        return FeatureRows({name: value[rows] for name, value in self._features.items()})
+
+    @property
+    def num_texts(self) -> int:
+        """Number of rows."""
+        return len(self)
+
+    @property
+    def lengths(self) -> tf.Tensor:
+        """int32 `[rows]`, all equal: rows of one width need no sorting by length."""
+        return tf.zeros(len(self), tf.int32)
+
+    def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The features of a batch.
+
+        Args:
+            rows: int64 `[batch]`, numbers of rows.
+        """
+        return {name: tf.gather(value, rows) for name, value in self._features.items()}
+
+
+def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) -> dict[str, Any]:
+    """The features that the network of a task takes, arrays or tensors, also in a graph.
+
+    Where `segment_ids` are missing they are 0; a missing `padding_mask` is 1 where `token_ids` is
+    not `pad_id`.
+
+    Args:
+        features: by name.
+        pad_id: int.
+        names: those that the network takes.
+
+    Raises:
+        InputError: names that the network does not know, or no `token_ids`.
+    """
+    unknown = [name for name in features if name not in names]
+    if unknown:
+        renamed = ", ".join(
+            f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in unknown if name in _OTHER_NAMES
+        )
+        hint = f" Write {{{renamed}}}." if renamed else ""
+        raise InputError(f"features are {listed(names)}. Received: {listed(unknown)}.{hint}")
+    features = dict(features)
+    if "token_ids" in names and "token_ids" not in features:
+        raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
+    if "segment_ids" in names and "segment_ids" not in features:
+        features["segment_ids"] = features["token_ids"] * 0
+    if "padding_mask" in names and "padding_mask" not in features:
+        is_real = features["token_ids"] != pad_id
+        features["padding_mask"] = (
+            tf.cast(is_real, tf.int32) if tf.is_tensor(is_real) else np.asarray(is_real, "int32")
+        )
+    missing = [name for name in names if name not in features]
+    if missing:
+        raise InputError(f"features must have {listed(missing)}. Received: {listed(list(features))}")
+    return features

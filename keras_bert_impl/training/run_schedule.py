@@ -1,0 +1,65 @@
+"""The learning rate of a `fit` whose number of steps is known when it begins."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """The rates of `LinearWarmupDecay` over steps that are set when a run begins.
+
+    Their number is a variable, so that one traced step serves runs of any length.
+
+    Args:
+        peak_learning_rate: float.
+        warmup: float, share of the steps in which the rate rises.
+        total_steps: int, until `begin` sets another number.
+
+    Example:
+        schedule = RunSchedule(3e-5)
+        schedule.begin(total_steps=1000)
+    """
+
+    def __init__(self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1):
+        self.peak_learning_rate = peak_learning_rate
+        self.warmup = warmup
+        self._steps = keras.Variable(
+            [0.0, 0.0], trainable=False, dtype="float32", name="warmup_and_total_steps"
+        )
+        self.begin(total_steps)
+
+    def begin(self, total_steps: int) -> None:
+        """Sets the number of optimizer steps of the run."""
+        self.total_steps = total_steps
+        self._steps.assign([float(int(self.warmup * total_steps)), float(total_steps)])
+
+    def __call__(self, step: Any) -> Any:
+        step = ops.cast(step, "float32")
+        warmup_steps, total_steps = self._steps[0], self._steps[1]
+        rise = (step + 1) / ops.maximum(warmup_steps, 1.0)
+        fall = (total_steps - step) / (total_steps - warmup_steps)
+        factor = ops.where(step < warmup_steps, rise, ops.maximum(fall, 0.0))
+        return self.peak_learning_rate * factor
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "peak_learning_rate": self.peak_learning_rate,
+            "warmup": self.warmup,
+            "total_steps": self.total_steps,
+        }
+
+
+def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
+    """Makes an optimizer with a `RunSchedule` what it was before its first step.
+
+    Args:
+        optimizer: `MomentOptimizer`, or a `keras.optimizers.LossScaleOptimizer` around one, whose
+            scale stays.
+        total_steps: int, optimizer steps of the run that begins.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    for variable in optimizer.variables:
+        variable.assign(ops.zeros_like(variable))
+    optimizer._learning_rate.begin(total_steps)
