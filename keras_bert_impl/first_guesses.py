@@ -1,0 +1,131 @@
+"""Names that users of other libraries type first, and the line to write in their place.
+
+There is one name for each thing. A name in `GUESSES` does not exist; asking for it raises an error
+that shows the right line. `@first_guesses("Name")` on a class answers its attributes (an
+`AttributeError`, so that `hasattr` is False), `@known_arguments("Name.method")` on a function its
+keyword arguments (an `InputError`). Both take the rows of their name from the table.
+"""
+
+import functools
+import inspect
+
+from keras_bert_impl.errors import InputError
+
+_CALL = {
+    "padding": "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest row",
+    "truncation": "tokenizer(texts, length=128); longer rows are cut",
+    "max_length": "tokenizer(texts, length=128)",
+    "sequence_length": "tokenizer(texts, length=128)",
+    "pad_to_multiple_of": "tokenizer(texts, multiple_of=8)",
+    "return_tensors": "tokenizer(texts), which returns a dict of TensorFlow tensors",
+    "add_special_tokens": "tokenizer.tokenize(texts), which returns ids without special tokens",
+    "return_offsets_mapping": "ids, starts, ends = tokenizer.tokenize_with_offsets(texts)",
+    "text_pair": "tokenizer((questions, contexts))",
+    "is_split_into_words": 'tokenizer([" ".join(words)])',
+}
+
+# Class, or class and method -> name -> what to write.
+GUESSES = {
+    "Tokenizer": {
+        "encode": "tokenizer.tokenize([text])[0], or tokenizer([text]) for a row of a model",
+        "encode_plus": "tokenizer([text], length=128)",
+        "batch_encode_plus": "tokenizer(texts, length=128)",
+        "decode": "tokenizer.detokenize(ids)",
+        "batch_decode": "[tokenizer.detokenize(row) for row in ids]",
+        "convert_ids_to_tokens": "[tokenizer.id_to_token(i) for i in ids]",
+        "convert_tokens_to_ids": "[tokenizer.token_to_id(token) for token in tokens]",
+        "convert_tokens_to_string": "tokenizer.detokenize(ids)",
+        "mask_token_id": "tokenizer.mask_id",
+        "pad_token_id": "tokenizer.pad_id",
+        "unk_token_id": "tokenizer.unk_id",
+        "cls_token_id": "tokenizer.cls_id",
+        "sep_token_id": "tokenizer.sep_id",
+        "bos_token_id": "tokenizer.cls_id",
+        "eos_token_id": "tokenizer.sep_id",
+        "start_token_id": "tokenizer.cls_id",
+        "end_token_id": "tokenizer.sep_id",
+        "mask_token": "tokenizer.id_to_token(tokenizer.mask_id)",
+        "pad_token": "tokenizer.id_to_token(tokenizer.pad_id)",
+        "unk_token": "tokenizer.id_to_token(tokenizer.unk_id)",
+        "cls_token": "tokenizer.id_to_token(tokenizer.cls_id)",
+        "sep_token": "tokenizer.id_to_token(tokenizer.sep_id)",
+        "vocab_size": "tokenizer.vocabulary_size",
+        "get_vocabulary": "tokenizer.vocabulary",
+        "get_vocab": "{token: i for i, token in enumerate(tokenizer.vocabulary)}",
+        "vocab": "tokenizer.vocabulary",
+        "add_special_tokens": "tokenizer = tokenizer.add_tokens(tokens)",
+        "set_vocabulary": "WordPieceTokenizer(vocabulary)",
+        "from_preset": 'Tokenizer.from_pretrained("bert-base-uncased")',
+        "save_to_preset": "tokenizer.save_pretrained(directory)",
+    },
+    "Tokenizer.__call__": _CALL,
+    "Tokenizer.tokenize": _CALL,
+    "Tokenizer.from_pretrained": {
+        "do_lower_case": "WordPieceTokenizer(vocabulary, lowercase=True)",
+        "use_fast": "Tokenizer.from_pretrained(directory)",
+        "add_prefix_space": "ByteLevelBPETokenizer(vocabulary, merges, add_prefix_space=True)",
+    },
+    "Tokenizer.detokenize": {
+        "clean_up_tokenization_spaces": "tokenizer.detokenize(ids)",
+    },
+    "WordPieceTokenizer": {
+        "do_lower_case": "WordPieceTokenizer(vocabulary, lowercase=True)",
+        "vocab_file": 'WordPieceTokenizer("vocab.txt")',
+        "vocab": "WordPieceTokenizer(vocabulary)",
+    },
+}
+
+
+class _Guess:
+    """A class attribute that does not exist, and says what does."""
+
+    def __init__(self, owner, name, line):
+        self._message = f"{owner} has no attribute {name!r}. Write {line}."
+
+    def __get__(self, instance, owner=None):
+        raise AttributeError(self._message)
+
+
+def first_guesses(name):
+    """Class decorator: missing attributes of `GUESSES[name]` raise an `AttributeError` that helps.
+
+    A name that the class, or a subclass, does have is left as it is.
+
+    Args:
+        name: str, a key of `GUESSES`.
+    """
+
+    def decorate(cls):
+        for guess, line in GUESSES[name].items():
+            if not any(guess in vars(base) for base in cls.__mro__):
+                setattr(cls, guess, _Guess(name, guess, line))
+        return cls
+
+    return decorate
+
+
+def known_arguments(name):
+    """Decorator: unknown keyword arguments of `GUESSES[name]` raise an `InputError` that helps.
+
+    Other unknown arguments remain Python's `TypeError`.
+
+    Args:
+        name: str, a key of `GUESSES`.
+    """
+    guesses = GUESSES[name]
+
+    def decorate(function):
+        accepted = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def checked(*args, **kwargs):
+            for argument in kwargs:
+                if argument in guesses and argument not in accepted:
+                    raise InputError(
+                        f"{name} has no argument {argument!r}. Write {guesses[argument]}."
+                    )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
