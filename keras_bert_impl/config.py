@@ -5,6 +5,7 @@ import difflib
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_fields
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 _POOLINGS = ("cls", "mean")
@@ -21,6 +22,7 @@ ARCHITECTURES = (
 )
 
 
+@known_fields("EncoderConfig")
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
     """Everything that decides the shape and the arithmetic of an encoder.

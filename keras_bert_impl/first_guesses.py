@@ -68,6 +68,48 @@ GUESSES = {
     "Tokenizer.detokenize": {
         "clean_up_tokenization_spaces": "tokenizer.detokenize(ids)",
     },
+    "TaskModel": {
+        "presets": "`keras-bert models` in a shell, which lists the published models",
+        "save_to_preset": "model.save_pretrained(directory)",
+        "push_to_hub": "model.save_pretrained(directory), and upload that",
+        "backbone": "model.encoder",
+        "preprocessor": "model.tokenizer",
+        "generate": "model.predict(texts)",
+    },
+    "TaskModel.from_pretrained": {
+        "num_labels": "from_pretrained(name, num_classes=2)",
+        "id2label": 'from_pretrained(name, labels=["bad", "good"])',
+        "label2id": 'from_pretrained(name, labels=["bad", "good"])',
+        "torch_dtype": 'from_pretrained(name, dtype="mixed_bfloat16")',
+        "hidden_dropout_prob": "from_pretrained(name, dropout=0.1)",
+        "sequence_length": "from_pretrained(name, max_length=128)",
+        "max_seq_length": "from_pretrained(name, max_length=128)",
+        "preprocessor": "from_pretrained(name), which loads its tokenizer",
+    },
+    "TaskModel.compile": {
+        "lr": "compile(learning_rate=5e-5)",
+    },
+    "QuestionAnswerer.answer": {
+        "question": "answer([(question, context)])[0]",
+        "questions": "answer(list(zip(questions, contexts)))",
+    },
+    "Encoder": {
+        "presets": "`keras-bert models` in a shell, which lists the published models",
+        "encode": "TextEmbedder.from_pretrained(name).embed(texts)",
+    },
+    "EncoderConfig": {
+        "hidden_size": "EncoderConfig(hidden_dim=768)",
+        "num_hidden_layers": "EncoderConfig(num_layers=12)",
+        "num_attention_heads": "EncoderConfig(num_heads=12)",
+        "intermediate_size": "EncoderConfig(intermediate_dim=3072)",
+        "vocab_size": "EncoderConfig(vocabulary_size=30522)",
+        "max_position_embeddings": "EncoderConfig(max_length=512)",
+        "max_sequence_length": "EncoderConfig(max_length=512)",
+        "hidden_dropout_prob": "EncoderConfig(dropout=0.1)",
+        "attention_probs_dropout_prob": "EncoderConfig(attention_dropout=0.1)",
+        "type_vocab_size": "EncoderConfig(num_segments=2)",
+        "hidden_act": 'EncoderConfig(activation="gelu")',
+    },
     "WordPieceTokenizer": {
         "do_lower_case": "WordPieceTokenizer(vocabulary, lowercase=True)",
         "vocab_file": 'WordPieceTokenizer("vocab.txt")',
@@ -127,5 +169,15 @@ def known_arguments(name):
             return function(*args, **kwargs)
 
         return checked
+
+    return decorate
+
+
+def known_fields(name):
+    """Class decorator: `known_arguments(name)` for the constructor of a dataclass."""
+
+    def decorate(cls):
+        cls.__init__ = known_arguments(name)(cls.__init__)
+        return cls
 
     return decorate

@@ -1,9 +1,14 @@
 """One row for each name or argument that users of other libraries type first."""
 
+import numpy as np
 import pytest
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
+from tests.tasks import helpers
 
 
 def test_a_name_that_a_class_has_is_left_alone(monkeypatch):
@@ -34,3 +39,87 @@ def test_other_arguments_remain_those_of_python(monkeypatch):
         function(lr=2)
     with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
         function(x=2)
+
+
+# === Encoders and task models ===
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return helpers.classifier(dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def answerer():
+    return QuestionAnswerer(helpers.encoder(), helpers.tokenizer(), 24, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "typed, line",
+    [
+        (lambda model: TextClassifier.from_pretrained("x", num_labels=2), "num_classes=2"),
+        (lambda model: TextClassifier.from_pretrained("x", id2label={0: "a"}), r"labels=\["),
+        (lambda model: model.compile(lr=1e-4), "learning_rate=5e-5"),
+        (lambda model: TextClassifier.presets, "keras-bert models"),
+        (lambda model: model.push_to_hub("x"), "save_pretrained"),
+        (lambda model: Encoder("bert-base-uncased"), r"Encoder.from_pretrained\('bert-base-uncased'\)"),
+        (lambda model: Encoder({"hidden_size": 4}), r"Encoder\(EncoderConfig\(...\)\)"),
+        (lambda model: Encoder.presets, "keras-bert models"),
+        (lambda model: EncoderConfig(hidden_size=4), "hidden_dim=768"),
+        (lambda model: model.encoder({"input_ids": [[1]]}), r'Write {"token_ids": x\["input_ids"\]}'),
+        (lambda model: model({"input_ids": np.ones((1, 2), "int32")}), 'Write {"token_ids"'),
+        (lambda model: model.fit({"input_ids": np.ones((1, 2), "int32")}, [0]), 'Write {"token_ids"'),
+        (lambda model: model.export("x", format="pt"), "'tf_saved_model', 'onnx', 'litert', 'openvino'"),
+        (lambda model: model.quantize("float8"), "'int8' or 'int4'"),
+    ],
+)
+def test_first_guesses_at_models(typed, line, classifier):
+    with pytest.raises((InputError, AttributeError, ValueError), match=line):
+        typed(classifier)
+
+
+def test_answer_has_pairs(answerer):
+    with pytest.raises(InputError, match=r"answer\(\[\(question, context\)\]\)"):
+        answerer.answer(question="which word", context="good film")
+
+
+def test_logits_of_answers_have_names(answerer):
+    features = answerer.tokenizer([("which word", "good film a the")])
+    named = answerer(features)
+    logits = answerer.predict({n: np.asarray(f) for n, f in features.items()}, verbose=0)
+    width = features["token_ids"].shape[1]
+    for place, name in enumerate(("start_logits", "end_logits")):
+        np.testing.assert_allclose(named[name], logits[:, place, :width], atol=1e-6)
+
+
+def test_a_kerashub_name_loads_what_from_pretrained_loads(tmp_path):
+    helpers.save_base(tmp_path / "base")
+    loaded = TextClassifier.from_preset(tmp_path / "base", num_classes=3)
+    assert loaded.num_classes == 3
+    assert Encoder.from_preset(tmp_path / "base").config == loaded.encoder.config
+
+
+def test_quantize_is_that_of_keras(classifier, tmp_path):
+    model = helpers.classifier(dropout=0.0)
+    texts = helpers.examples(30)[0]
+    before = model.predict(texts, verbose=0)
+    model.quantize("int8")
+    after = model.predict(texts, verbose=0)
+    assert 0 < np.abs(after - before).max() < 0.05
+    kernels = [layer._kernel.dtype for layer in model._flatten_layers() if hasattr(layer, "_kernel")]
+    assert kernels and set(kernels) == {"int8"}
+    for refused in (
+        lambda: model.fit(texts, [0] * 30),
+        lambda: model.save_pretrained(tmp_path / "x"),
+        lambda: model.save(tmp_path / "x.keras"),
+    ):
+        with pytest.raises(InputError, match="a quantized model .*write export"):
+            refused()
+
+
+@pytest.mark.parametrize("file_format", ["onnx", "openvino"])
+def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
+    classifier.export(tmp_path / "out", format=file_format)
+    assert (tmp_path / "out" / "config.json").is_file()
+    with pytest.raises(InputError, match="ids_only is for"):
+        classifier.export(tmp_path / "out", format=file_format, ids_only=True)

@@ -7,6 +7,7 @@ import keras
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
+from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import (
     encoder_tensors,
     huggingface_config,
@@ -37,6 +38,7 @@ from keras_bert_impl.models.weights import (
 )
 
 
+@first_guesses("Encoder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Encoder(keras.Model):
     """An encoder: BERT or one of its kin, by its configuration alone.
@@ -80,6 +82,11 @@ class Encoder(keras.Model):
         trainable=True,
         **kwargs,
     ):
+        if not isinstance(config, EncoderConfig):
+            line = f"Encoder.from_pretrained({config!r})" if isinstance(config, str) else (
+                "Encoder(EncoderConfig(...))"
+            )
+            raise InputError(f"config must be an EncoderConfig, not {config!r:.60}. Write {line}.")
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
@@ -223,6 +230,11 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
         return cls._from_source(open_model(name_or_path), dtype, overrides)
+
+    @classmethod
+    def from_preset(cls, preset, **kwargs):
+        """The same as `from_pretrained`, under KerasHub's name, for a preset of KerasHub."""
+        return cls.from_pretrained(preset, **kwargs)
 
     @classmethod
     def _from_source(cls, source, dtype, overrides):

@@ -4,6 +4,11 @@ import keras
 import numpy as np
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
+_OTHER_NAMES = {  # of `transformers`
+    "input_ids": "token_ids",
+    "token_type_ids": "segment_ids",
+    "attention_mask": "padding_mask",
+}
 
 
 def symbols():
@@ -21,9 +26,15 @@ def with_all_names(features):
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
         raise ValueError(
             f"features must have token_ids and may have {', '.join(FEATURES[1:])}. "
-            f"Received: {sorted(features)}"
+            f"Received: {sorted(features)}.{renamed(features)}"
         )
     return {name: features.get(name) for name in FEATURES}
+
+
+def renamed(names):
+    """str. The line to write for features that are named as in `transformers`, or ""."""
+    pairs = [f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in names if name in _OTHER_NAMES]
+    return f" Write {{{', '.join(pairs)}}}." if pairs else ""
 
 
 def checked(features, config):

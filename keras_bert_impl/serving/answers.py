@@ -52,7 +52,7 @@ class AnswerSignatures(Signatures):
         ]
 
     def answers(self, features):
-        logits = self.model(features, training=False)
+        logits = self.model.logits(features, training=False)
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def tokenize(self, question, context):
@@ -80,7 +80,7 @@ class AnswerSignatures(Signatures):
 
     def _of_windows(self, rows):
         """The best starts and ends of each window, and which of them make a span."""
-        logits = self.model({name: rows[name] for name in FEATURES}, training=False)
+        logits = self.model.logits({name: rows[name] for name in FEATURES}, training=False)
         logits = tf.cast(logits, tf.float32)  # [rows, 2, length]
         tokens = rows["tokens"]
         num_best = tf.minimum(self.model.num_best, tf.shape(tokens)[1])

@@ -7,13 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.models.inputs import renamed
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
-_OTHER_NAMES = {
-    "input_ids": "token_ids",
-    "token_type_ids": "segment_ids",
-    "attention_mask": "padding_mask",
-}
 
 
 class FeatureRows:
@@ -70,11 +66,9 @@ def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) 
     """
     unknown = [name for name in features if name not in names]
     if unknown:
-        renamed = ", ".join(
-            f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in unknown if name in _OTHER_NAMES
+        raise InputError(
+            f"features are {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
         )
-        hint = f" Write {{{renamed}}}." if renamed else ""
-        raise InputError(f"features are {listed(names)}. Received: {listed(unknown)}.{hint}")
     features = dict(features)
     if "token_ids" in names and "token_ids" not in features:
         raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
@@ -87,5 +81,5 @@ def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) 
         )
     missing = [name for name in names if name not in features]
     if missing:
-        raise InputError(f"features must have {listed(missing)}. Received: {listed(list(features))}")
+        raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
     return features

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
@@ -31,8 +32,9 @@ class QuestionAnswerer(TaskModel):
     The loss is the mean over windows of the mean of both cross-entropies. A window without the
     whole answer has `[CLS]` for both. As published, all places of the padded row take part.
 
-    The network returns logits, float32 `[batch, 2, length]`. `predict` returns for each pair a list
-    of `Answer`s, best first; of features, the logits, padded with 0 to `max_length`.
+    Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
+    `[batch, length]`. `predict` returns for each pair a list of `Answer`s, best first; of features
+    the logits `[batch, 2, length]`, padded with 0 to `max_length`.
 
     Args:
         encoder: `Encoder`, whose pooler is not used.
@@ -112,6 +114,7 @@ class QuestionAnswerer(TaskModel):
         if not isinstance(self.null_threshold, (int, float, type(None))):
             raise InputError(f"null_threshold must be a number. Received: {self.null_threshold!r}")
 
+    @known_arguments("QuestionAnswerer.answer")
     def answer(self, pairs, batch_size=None, verbose=0):
         """The text of the best answer to each question, "" for none; see `null_threshold`.
 
@@ -120,6 +123,15 @@ class QuestionAnswerer(TaskModel):
         """
         predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
         return [best_text(answers, self.null_threshold) for answers in predictions]
+
+    def __call__(self, inputs, *args, **kwargs):
+        """The logits of features or of (question, context) pairs, by name."""
+        logits = self.logits(inputs, *args, **kwargs)
+        return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
+
+    def logits(self, inputs, *args, **kwargs):
+        """The same logits as one tensor, float32 `[batch, 2, length]`."""
+        return super().__call__(inputs, *args, **kwargs)
 
     # === From pairs to rows ===
 
@@ -184,7 +196,12 @@ class QuestionAnswerer(TaskModel):
 
     # === From rows to answers ===
 
+    def _forward(self, x, training):
+        return self.logits(x, training=training)
+
     def scores(self, outputs):
+        if isinstance(outputs, dict):
+            outputs = tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
         more = tf.maximum(self.max_length - tf.shape(outputs)[-1], 0)
         return tf.pad(outputs, [[0, 0], [0, 0], [0, more]])
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.tasks import batching
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss, TaskMetric, as_list
@@ -62,6 +63,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
 
     # === Keras ===
 
+    @known_arguments("TaskModel.compile")
     def compile(
         self,
         optimizer=None,
@@ -167,6 +169,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         Returns:
             `keras.callbacks.History`.
         """
+        self._check_not_quantized("does not train")
         self._compile_if_needed()
         self._check_objective()
         batch_size = _positive("batch_size", batch_size, 32)
@@ -187,9 +190,8 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
                 validation_data = self._sorted(held_out, validation_batch_size)
             rows, targets = self._rows(*examples)
             steps = steps_per_epoch or batching.num_batches(rows, batch_size)
-            x = batching.training_batches(
-                rows, targets, batch_size, self._given.arguments.get("seed", 0), shuffle, first_batch
-            )
+            seed = self._given.arguments["seed"]
+            x = batching.training_batches(rows, targets, batch_size, seed, shuffle, first_batch)
             steps_per_epoch = steps
         if validation_data is not None:
             validation_data = self._validation(validation_data, validation_batch_size)
@@ -208,7 +210,9 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
             validation_freq=validation_freq,
         )
 
-    def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
+    def evaluate(
+        self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs
+    ):
         """Loss and metrics; everything is as in Keras, and x may be raw texts.
 
         Args:
@@ -238,7 +242,8 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         if isinstance(x, tf.data.Dataset):
             return super().predict(encode_dataset(self, x, with_labels=False), **kwargs)
         if isinstance(x, dict):
-            rows, _ = self._rows(FeatureRows(complete(x, self.tokenizer.pad_id, self.feature_names)))
+            x = complete(x, self.tokenizer.pad_id, self.feature_names)
+            rows, _ = self._rows(FeatureRows(x))
             return super().predict(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
         texts = self.as_texts(x)
         rows, _ = self.rows(texts)
@@ -335,8 +340,8 @@ class _StartOfData(keras.callbacks.Callback):
 def _check_backend():
     if keras.backend.backend() != "tensorflow":
         raise InputError(
-            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow). The encoder and "
-            "its pre-training also run on JAX."
+            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow). The encoder "
+            "and its pre-training also run on JAX."
         )
 
 

@@ -8,6 +8,7 @@ import keras
 from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_directory, replace_file
+from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -39,6 +40,7 @@ MODEL_CLASS = "model_class"  # the key of the class among our settings in `confi
 _COMMON_WORDS = 5_000  # of a vocabulary, as in Lester et al. 2021, section 3.2
 
 
+@first_guesses("TaskModel")
 class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
 
@@ -60,6 +62,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
     signature_class = None  # a subclass of `serving.signatures.Signatures`
     settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
+    _is_quantized = False
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
         limit = encoder.config.max_length
@@ -99,6 +102,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
 
     def get_config(self):
+        self._check_not_quantized("is not saved")
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
@@ -151,9 +155,41 @@ class TaskModel(RawTextTrainer, keras.Model):
             raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(settings)}.")
         export_saved_model(self.signatures(), filepath, ids_only)
 
+    def quantize(self, mode="int8", config=None):
+        """Quantizes the matrices of all dense layers in place, as Keras's `quantize`.
+
+        The model then predicts and is exported, but neither trains nor is saved.
+
+        Args:
+            mode: `"int8"` or `"int4"`.
+            config: a `keras.quantizers.QuantizationConfig`, as in Keras.
+
+        Raises:
+            InputError: another mode, or a model with an adapter.
+        """
+        if mode not in ("int8", "int4"):
+            raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
+        if self.config.adapter is not None:
+            raise InputError(
+                "a model with an adapter is not quantized: write save_pretrained(directory), which "
+                "merges LoRA, and quantize what from_pretrained(directory) loads."
+            )
+        for layer in self._flatten_layers():
+            if isinstance(layer, keras.layers.Dense):
+                layer.quantize(mode, type_check=False, config=config)
+        self._is_quantized = True
+        self.train_function = self.test_function = self.predict_function = None
+
+    def _check_not_quantized(self, what):
+        if self._is_quantized:
+            raise InputError(
+                f"a quantized model {what}: write export(directory), or quantize a copy."
+            )
+
     # === Files ===
 
     @classmethod
+    @known_arguments("TaskModel.from_pretrained")
     def from_pretrained(
         cls,
         name_or_path,
@@ -206,6 +242,16 @@ class TaskModel(RawTextTrainer, keras.Model):
             _begin_as_words(model.encoder, tokenizer)
         return model
 
+    @classmethod
+    def from_preset(cls, preset, **kwargs):
+        """The same as `from_pretrained`, under KerasHub's name, for a preset of KerasHub.
+
+        Args:
+            preset: str, such as `"bert_base_en_uncased"`, or any other name or directory.
+            **kwargs: arguments of `from_pretrained`.
+        """
+        return cls.from_pretrained(preset, **kwargs)
+
     @staticmethod
     def uses_pooler(config):
         """Whether the head is on the pooler of an encoder of `config`."""
@@ -257,6 +303,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: the encoder has an adapter of another kind; `save_tuned` writes it.
         """
+        self._check_not_quantized("is not saved")
         prefix = "" if self.head is None else tensor_prefix(self.config)
         _, tensors = self.encoder.without_adapter(prefix)
         tensors |= tensors_of(self, self.head_names())

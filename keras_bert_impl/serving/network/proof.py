@@ -63,7 +63,7 @@ def keras_outputs(model, features):
         pooled = {"pooler_output": outputs["pooled_output"]} if model.config.use_pooler else {}
         return found | pooled
     if kind == "QuestionAnswerer":
-        return {"start_logits": outputs[:, 0], "end_logits": outputs[:, 1]}
+        return outputs
     if kind == "TextEmbedder":
         return {"sentence_embedding": outputs[:, 0]}
     return {"logits": outputs}
