@@ -80,7 +80,12 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         self._head_tensors()  # what could not be saved is found before it is trained
 
     def compile(self, optimizer, weighted_metrics=None, **kwargs):
-        """As Keras's, with the losses built in, and accuracies and losses as metrics."""
+        """Configures training as in Keras; the losses are those of the objectives.
+
+        Args:
+            weighted_metrics: default: the loss and the accuracy of each objective.
+        """
+        given = weighted_metrics
         if weighted_metrics is None:
             weighted_metrics = {
                 output: [
@@ -92,6 +97,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 for output in objective.output_names
             }
         super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+        self._compiled.arguments["weighted_metrics"] = given  # for a `.keras` file
 
     def _metric_name(self, output, name):
         # Keras puts the output's name in front, but not where there is one output alone.

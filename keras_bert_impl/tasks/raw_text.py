@@ -6,13 +6,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.tasks import batching
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss, TaskMetric, as_list
 from keras_bert_impl.tasks.raw_text_data import RawTextData
-from keras_bert_impl.tasks.score_metrics import ScoreMetric
+from keras_bert_impl.tasks.score_metrics import SCORES, ScoreMetric
 from keras_bert_impl.tasks.text_datasets import encode_dataset
 from keras_bert_impl.training.optimizer import default_optimizer
 from keras_bert_impl.training.run_schedule import restart
@@ -128,12 +128,18 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
     def _task_metrics(self, metrics):
         """The metrics of a list as a user gives it, of the network's outputs."""
         named = self.named_metrics()
-        return [
-            metric if isinstance(metric, ScoreMetric)
-            else named[metric]() if isinstance(metric, str) and metric in named
-            else TaskMetric(metric, self.outputs_are)
-            for metric in as_list(metrics)
-        ]
+        return [self._task_metric(metric, named) for metric in as_list(metrics)]
+
+    def _task_metric(self, metric, named):
+        if isinstance(metric, ScoreMetric):
+            return metric
+        if isinstance(metric, str) and metric in named:
+            return named[metric]()
+        if isinstance(metric, str) and metric in SCORES:
+            raise InputError(
+                f"{metric!r} is not a score of this model; it has {listed(named) or 'none by name'}."
+            )
+        return TaskMetric(metric, self.outputs_are)
 
     def compile_arguments(self):
         return self._given.arguments

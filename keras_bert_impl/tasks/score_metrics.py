@@ -18,6 +18,9 @@ from keras_bert_impl.tasks.spans import is_entity_label, spans_of
 from keras_bert_impl.tasks.token_weights import token_weights
 
 
+SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
+
+
 class ScoreMetric(keras.metrics.Metric):
     """A metric of labels and logits, as the network returns them."""
 

@@ -138,6 +138,20 @@ def test_keras_file(objectives, tmp_path):
     keras.tree.map_structure(np.testing.assert_array_equal, loaded(features), model(features))
 
 
+def test_a_keras_file_goes_on_training(pretrainer, tmp_path):
+    pretrainer.encoder.blocks[0].trainable = False
+    pretrainer.compile(AdamW(1e-3, global_clipnorm=1.0), dropout_seed=3, accumulation_steps=3)
+    pretrainer.train_on_batch(*batch())
+    pretrainer.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    pretrainer.reset_metrics()
+    logs = [model.train_on_batch(*batch(seed=1)) for model in (pretrainer, loaded)]
+    assert logs[0] == logs[1]
+    assert int(loaded.optimizer.iterations) == 2
+    for pair in zip(pretrainer.get_weights(), loaded.get_weights()):
+        np.testing.assert_array_equal(*pair)
+
+
 def test_moving_averages_without_next_sentence():
     features, labels, weights = batch()
     features.pop("cls_positions")

@@ -147,6 +147,19 @@ def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
         model.evaluate(soft, verbose=0)
 
 
+@pytest.mark.parametrize(
+    "model, name, message",
+    [
+        (lambda: classifier(labels=["a", "b", "c"]), "f1", "it has 'macro_f1', 'matthews'"),
+        (tagger, "f1", "'entity_f1'"),
+        (lambda: classifier(problem_type="regression"), "matthews", "it has none by name"),
+    ],
+)
+def test_a_score_of_another_task_is_refused_with_those_of_the_model(model, name, message):
+    with pytest.raises(InputError, match=message):
+        model().compile(metrics=[name])
+
+
 def test_an_embedder_takes_no_metrics():
     embedder = TextEmbedder(encoder(), tokenizer())
     with pytest.raises(InputError, match=r"keras_bert_impl.evaluate\(embedder, examples\)"):
