@@ -27,3 +27,19 @@ def use_averages(model):
     if keras.backend.backend() == "jax":  # both would be one buffer, which a step gives away
         for variable in model.trainable_variables:
             variable.assign(keras.ops.copy(variable))
+
+
+def overwrite_with_averages(optimizer, variables):
+    """Gives variables the averages that an optimizer keeps of them.
+
+    Keras's own pairs them by position, and so mixes them up where not all that the optimizer was
+    built with are trainable now.
+
+    Args:
+        optimizer: built Keras optimizer with `use_ema`.
+        variables: list of variables, some or all of those that it was built with.
+    """
+    for variable in variables:
+        average = optimizer._model_variables_moving_average[optimizer._get_variable_index(variable)]
+        if average is not None:
+            variable.assign(average)

@@ -1,5 +1,6 @@
 """The state of a run on disk: saved at the end of every Keras epoch, restored on a resume."""
 
+import itertools
 import logging
 import re
 import shutil
@@ -55,11 +56,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
         self._saved = [_of_tensorflow(variable) for variable in self._variables]
-        self._checkpoint = tf.train.Checkpoint(
-            variables=self._saved,
-            epochs=self._epochs,
-            seed=self._seed,
-        )
+        self._checkpoint = self._checkpoint_of(self._saved)
+        self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         # Every worker has to take part in a save; what the others write is thrown away.
         self._scratch = None if is_chief() else tempfile.mkdtemp(prefix="checkpoints-")
         self._manager = tf.train.CheckpointManager(
@@ -149,30 +147,47 @@ class RunCheckpoint(keras.callbacks.Callback):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _restore_from(self, path):
-        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        self._check_model(path, shapes)
-        self._checkpoint.restore(path).assert_consumed()
+        saved = _saved_shapes(path)
+        variables, copies, checkpoint = self._variables, self._saved, self._checkpoint
+        without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
+        if without_steps:  # written before there were steps of each variable
+            own = [variable is not self._optimizer.steps for variable in variables]
+            variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
+            checkpoint = self._checkpoint_of(copies)
+        _check_model(path, saved, variables)
+        checkpoint.restore(path).assert_consumed()
         if _ARE_COPIES:
-            for copy, variable in zip(self._saved, self._variables, strict=True):
+            for copy, variable in zip(copies, variables, strict=True):
                 variable.assign(copy.numpy())
+        if without_steps:
+            self._optimizer.infer_steps()
 
-    def _check_model(self, path, shapes):
-        saved = {}
-        for name, shape in shapes.items():
-            found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
-            if found:
-                saved[int(found[1])] = tuple(shape)
-        for index, variable in enumerate(self._variables):
-            if saved.get(index) != tuple(variable.shape):
-                raise InputError(
-                    f"{path} is of another model or optimizer: {variable.path} has shape "
-                    f"{tuple(variable.shape)} here and {saved.get(index, 'no counterpart')} there."
-                )
-        if len(saved) > len(self._variables):
+    def _checkpoint_of(self, variables):
+        return tf.train.Checkpoint(variables=variables, epochs=self._epochs, seed=self._seed)
+
+
+def _saved_shapes(path):
+    """dict of position -> shape of the variables in a checkpoint."""
+    shapes = {}
+    for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
+        found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
+        if found:
+            shapes[int(found[1])] = tuple(shape)
+    return shapes
+
+
+def _check_model(path, saved, variables):
+    for index, variable in enumerate(variables):
+        if saved.get(index) != tuple(variable.shape):
             raise InputError(
-                f"{path} is of another model or optimizer: it has {len(saved)} variables, this "
-                f"one {len(self._variables)}, the last of them {self._variables[-1].path}."
+                f"{path} is of another model or optimizer: {variable.path} has shape "
+                f"{tuple(variable.shape)} here and {saved.get(index, 'no counterpart')} there."
             )
+    if len(saved) > len(variables):
+        raise InputError(
+            f"{path} is of another model or optimizer: it has {len(saved)} variables, this "
+            f"one {len(variables)}, the last of them {variables[-1].path}."
+        )
 
 
 def _of_tensorflow(variable):

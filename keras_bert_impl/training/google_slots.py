@@ -2,13 +2,15 @@
 
 import logging
 
+import numpy as np
+
 from keras_bert_impl.errors import InputError
 
 _LOG = logging.getLogger(__name__)
 
 
 def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
-    """Sets the moments and the step of an optimizer to those in a checkpoint of TensorFlow 1.
+    """Sets the moments and the steps of an optimizer to those in a checkpoint of TensorFlow 1.
 
     The optimizer goes on as that of google-research/bert would if it has no bias correction:
     `AdamW(..., epsilon=1e-6, weight_decay=0.01, bias_correction=False)`.
@@ -22,7 +24,7 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
 
     Returns:
         list of str: paths of trainable variables without moments in the checkpoint; theirs are
-        left as they are.
+        left as they are, and their bias is corrected from step 0.
 
     Raises:
         InputError: the checkpoint has no moments, no step, or moments of another shape.
@@ -57,6 +59,14 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
         optimizer._momentums[index].assign(mean)
         optimizer._velocities[index].assign(square)
     optimizer.iterations.assign(step)
+    has_moments = np.isin(np.arange(len(optimizer._trainable_variables)), [i for i, _ in found])
+    optimizer.steps.assign(np.where(has_moments, step, 0))
+    if optimizer.use_ema:
+        # Keras begins the averages with the weights at step 0 alone.
+        for variable, average in zip(
+            optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+        ):
+            average.assign(variable)
     if without:
         _LOG.warning("%s: no moments for %s", tensors.path, ", ".join(without))
     return without

@@ -8,16 +8,38 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.averages import overwrite_with_averages
+from keras_bert_impl.training.hyperparameters import (
+    AT_LEAST_0,
+    BELOW_1,
+    POSITIVE,
+    UP_TO_1,
+    checked_learning_rate,
+    checked_number,
+)
 from keras_bert_impl.training.run_schedule import RunSchedule
 from keras_bert_impl.training.schedules import LinearWarmupDecay
 
 _NOT_DECAYED = ("bias$", "gamma$", "beta$")
+_RULES_OF_KERAS = {
+    "clipnorm": POSITIVE,
+    "clipvalue": POSITIVE,
+    "global_clipnorm": POSITIVE,
+    "ema_momentum": UP_TO_1,
+    "loss_scale_factor": POSITIVE,
+}
 
 
 class MomentOptimizer(keras.optimizers.Optimizer):
     """What AdamW and LAMB share: Adam's two moments, and options by the paths of variables.
 
-    Args: as of `AdamW`. A subclass has `update_step`.
+    Moments are corrected by the number of steps of their own variable, those in which it had a
+    gradient, as in PyTorch. By the number of all steps a layer that is unfrozen late would begin
+    with up to six times the learning rate. A gradient of zeros counts. A variable has no gradient
+    where it is frozen or not connected to the loss.
+
+    Args: see `AdamW`. A subclass has `update_step`.
     """
 
     def __init__(
@@ -32,13 +54,22 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         rates=(),
         **kwargs,
     ):
-        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay or 0.0, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
+        for name, rule in _RULES_OF_KERAS.items():
+            if kwargs.get(name) is not None:
+                kwargs[name] = checked_number(name, kwargs[name], rule)
+        super().__init__(
+            learning_rate=checked_learning_rate(learning_rate),
+            weight_decay=checked_number("weight_decay", weight_decay or 0.0, AT_LEAST_0),
+            **kwargs,
+        )
+        self.beta_1 = checked_number("beta_1", beta_1, BELOW_1)
+        self.beta_2 = checked_number("beta_2", beta_2, BELOW_1)
+        self.epsilon = checked_number("epsilon", epsilon, POSITIVE)
+        if not isinstance(bias_correction, bool):
+            raise InputError(f"bias_correction must be True or False, not {bias_correction!r}.")
         self.bias_correction = bias_correction
-        self.not_decayed = tuple(not_decayed)
-        self.rates = [(pattern, float(factor)) for pattern, factor in rates]
+        self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
+        self.rates = _checked_rates(rates)
         # A variable of the schedule's, as a `TimeBudget` has, is part of the state of the step.
         self._of_schedule = getattr(learning_rate, "used", None)
         # In a namespace, in which neither Keras nor a checkpoint looks for variables.
@@ -57,8 +88,26 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
+        # Last among the variables: states that were saved without it are those before it.
+        self.steps = self.add_variable(
+            (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
+        )
         self._is_decayed = [self._matches_none(variable) for variable in variables]
         self._factors = [self._factor(variable) for variable in variables]
+
+    def infer_steps(self):
+        """Sets `steps` from a state that has none: all `iterations` for what has moments, else 0."""
+        iterations = int(ops.convert_to_numpy(self.iterations))
+        moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
+        self.steps.assign(np.where(moved, iterations, 0))
+
+    def load_own_variables(self, store):
+        """Called by Keras, which leaves out a state with another number of variables."""
+        if len(store.keys()) != len(self.variables) - 1:
+            return super().load_own_variables(store)
+        for index, variable in enumerate(self.variables[:-1]):
+            variable.assign(store[str(index)])
+        self.infer_steps()
 
     def _matches_none(self, variable):
         return not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
@@ -66,6 +115,17 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     def _factor(self, variable):
         found = (factor for pattern, factor in self.rates if re.search(pattern, variable.path))
         return next(found, 1.0)
+
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        indices = [self._get_variable_index(variable) for variable in trainable_variables]
+        has_gradient = np.isin(np.arange(len(self._trainable_variables)), indices)
+        every = self.gradient_accumulation_steps or 1
+        is_update = ops.cast((self._iterations + 1) % every == 0, self.steps.dtype)
+        self.steps.assign_add(is_update * ops.cast(has_gradient, self.steps.dtype))
+        super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _overwrite_model_variables_with_average_value(self, trainable_variables):
+        overwrite_with_averages(self, trainable_variables)
 
     def _clip_gradients(self, grads):
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
@@ -77,39 +137,41 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         """`update_step` decays in the same pass over the weights."""
 
     def _scalars(self, learning_rate, variable, index):
-        """What the variables of a dtype and rate share in a step, as a namespace.
+        """Scalars of the step of a variable, as a namespace.
 
         With these Adam's `m / (sqrt(v) + epsilon)`, both corrected, is
         `correction * m / (sqrt(v) + epsilon)` of the moments as they are kept.
         """
-        # Computed once, not for each variable: a graph of BERT would have thousands of them.
-        key = id(learning_rate), variable.dtype, self._factors[index]
+        # Computed for all variables at once: a graph of BERT would have thousands of operations.
+        key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
-            self._this_step.scalars[key] = self._new_scalars(*key[1:], learning_rate)
-        return self._this_step.scalars[key]
+            self._this_step.scalars[key] = self._new_scalars(learning_rate, variable.dtype)
+        return self._this_step.scalars[key][index]
 
-    def _new_scalars(self, dtype, factor, learning_rate):
-        learning_rate = ops.cast(learning_rate, dtype)
-        if factor != 1.0:
-            learning_rate = learning_rate * factor
-        step = ops.cast(self.iterations + 1, "float32")
+    def _new_scalars(self, learning_rate, dtype):
+        """list of the scalars of each variable."""
         # The betas as the fused operation sees them, or the corrections would not fit to it.
-        beta_1, beta_2 = float(np.float32(self.beta_1)), float(np.float32(self.beta_2))
-        correction_1 = correction_2 = 1.0
+        betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
+        rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
+        first = second = ops.ones_like(rates)
         if self.bias_correction:
-            # 1 - beta ** step by expm1: in float32 the difference itself loses four digits.
-            correction_1 = ops.cast(-ops.expm1(step * math.log(beta_1)), dtype)
-            correction_2 = ops.cast(-ops.expm1(step * math.log(beta_2)), dtype)
-        correction = ops.sqrt(correction_2) / correction_1
-        return types.SimpleNamespace(
-            learning_rate=learning_rate,
-            correction=correction,
-            step_size=learning_rate * correction,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=self.epsilon * ops.sqrt(correction_2),
-            decay=learning_rate * self.weight_decay,
-        )
+            steps = ops.cast(ops.maximum(self.steps, 1), "float32")
+            first, second = (_correction(beta, steps) for beta in betas)
+        correction = ops.sqrt(second) / first
+        vectors = {
+            "learning_rate": rates,
+            "correction": correction,
+            "step_size": rates * correction,
+            "epsilon": self.epsilon * ops.sqrt(second),
+            "decay": rates * self.weight_decay,
+        }
+        columns = [ops.unstack(ops.cast(vector, dtype)) for vector in vectors.values()]
+        return [
+            types.SimpleNamespace(
+                **dict(zip(vectors, scalars)), beta_1=betas[0], beta_2=betas[1]
+            )
+            for scalars in zip(*columns)
+        ]
 
     def get_config(self):
         return {
@@ -123,6 +185,36 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         }
 
 
+def _correction(beta, steps):
+    # 1 - beta ** steps by expm1: in float32 the difference itself loses four digits.
+    return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
+
+
+def _checked_patterns(name, patterns):
+    try:
+        patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+        for pattern in patterns:
+            re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise InputError(
+            f"{name} must be a list of regular expressions ({error}). Received: {patterns!r}"
+        ) from error
+    return patterns
+
+
+def _checked_rates(rates):
+    try:
+        pairs = [(pattern, factor) for pattern, factor in rates if isinstance(pattern, str)]
+        complete = len(pairs) == len(rates)
+    except (TypeError, ValueError):
+        complete = False
+    if not complete:
+        raise InputError(f"rates must be (regular expression, number) pairs. Received: {rates!r}")
+    patterns = _checked_patterns("rates", [pattern for pattern, _ in pairs])
+    factors = [checked_number("a factor of rates", factor, AT_LEAST_0) for _, factor in pairs]
+    return list(zip(patterns, factors))
+
+
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class AdamW(MomentOptimizer):
     """Adam with decoupled weight decay (Kingma & Ba 2015, algorithm 1; Loshchilov & Hutter 2019).
@@ -131,8 +223,10 @@ class AdamW(MomentOptimizer):
         v = beta_2 * v + (1 - beta_2) * gradient ** 2
         weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)
 
-    where with bias correction m is divided by `1 - beta_1 ** step` and v by `1 - beta_2 ** step`
-    first. `keras.optimizers.AdamW` adds epsilon before it corrects v, and so starts with smaller
+    where with bias correction m is divided by `1 - beta_1 ** steps` and v by `1 - beta_2 ** steps`
+    first, `steps` counted for each variable as in PyTorch: those in which it had a gradient. Keras
+    corrects by the number of all steps, so that its Adam moves a layer that is unfrozen late by up
+    to six learning rates a step. `keras.optimizers.AdamW` adds epsilon before it corrects v, and so starts with smaller
     steps. The first BERT had no bias correction, PyTorch's AdamW has it.
 
     Args:

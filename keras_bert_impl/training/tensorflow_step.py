@@ -3,6 +3,7 @@
 Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
 """
 
+import functools
 import itertools
 
 import keras
@@ -11,6 +12,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.averages import overwrite_with_averages
 from keras_bert_impl.training.micro_batches import (
     assert_divisible,
     micro_batch,
@@ -266,7 +268,7 @@ class TensorFlowStep:
 
 
 def _take_over_reduction(optimizer, strategy):
-    """From now on `train_step` sums the gradients over the replicas, before they are clipped."""
+    """Leaves to `train_step` the sum over replicas, and to us what Keras pairs by position."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner._distribution_strategy is not strategy:
         raise InputError("create the optimizer inside the strategy.scope() of the model.")
@@ -276,6 +278,9 @@ def _take_over_reduction(optimizer, strategy):
             "use compile(accumulation_steps=...) instead."
         )
     inner._all_reduce_sum_gradients = list
+    inner._overwrite_model_variables_with_average_value = functools.partial(
+        overwrite_with_averages, inner
+    )
 
 
 def _computes_in_float16(model):

@@ -268,6 +268,19 @@ def test_adam_goes_on(bert, tmp_path):
     optimizer = AdamW(0.01, bias_correction=False)
     assert load_adam_slots(encoder, optimizer, tensors, encoder_tensors(encoder.config)) == []
     assert int(optimizer.iterations) == 20
+    assert (optimizer.steps.numpy() == 20).all()
+
+    some = AdamW(0.01, use_ema=True)
+    names = encoder_tensors(encoder.config)
+    without = load_adam_slots(encoder, some, tensors, names[:-1])
+    assert without == [names[-1].variable]
+    steps = zip(encoder.trainable_variables, some.steps.numpy(), strict=True)
+    assert {variable.path for variable, count in steps if count != 20} == set(without)
+    # The averages begin with the weights, not with zeros.
+    for variable, average in zip(
+        encoder.trainable_variables, some._model_variables_moving_average, strict=True
+    ):
+        np.testing.assert_array_equal(average.numpy(), variable.numpy())
 
     weights = encoder.trainable_variables
     gradients = [random.normal(0, 1, weight.shape).astype("float32") for weight in weights]

@@ -4,6 +4,8 @@ import pytest
 import tensorflow as tf
 import torch
 
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.lamb import LAMB
 from keras_bert_impl.training.optimizer import AdamW
 from keras_bert_impl.training.schedules import LinearWarmupDecay
 from tests.training import fit_on_backend
@@ -85,6 +87,122 @@ def test_equals_the_published_algorithm(bias_correction):
         # by 1.3e-5, half of which is seen in steps of up to 0.1 / sqrt(0.001) learning rates.
         tolerance = STEPS * (2 * 2.4e-7 + 0.65e-5 * 1e-2 * 3.2)
         np.testing.assert_allclose(ours[index], weight, rtol=0, atol=tolerance)
+
+
+LATE = [
+    [None, None, 0.7, -0.2, None, 0.5],  # begins late, is frozen for a step
+    [0.3, 0.1, 0.2, 0.4, 0.1, -0.6],
+    [0.0, 0.0, 0.0, 0.9, 0.0, 0.5],  # zeros are gradients and count
+]
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, LAMB])
+@pytest.mark.parametrize("way", ["none", "left out"])
+def test_bias_is_corrected_by_the_steps_of_each_variable(optimizer, way):
+    start_values = [np.full((2,), value, "float32") for value in (0.5, -0.3, 0.8)]
+    # Decays and adapts nothing: LAMB is then AdamW.
+    ours = optimizer(1e-2, weight_decay=0.0, epsilon=1e-8, not_decayed=[""])
+    variables = [keras.Variable(value, name="kernel") for value in start_values]
+    ours.build(variables)
+    parameters = [torch.nn.Parameter(torch.tensor(value)) for value in start_values]
+    theirs = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.0)
+    for gradients in zip(*LATE, strict=True):
+        pairs = [
+            (None if gradient is None else tf.fill([2], gradient), variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if way == "none" or gradient is not None
+        ]
+        ours.apply(*map(list, zip(*pairs, strict=True)))
+        for gradient, parameter in zip(gradients, parameters, strict=True):
+            parameter.grad = None if gradient is None else torch.full((2,), gradient)
+        theirs.step()
+        for mine, parameter in zip(variables, parameters, strict=True):
+            # Six steps of 1e-2, of which float32's beta_2 of 0.999 is off by 1.3e-5, half of it seen.
+            np.testing.assert_allclose(mine.numpy(), parameter.detach(), rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(ours.steps.numpy(), [3, 6, 6])
+
+
+def test_a_late_variable_begins_with_the_learning_rate():
+    late, other = keras.Variable([0.0], name="late"), keras.Variable([0.0], name="other")
+    optimizer = AdamW(1e-3, weight_decay=0.0)
+    optimizer.build([other, late])
+    for _ in range(100):
+        optimizer.apply([tf.constant([1.0])], [other])
+    optimizer.apply([tf.constant([1.0])] * 2, [other, late])
+    assert late.numpy()[0] == pytest.approx(-1e-3, rel=1e-4)
+
+
+def test_a_state_without_steps_is_restored():
+    optimizer, variables = AdamW(1e-3), [keras.Variable([1.0]), keras.Variable([2.0])]
+    optimizer.build(variables)
+    for _ in range(3):
+        optimizer.apply([tf.constant([1.0])], variables[:1])
+    store, old = {}, {}
+    optimizer.save_own_variables(store)
+    old = {key: value for key, value in store.items() if key != str(len(store) - 1)}
+    for state in (store, old):
+        other = AdamW(1e-3)
+        other.build(variables)
+        other.load_own_variables(state)
+        for mine, theirs in zip(optimizer.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("beta_1, beta_2", [(0.0, 0.999), (0.9, 0.0), (0.0, 0.0)])
+def test_betas_of_zero_are_those_of_pytorch(beta_1, beta_2):
+    start_values, _ = gradients_and_start()
+    # Of one order: beside a square of 1 float32 keeps two digits of one of 1e-6.
+    draw = np.random.default_rng(0)
+    gradients = [
+        [draw.uniform(0.5, 1, value.shape).astype("float32") for value in start_values]
+        for _ in range(STEPS)
+    ]
+    optimizer = AdamW(1e-2, weight_decay=0.0, beta_1=beta_1, beta_2=beta_2, epsilon=1e-3)
+    ours = run(optimizer, start_values, gradients)
+    parameters = [torch.nn.Parameter(torch.tensor(value)) for value in start_values]
+    theirs = torch.optim.AdamW(
+        parameters, lr=1e-2, weight_decay=0.0, betas=(beta_1, beta_2), eps=1e-3
+    )
+    for each in gradients:
+        for parameter, gradient in zip(parameters, each, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        theirs.step()
+    for mine, parameter in zip(ours, parameters, strict=True):
+        np.testing.assert_allclose(mine, parameter.detach().numpy(), rtol=0, atol=2e-5)
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, LAMB])
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("learning_rate", [-1e-3, NAN, INFINITE, "1e-3", None, True]),
+        ("weight_decay", [-0.1, NAN, INFINITE, "0.1"]),
+        ("beta_1", [-0.1, 1.0, 1.5, NAN, 1 - 1e-9, None]),
+        ("beta_2", [-0.1, 1.0, 1.5, NAN, 1 - 1e-9, None]),
+        ("epsilon", [0.0, -1e-8, NAN, INFINITE, 1e-50, None]),
+        ("global_clipnorm", [0.0, -1.0, NAN]),
+        ("clipnorm", [0.0, -1.0, NAN]),
+        ("clipvalue", [0.0, -1.0, NAN]),
+        ("ema_momentum", [-0.1, 1.1, NAN]),
+        ("rates", [[("kernel", -1.0)], [("kernel", NAN)], [("(", 1.0)], [("kernel",)], ["ab"], 3]),
+        ("not_decayed", ["(", [3], 3]),
+        ("bias_correction", ["false", None, 0]),
+    ],
+)
+def test_hyperparameters_that_cannot_be_are_refused(optimizer, name, values):
+    for value in values:
+        with pytest.raises(InputError, match=name):
+            optimizer(**{name: value})
+
+
+def test_any_real_number_is_a_hyperparameter():
+    optimizer = AdamW(np.float32(0.5), weight_decay=np.int64(0), beta_1=0, not_decayed="bias")
+    assert float(optimizer.learning_rate) == 0.5
+    assert optimizer.not_decayed == ("bias",)
+    assert AdamW(1).get_config()["learning_rate"] == 1.0
 
 
 def test_epsilon_is_added_after_the_correction():

@@ -96,3 +96,11 @@ def test_what_is_refused():
         OneCycle(1e-3, 10, 10)
     with pytest.raises(InputError, match="more than 0 seconds"):
         TimeBudget(1e-3, 0)
+    for rate in (-1e-3, float("nan"), float("inf"), "1e-3"):
+        for schedule in (LinearWarmupDecay, CosineWarmupDecay, OneCycle, TimeBudget):
+            arguments = (60.0,) if schedule is TimeBudget else (2, 9)
+            with pytest.raises(InputError, match="peak_learning_rate"):
+                schedule(rate, *arguments)
+    for seconds in (float("nan"), float("inf")):
+        with pytest.raises(InputError, match="seconds"):
+            TimeBudget(1e-3, seconds)
