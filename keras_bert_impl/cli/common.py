@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import difflib
 import json
+import os
 import sys
 import time
 import types
@@ -114,11 +115,44 @@ def add_run(parser):
         help="auto, one_device, mirrored, multi_worker or tpu; default: auto",
     )
     parser.add_argument(
+        "--cpu-devices",
+        type=positive_int,
+        metavar="N",
+        help="try --strategy mirrored on N logical devices of this CPU, without GPUs",
+    )
+    parser.add_argument(
+        "--worker-timeout",
+        type=positive_int,
+        metavar="SECONDS",
+        help="how long to wait for the other workers of TF_CONFIG to start; default: 600",
+    )
+    parser.add_argument(
         "--no-resume",
         dest="resume",
         action="store_false",
         help="refuse an --out that holds a run, in place of going on with it",
     )
+
+
+def prepared_strategy(arguments):
+    """The name of a run's strategy, with `--cpu-devices` and `--worker-timeout` put into effect.
+
+    Raises:
+        InputError: devices of the CPU with a strategy that has no use for them.
+    """
+    from keras_bert_impl.training.strategy import use_cpu_devices
+    from keras_bert_impl.training.workers import TIMEOUT
+
+    if arguments.worker_timeout is not None:
+        os.environ[TIMEOUT] = str(arguments.worker_timeout)
+    if arguments.cpu_devices is None:
+        return arguments.strategy
+    if arguments.strategy not in ("auto", "mirrored"):
+        raise InputError(
+            f"--cpu-devices goes with --strategy mirrored, not {arguments.strategy}."
+        )
+    use_cpu_devices(arguments.cpu_devices)
+    return "mirrored"
 
 
 # === Settings ===

@@ -10,6 +10,7 @@ from keras_bert_impl.cli.common import (
     add_run,
     add_settings,
     given_settings,
+    prepared_strategy,
     print_json,
     print_scores,
     print_table,
@@ -77,7 +78,7 @@ def run(arguments):
     out = Path(arguments.out)
     # Standard output is for the result; Keras draws its progress there.
     how = {
-        "strategy": arguments.strategy,
+        "strategy": prepared_strategy(arguments),
         "resume": arguments.resume,
         "verbose": 0 if arguments.json else 1 if sys.stdout.isatty() else 2,
     }

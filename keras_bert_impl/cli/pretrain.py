@@ -5,7 +5,13 @@ import json
 import sys
 from pathlib import Path
 
-from keras_bert_impl.cli.common import add_run, add_settings, print_json, resolve_settings
+from keras_bert_impl.cli.common import (
+    add_run,
+    add_settings,
+    prepared_strategy,
+    print_json,
+    resolve_settings,
+)
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
 
@@ -33,7 +39,7 @@ def run(arguments):
     pretrain(
         arguments.records,
         arguments.out,
-        strategy=arguments.strategy,
+        strategy=prepared_strategy(arguments),
         resume=arguments.resume,
         verbose=1 if sys.stdout.isatty() else 2,
         **dataclasses.asdict(settings),

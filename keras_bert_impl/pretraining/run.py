@@ -27,10 +27,12 @@ from keras_bert_impl.training.reports import MetricsLog
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.spikes import Spike, SpikeGuard
 from keras_bert_impl.training.strategy import get_strategy, is_chief
+from keras_bert_impl.training.workers import reports_lost_workers
 
 _LOG = logging.getLogger(__name__)
 
 
+@reports_lost_workers
 def pretrain(
     records, output_directory, strategy="auto", resume=True, callbacks=(), verbose="auto", **settings
 ):

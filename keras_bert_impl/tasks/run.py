@@ -20,6 +20,7 @@ from keras_bert_impl.training.optimizer import default_optimizer
 from keras_bert_impl.training.reports import MetricsLog, read_metrics
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers, number_of_chief
+from keras_bert_impl.training.workers import reports_lost_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
     choose_weights,
@@ -28,6 +29,7 @@ from keras_bert_impl.tuning import (
 )
 
 
+@reports_lost_workers
 def finetune(
     model,
     train,

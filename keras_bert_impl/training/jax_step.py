@@ -39,6 +39,16 @@ class JaxStep:
             self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
             self._highest_loss = _Highest(name="highest_loss")
 
+    def fit(self, *args, **kwargs):
+        steps_per_epoch = kwargs.get("steps_per_epoch")
+        if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
+            raise InputError(
+                f"steps_per_epoch={steps_per_epoch} must be a multiple of steps_per_execution="
+                f"{self.steps_per_execution} on the JAX backend: the last execution would run into "
+                "the next epoch."
+            )
+        return super().fit(*args, **kwargs)
+
     def train_step(self, state, data):
         """One optimizer step.
 

@@ -1,9 +1,13 @@
 """Batches of a step on TensorFlow: their parts, their rows, and micro-batches of them."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+
+_NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
 def unpack(data):
@@ -29,7 +33,7 @@ def unless_empty(batch, parts, compute, nothing):
 
     A mean over no examples is NaN, and so are its gradients.
     """
-    if parts == 1 or first_leaf(batch).shape[0] is not None:
+    if parts == 1 or first_leaf(batch).shape[0]:
         return compute()
     return tf.cond(num_rows(batch) > 0, compute, nothing)
 
@@ -42,7 +46,8 @@ def micro_batch(batch, index, count, exact):
     """
     if count == 1:
         return batch
-    static = first_leaf(batch).shape[0]
+    # Eagerly every shape is known, which says nothing of the other batches.
+    static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
             f"the batch of a replica has {static} examples, which accumulation_steps={count} does "
@@ -64,9 +69,19 @@ def micro_batch(batch, index, count, exact):
 
 def assert_divisible(batch, count):
     """Fails in the graph where `count` micro-batches of the batch would not be of equal size."""
-    tf.debugging.assert_equal(
-        num_rows(batch) % count,
-        0,
-        f"with jit_compile the batch of each replica must be a multiple of {count}, the "
-        "accumulation_steps: drop the remainder of the data set.",
-    )
+    tf.debugging.assert_equal(num_rows(batch) % count, 0, _NOT_DIVISIBLE)
+
+
+@contextlib.contextmanager
+def divisible_batches(count):
+    """A scope that raises an `InputError` where `assert_divisible` failed in a graph."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        if _NOT_DIVISIBLE not in error.message:
+            raise
+        raise InputError(
+            f"with jit_compile every batch of a replica must be a multiple of accumulation_steps="
+            f"{count}, the last one included: choose such a batch_size and drop the remainder of "
+            "the data set, or compile with jit_compile=False."
+        ) from error

@@ -1,7 +1,6 @@
 """Which devices a run uses."""
 
 import contextlib
-import json
 import logging
 import math
 import os
@@ -9,6 +8,7 @@ import os
 import keras
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.workers import connecting, read_cluster, wait_for_workers
 
 _LOG = logging.getLogger(__name__)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -29,7 +29,8 @@ def get_strategy(name="auto"):
         of JAX, by `keras.distribution.DataParallel`, which is set for the process.
 
     Raises:
-        InputError: an unknown name, or hardware that is not there.
+        InputError: an unknown name, hardware that is not there, a `TF_CONFIG` that cannot be, or a
+            worker of it that does not start; see `workers.wait_for_workers`.
 
     Example:
         with get_strategy("auto").scope():
@@ -42,6 +43,11 @@ def get_strategy(name="auto"):
             raise InputError(f"strategy {name!r} needs the TensorFlow backend of Keras.")
         return _devices_of_jax(name)
     chosen = _choose() if name == "auto" else name
+    if chosen != "multi_worker" and num_workers() > 1:
+        raise InputError(
+            f"TF_CONFIG names {num_workers()} workers, of which strategy {chosen!r} would be one "
+            "alone; take 'multi_worker', or unset TF_CONFIG."
+        )
     strategy = _MAKERS[chosen]()
     _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
     return strategy
@@ -49,18 +55,41 @@ def get_strategy(name="auto"):
 
 def is_chief():
     """Whether this process is the one worker that writes files (always, without `TF_CONFIG`)."""
-    cluster, task = _cluster(), _config().get("task", {})
-    if not cluster:
-        return True
-    if task.get("type") == "chief":
-        return True
-    return "chief" not in cluster and task.get("type") == "worker" and task.get("index") == 0
+    cluster = read_cluster()
+    return cluster is None or cluster.is_chief
 
 
 def num_workers():
     """int. How many workers `TF_CONFIG` names; 0 without it."""
-    cluster = _cluster()
-    return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
+    cluster = read_cluster()
+    return 0 if cluster is None else cluster.num_workers
+
+
+def use_cpu_devices(count):
+    """Makes logical devices of the CPU, and hides GPUs: `"mirrored"` trains on them.
+
+    They share the processor and are for trying. Call it before any other TensorFlow work.
+
+    Args:
+        count: int.
+
+    Raises:
+        InputError: TensorFlow has begun to work.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise InputError("devices of the CPU need the TensorFlow backend of Keras.")
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    try:
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * count
+        )
+    except RuntimeError as error:
+        raise InputError(
+            "devices of the CPU must be set before TensorFlow has begun to work."
+        ) from error
 
 
 def mean_of_workers(strategy, value):
@@ -161,13 +190,16 @@ def _mirrored():
 def _multi_worker():
     import tensorflow as tf
 
-    if num_workers() < 2:
+    cluster = read_cluster()
+    if cluster is None or cluster.num_workers < 2:
         raise InputError(
             "strategy 'multi_worker' needs the environment variable TF_CONFIG to name two or more "
             'workers, as {"cluster": {"worker": ["host1:port", "host2:port"]}, '
             '"task": {"type": "worker", "index": 0}}.'
         )
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    wait_for_workers(cluster)
+    with connecting():
+        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _tpu():
@@ -191,15 +223,3 @@ _MAKERS = {
     "multi_worker": _multi_worker,
     "tpu": _tpu,
 }
-
-
-def _config():
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"the environment variable TF_CONFIG is not JSON: {error}.") from error
-
-
-def _cluster():
-    return _config().get("cluster", {})

@@ -3,6 +3,7 @@
 Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
 """
 
+import contextlib
 import functools
 import itertools
 
@@ -15,6 +16,7 @@ from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.averages import overwrite_with_averages
 from keras_bert_impl.training.micro_batches import (
     assert_divisible,
+    divisible_batches,
     micro_batch,
     num_rows,
     unless_empty,
@@ -28,11 +30,32 @@ def num_replicas():
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
+class _StepsLeft:
+    """Counts the steps of an epoch down, so that no execution runs into the next one.
+
+    Args:
+        steps: int, of an epoch; None where the data end with it.
+    """
+
+    def __init__(self, steps):
+        self._steps = self._left = steps
+
+    def take(self, most):
+        """int. The steps of the next execution, at most so many."""
+        if self._steps is None:
+            return most
+        taken = min(most, self._left)
+        self._left = self._left - taken or self._steps
+        return taken
+
+
 class TensorFlowStep:
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
 
     step_watch = None
+    after_fit = None  # an `ExitStack` while `fit` runs: what callbacks undo however it ends
     _objective = None
+    _training_steps = _test_steps = _StepsLeft(None)
 
     def _compile(self, options, *args, **kwargs):
         self._objective = options.objective
@@ -54,13 +77,20 @@ class TensorFlowStep:
         return [*super().variables, *of_objective]
 
     def fit(self, *args, **kwargs):
-        steps_per_epoch = kwargs.get("steps_per_epoch")
-        if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
-            raise InputError(
-                f"steps_per_epoch={steps_per_epoch} is not a multiple of steps_per_execution="
-                f"{self.steps_per_execution}: the last execution would run into the next epoch."
-            )
-        return super().fit(*args, **kwargs)
+        self._training_steps = _StepsLeft(kwargs.get("steps_per_epoch"))
+        try:
+            with contextlib.ExitStack() as self.after_fit:
+                self.after_fit.enter_context(divisible_batches(self._accumulation_steps))
+                return super().fit(*args, **kwargs)
+        finally:
+            del self.after_fit, self._training_steps
+
+    def evaluate(self, *args, **kwargs):
+        self._test_steps = _StepsLeft(kwargs.get("steps"))
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            del self._test_steps
 
     def make_train_function(self, force=False):
         if self.train_function is None or force:
@@ -69,13 +99,13 @@ class TensorFlowStep:
                 with self.distribute_strategy.scope():
                     self.optimizer.build(self.trainable_variables)
             self.train_function = self._function_of_steps(
-                self.train_step, self._train_results, self.step_watch
+                self.train_step, self._train_results, "_training_steps", self.step_watch
             )
 
     def make_test_function(self, force=False):
         if self.test_function is None or force:
             self.test_function = self._function_of_steps(
-                self.test_step, self.get_metrics_result
+                self.test_step, self.get_metrics_result, "_test_steps"
             )
 
     def reset_metrics(self):
@@ -198,8 +228,11 @@ class TensorFlowStep:
         self.compute_metrics(x, y, y_pred, sample_weight)
         return loss, [None if g is None else _dense_float32(g) for g in gradients]
 
-    def _function_of_steps(self, step, results, watch=None):
-        """A function of an iterator that runs `steps_per_execution` steps and returns `results`."""
+    def _function_of_steps(self, step, results, left, watch=None):
+        """A function of an iterator that runs `steps_per_execution` steps and returns `results`.
+
+        `left` names the attribute with the `_StepsLeft` of the epoch, which may be fewer.
+        """
         strategy = self.distribute_strategy
         wait_for = watch.timed if watch is not None else _untimed
 
@@ -216,7 +249,7 @@ class TensorFlowStep:
             run(data)
             return tf.constant(1), results()
 
-        def run_steps(iterator):
+        def run_steps(iterator, most):
             def one(count, _):
                 # A partial last execution ends here, with no batch lost.
                 batch = wait_for(lambda: _next_if_any(iterator))
@@ -225,7 +258,7 @@ class TensorFlowStep:
                 return count + tf.cast(found, tf.int32), found
 
             count, _ = tf.while_loop(
-                lambda count, found: found & (count < self.steps_per_execution),
+                lambda count, found: found & (count < most),
                 one,
                 (tf.constant(0), tf.constant(True)),
                 parallel_iterations=1,
@@ -233,7 +266,7 @@ class TensorFlowStep:
             return count, results()
 
         if self.steps_per_execution == 1:
-            def run_steps(iterator):  # noqa: F811 - keeps the static shapes a TPU needs
+            def run_steps(iterator, most):  # noqa: F811 - keeps the static shapes a TPU needs
                 return run_batch(wait_for(lambda: _next(iterator)))
 
         if not self.run_eagerly:
@@ -241,12 +274,13 @@ class TensorFlowStep:
             run_steps = tf.function(run_steps, reduce_retracing=True, autograph=False)
 
         def function(iterator):
+            most = getattr(self, left).take(self.steps_per_execution)
             if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-                count, logs = run_steps(iterator)
+                count, logs = run_steps(iterator, tf.constant(most))
                 if count == 0:
                     raise StopIteration
                 return logs
-            for data in itertools.islice(iterator, self.steps_per_execution):
+            for data in itertools.islice(iterator, most):
                 _, logs = run_batch(data)
             return logs
 

@@ -149,10 +149,11 @@ class GradualUnfreezing(keras.callbacks.Callback):
     """The first epoch trains what is above the blocks, and each epoch one block more, from the top.
 
     The embeddings follow the lowest block. A run that goes on in the middle trains what it would
-    have trained.
+    have trained. What is frozen before `fit` stays frozen; what `fit` froze is trainable after it,
+    however it ends.
 
     Args:
-        frozen_layers: int or None, as of `TuningSettings`: never trained.
+        frozen_layers: int or None, see `TuningSettings`: never trained.
 
     Source: Howard & Ruder 2018, section 3.3.
 
@@ -169,12 +170,20 @@ class GradualUnfreezing(keras.callbacks.Callback):
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
+        # Weights, not layers: a layer that is set trainable would take its frozen parts along.
+        self._weights = [
+            [weight for layer in part for weight in layer.trainable_weights]
+            for part in layers_of(self.model.encoder)
+        ]
+        self.model.after_fit.callback(self._train_from, 0)
 
     def on_epoch_begin(self, epoch, logs=None):
-        layers = layers_of(self.model.encoder)
+        self._train_from(max(len(self._weights) - epoch, self._lowest))
+
+    def _train_from(self, lowest):
         before = len(self.model.trainable_variables)
-        for depth, part in enumerate(layers):
-            for layer in part:
-                layer.trainable = depth >= max(len(layers) - epoch, self._lowest)
+        for depth, weights in enumerate(self._weights):
+            for weight in weights:
+                weight.trainable = depth >= lowest
         if len(self.model.trainable_variables) != before:
             self.model.make_train_function(force=True)

@@ -60,6 +60,39 @@ def test_finetune(base, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_killed_worker_is_named_and_the_run_goes_on(base, tmp_path):
+    arguments = [*finetune(base, tmp_path), "epochs=40", "--out", tmp_path / "run"]
+    workers = start_workers(*COMMAND, *arguments)
+    try:
+        while not (tmp_path / "run" / "checkpoints" / "all" / "ckpt-1.index").exists():
+            assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]
+            time.sleep(0.05)
+        workers[1].kill()
+        output, _ = workers[0].communicate(timeout=120)
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert workers[0].returncode == 1
+    assert re.search(r"worker 1 \(127.0.0.1:\d+\) stopped .* the same command", output)
+    run_workers(*COMMAND, *arguments)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    assert steps == sorted(set(steps)) and len(steps) == 40
+
+
+@pytest.mark.slow
+def test_devices_of_the_cpu(base, tmp_path):
+    """Two of them make the run of one."""
+    arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    output_of(start_python(*COMMAND, *arguments, "--out", one))
+    output_of(start_python(*COMMAND, *arguments, "--out", two, "--cpu-devices", 2))
+    expected, got = (
+        np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3)) for run in (one, two)
+    )
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_the_best_epoch(base, tmp_path):
     """Both workers end where the scores of the chief say, and go on with what was best."""
     # So fast that it is not better with every epoch.

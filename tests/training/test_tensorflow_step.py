@@ -377,11 +377,71 @@ def test_optimizer_of_another_strategy_is_refused():
         model.compile(optimizer=optimizer, loss=cross_entropy())
 
 
-def test_fit_refuses_executions_that_leave_the_epoch():
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_no_execution_leaves_its_epoch(replicas):
+    """Three steps an epoch, two an execution: the second of each epoch has one."""
+    data = dataset(8, 48, Classifier)
+    plain, _ = train(replicas, Classifier, data.take(3), epochs=1, optimizer=sgd)
+    with mirrored(replicas).scope():
+        model = build(Classifier)
+        model.compile(sgd(), loss=cross_entropy(), steps_per_execution=2, jit_compile=False)
+    seen = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append((int(self.model.optimizer.iterations.numpy()), distance(model, plain)))
+
+    model.fit(data.repeat(), steps_per_epoch=3, epochs=2, verbose=0, callbacks=[Watch()])
+    assert [steps for steps, _ in seen] == [3, 6]
+    assert seen[0][1] < ROUNDING
+    # Evaluation, too; then calls without a number of steps.
+    rows, labels = examples(48, Classifier)
+    first = {name: feature[:24] for name, feature in rows.items()}, labels[:24]
+    expected = model.evaluate(*first, batch_size=24, verbose=0)
+    assert model.evaluate(data.repeat(), steps=3, verbose=0) == pytest.approx(expected, rel=1e-6)
+    model.fit(data, verbose=0)
+    assert int(model.optimizer.iterations.numpy()) == 12
+
+
+@pytest.mark.parametrize("settings", [{"accumulation_steps": 3}, {"steps_per_execution": 2}])
+def test_eager_steps_with_an_odd_last_batch(reference, settings):
+    data = dataset(batch_size=8, count=26)  # the last has 2 rows, less than there are micro-batches
+    graph, _ = train(data=data, epochs=1, **settings)
+    eager, _ = train(data=data, epochs=1, run_eagerly=True, **settings)
+    assert distance(graph, eager) < ROUNDING
+
+
+def test_xla_says_which_batches_it_cannot_accumulate():
+    with pytest.raises(InputError, match="must be a multiple of accumulation_steps=4"):
+        train(1, data=dataset(8, 10), accumulation_steps=4, jit_compile=True, epochs=1)
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, keras.optimizers.Adam])
+def test_averages_of_what_is_trainable_are_its_own(optimizer):
+    """Keras pairs weights and averages by position, whatever has been frozen in between."""
     model = build(Classifier)
-    model.compile("sgd", loss=cross_entropy(), steps_per_execution=2)
-    with pytest.raises(InputError, match="steps_per_epoch=3 is not a multiple"):
-        model.fit(dataset(kind=Classifier).repeat(), steps_per_epoch=3)
+    model.compile(optimizer(1e-2, use_ema=True), loss=cross_entropy(), jit_compile=False)
+    averages = {}
+
+    class Freeze(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            self.model.layers[-1].kernel.trainable = False
+            self.model.get_layer("token_embeddings").trainable = False
+            self.model.make_train_function(force=True)
+
+        def on_epoch_end(self, epoch, logs=None):
+            of_optimizer = self.model.optimizer
+            for variable in self.model.trainable_variables:
+                index = of_optimizer._get_variable_index(variable)
+                average = of_optimizer._model_variables_moving_average[index]
+                averages[variable.path] = average.numpy()
+
+    before = {variable.path: variable.numpy() for variable in model.variables}
+    model.fit(dataset(kind=Classifier), verbose=0, callbacks=[Freeze()])
+    assert len(averages) == len(before) - 2
+    for variable in model.weights:
+        expected = averages.get(variable.path, before[variable.path])
+        np.testing.assert_array_equal(variable.numpy(), expected)
 
 
 def test_static_batch_that_accumulation_does_not_divide_is_refused():

@@ -1,5 +1,6 @@
 """Which weights learn and how fast, in models that are trained."""
 
+import contextlib
 import math
 
 import keras
@@ -207,6 +208,42 @@ def test_unfreezing_takes_one_layer_more_each_epoch(frozen, lowest):
     last = names[: names.index(lowest) + 1]
     assert learned == [set(names[:3]), set(names[:4]), set(last)]
     assert len(model.optimizer._momentums) == len(model.weights)
+
+
+class Failure(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_unfreezing_leaves_what_was_trainable(fails):
+    model = classifier()
+    model.encoder.blocks[1].attention.trainable = False
+    before = [weight.path for weight in model.trainable_weights]
+    frozen = {w.path: w.numpy() for w in model.non_trainable_weights}
+    assert len(frozen) == 8
+    model.compile(AdamW(1e-2, use_ema=True), metrics=[])
+    how = {"verbose": 0, "callbacks": [GradualUnfreezing(), *([Failure()] if fails else [])]}
+    with pytest.raises(KeyboardInterrupt) if fails else contextlib.nullcontext():
+        model.fit(TEXTS, LABELS, epochs=3, **how)
+    assert [weight.path for weight in model.trainable_weights] == before
+    for weight in model.non_trainable_weights:
+        np.testing.assert_array_equal(weight.numpy(), frozen[weight.path])
+    start = {w.path: w.numpy() for w in model.trainable_weights}
+    model.fit(TEXTS, LABELS, verbose=0)  # without the callback everything learns
+    still = [w.path for w in model.trainable_weights if (w.numpy() == start[w.path]).all()]
+    assert still == []
+
+
+def test_unfreezing_trains_no_weights_beside_adapters():
+    model = classifier(adapter=Adapter("lora", size=2))
+    before = {w.path: w.numpy() for w in model.non_trainable_weights}
+    assert before
+    model.compile(AdamW(1e-2), metrics=[])
+    model.fit(TEXTS, LABELS, epochs=4, initial_epoch=2, callbacks=[GradualUnfreezing()], verbose=0)
+    for weight in model.weights:
+        if weight.path in before:
+            np.testing.assert_array_equal(weight.numpy(), before[weight.path])
 
 
 @pytest.mark.parametrize(

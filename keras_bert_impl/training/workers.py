@@ -1,0 +1,282 @@
+"""Workers of a run on several machines: what `TF_CONFIG` says of them, and whether they answer."""
+
+import contextlib
+import faulthandler
+import functools
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+from keras_bert_impl.errors import InputError
+
+_LOG = logging.getLogger(__name__)
+TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
+DEFAULT_TIMEOUT = 600  # seconds
+_KINDS = ("chief", "worker")
+_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
+_BETWEEN_SWEEPS = 0.5  # seconds
+
+
+class WorkerLostError(RuntimeError):
+    """Another worker of the run has stopped."""
+
+
+class Cluster(NamedTuple):
+    """What `TF_CONFIG` says.
+
+    Attributes:
+        addresses: dict of kind of task, `"chief"` or `"worker"` -> list of `"host:port"`.
+        kind: str, of this process.
+        index: int, of this process among those of its kind.
+    """
+
+    addresses: dict
+    kind: str
+    index: int
+
+    @property
+    def num_workers(self):
+        return sum(map(len, self.addresses.values()))
+
+    @property
+    def is_chief(self):
+        return (self.kind, self.index) == ("chief" if "chief" in self.addresses else "worker", 0)
+
+    @property
+    def own_address(self):
+        return self.addresses[self.kind][self.index]
+
+    @property
+    def others(self):
+        """dict of the other tasks' addresses -> their names, such as `"worker 1"`."""
+        return {
+            address: f"{kind} {index}"
+            for kind, addresses in self.addresses.items()
+            for index, address in enumerate(addresses)
+            if address != self.own_address
+        }
+
+
+# === TF_CONFIG ===
+
+
+def read_cluster():
+    """The `Cluster` of the environment variable `TF_CONFIG`, or None where it names none.
+
+    Read as by TensorFlow's `TFConfigClusterResolver`, which takes `"0"` for an index, too.
+
+    Raises:
+        InputError: it names a cluster that cannot be.
+    """
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the environment variable TF_CONFIG is not JSON: {error}.") from error
+    if not isinstance(config, dict):
+        raise _error("must be an object", config)
+    if config.get("cluster", {}) == {}:
+        return None
+    addresses = _addresses(config["cluster"])
+    kind, index = _task(config.get("task"), addresses)
+    return Cluster(addresses, kind, index)
+
+
+def _addresses(cluster):
+    if not isinstance(cluster, dict):
+        raise _error("must have an object as its cluster", cluster)
+    for kind, addresses in cluster.items():
+        if kind not in _KINDS:
+            raise _error("may name a chief and workers in its cluster, no other tasks", kind)
+        if not isinstance(addresses, list) or not addresses:
+            raise _error(f"must have a list of addresses as the {kind} of its cluster", addresses)
+        for address in addresses:
+            _host_and_port(address)
+    everyone = [address for addresses in cluster.values() for address in addresses]
+    twice = next((address for address in everyone if everyone.count(address) > 1), None)
+    if twice is not None:
+        raise _error("names an address twice", twice)
+    if len(cluster.get("chief", [])) > 1:
+        raise _error("may name one chief", cluster["chief"])
+    return cluster
+
+
+def _host_and_port(address):
+    """(str, int) of `"host:port"`; a host may be an IPv6 address in brackets."""
+    if isinstance(address, str):
+        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
+        if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:
+            return found[1] or found[2], int(found[3])
+    raise _error('must have addresses such as "host1:2222"', address)
+
+
+def _task(task, addresses):
+    if not isinstance(task, dict):
+        raise _error("must say as its task which of the cluster this process is", task)
+    kind, index = task.get("type"), task.get("index")
+    if not isinstance(kind, str) or kind not in addresses:
+        raise _error(f"must have one of {', '.join(addresses)} as the type of its task", kind)
+    if isinstance(index, str) and re.fullmatch("[0-9]{1,9}", index):
+        index = int(index)
+    if type(index) is not int or not 0 <= index < len(addresses[kind]):
+        last = len(addresses[kind]) - 1
+        raise _error(f"must have an index from 0 to {last} for its task, a {kind}", index)
+    return kind, index
+
+
+def _error(what, received):
+    text = json.dumps(received)
+    text = text if len(text) < 200 else f"{text[:200]}..."
+    return InputError(
+        f"the environment variable TF_CONFIG {what}, as in {_EXAMPLE}. Received: {text}"
+    )
+
+
+# === Whether the others answer ===
+
+
+def wait_for_workers(cluster):
+    """Waits until every other worker listens at its address, as this one does meanwhile.
+
+    TensorFlow's own wait can be ended neither by SIGTERM nor by Ctrl-C.
+
+    Raises:
+        InputError: some do not within the seconds of `KERAS_BERT_WORKER_TIMEOUT`, or this worker's
+            own port cannot be used.
+    """
+    timeout = worker_timeout()
+    begin = time.monotonic()
+    next_report = begin + 5
+    with _listener(cluster) as listener:
+        while missing := _missing(cluster):
+            now = time.monotonic()
+            if now - begin > timeout:
+                raise InputError(
+                    f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
+                    "command there, with its own task in TF_CONFIG; --worker-timeout or "
+                    f"{TIMEOUT} sets how long to wait."
+                )
+            if now > next_report:
+                _LOG.warning("waiting for %s", _named(missing))
+                next_report = now + 60
+            _accept_for(_BETWEEN_SWEEPS, listener)
+
+
+def worker_timeout():
+    """float. Seconds that workers wait for each other, `KERAS_BERT_WORKER_TIMEOUT` or 600."""
+    text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not 0 < seconds <= 1e6:
+        raise InputError(
+            f"the environment variable {TIMEOUT} must be a number of seconds from 1 to 1000000. "
+            f"Received: {text!r}"
+        )
+    return seconds
+
+
+@contextlib.contextmanager
+def connecting():
+    """A scope in which TensorFlow connects workers that all answered: it ends in bounded time."""
+    seconds = worker_timeout()
+    with contextlib.suppress(ValueError, AttributeError, OSError):  # no file of the system's
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.getsignal(number) for number in numbers}
+    if is_main:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's waits for TensorFlow to return
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        for number, handler in before.items():
+            # TensorFlow has taken SIGTERM, which then ends nothing.
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def reports_lost_workers(function):
+    """Decorates a run: where TensorFlow failed since another worker stopped, says which.
+
+    Raises:
+        WorkerLostError: from the decorated function.
+    """
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            lost = _lost_workers(error)
+            if not lost:
+                raise
+            raise WorkerLostError(
+                f"{_named(lost)} stopped or cannot be reached any more. Start the same command on "
+                "every worker again: the run goes on from its newest checkpoint."
+            ) from error
+
+    return run
+
+
+def _lost_workers(error):
+    cluster = read_cluster()
+    if cluster is None or cluster.num_workers < 2:
+        return {}
+    import tensorflow as tf
+
+    if not isinstance(error, tf.errors.OpError):
+        return {}
+    for _ in range(10):  # it may be about to end
+        if lost := _missing(cluster):
+            return lost
+        time.sleep(_BETWEEN_SWEEPS)
+    return {}
+
+
+def _missing(cluster):
+    return {address: name for address, name in cluster.others.items() if not _answers(address)}
+
+
+def _answers(address):
+    try:
+        socket.create_connection(_host_and_port(address), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def _listener(cluster):
+    _, port = _host_and_port(cluster.own_address)
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    try:
+        return socket.create_server(
+            ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6
+        )
+    except OSError as error:
+        raise InputError(
+            f"this worker cannot listen at {cluster.own_address} of TF_CONFIG: {error.strerror}. "
+            "Another process may be the same task; else name another port on all workers."
+        ) from error
+
+
+def _accept_for(seconds, listener):
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        listener.settimeout(left)
+        with contextlib.suppress(OSError):
+            listener.accept()[0].close()
+
+
+def _named(workers):
+    return ", ".join(f"{name} ({address})" for address, name in workers.items())

@@ -1,0 +1,198 @@
+"""What `TF_CONFIG` says of workers, and waiting for them."""
+
+import json
+import signal
+import socket
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
+from keras_bert_impl.training.workers import (
+    TIMEOUT,
+    Cluster,
+    WorkerLostError,
+    read_cluster,
+    reports_lost_workers,
+    wait_for_workers,
+)
+from tests.training.helpers import free_ports, start_python
+
+TWO = {"worker": ["host1:2222", "host2:2222"]}
+FIRST = {"type": "worker", "index": 0}
+
+
+def set_config(monkeypatch, config):
+    monkeypatch.setenv("TF_CONFIG", config if isinstance(config, str) else json.dumps(config))
+
+
+@pytest.mark.parametrize("task", [FIRST, {"type": "worker", "index": "0"}])
+def test_the_first_worker_is_the_chief(monkeypatch, task):
+    set_config(monkeypatch, {"cluster": TWO, "task": task, "rpc_layer": "grpc"})
+    assert is_chief() and num_workers() == 2
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    assert read_cluster() == (resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id)
+    assert read_cluster().others == {"host2:2222": "worker 1"}
+
+
+@pytest.mark.parametrize("config", ["", "{}", '{"cluster": {}}', '{"task": {"type": "worker"}}'])
+def test_no_cluster(monkeypatch, config):
+    set_config(monkeypatch, config)
+    assert read_cluster() is None and is_chief() and num_workers() == 0
+
+
+def of_cluster(cluster):
+    return {"cluster": cluster, "task": FIRST}
+
+
+@pytest.mark.parametrize(
+    "config, message",
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ([], "must be an object"),
+        ("null", "must be an object"),
+        ('"worker"', "must be an object"),
+        ("0", "must be an object"),
+        (of_cluster([]), "must have an object as its cluster"),
+        (of_cluster(None), "must have an object as its cluster"),
+        (of_cluster("host1:2222"), "must have an object as its cluster"),
+        (of_cluster({"worker": "host1:2222"}), "must have a list of addresses as the worker"),
+        (of_cluster({"worker": []}), "must have a list of addresses as the worker"),
+        (of_cluster({"worker": None}), "must have a list of addresses as the worker"),
+        (of_cluster({"worker": {"0": "host1:2222"}}), "must have a list of addresses"),
+        (of_cluster(TWO | {"ps": ["host3:2222"]}), "no other tasks"),
+        (of_cluster({"wrker": ["host1:2222"]}), "no other tasks"),
+        (of_cluster(TWO | {"chief": ["a:1", "b:1"]}), "one chief"),
+        (of_cluster({"worker": ["host1:2222", "host1:2222"]}), "an address twice"),
+        (of_cluster(TWO | {"chief": ["host2:2222"]}), "an address twice"),
+        *(
+            (of_cluster({"worker": [address]}), "must have addresses such as")
+            for address in (
+                "host1", "host1:", ":2222", "host1:0", "host1:65536", "host1:-1", "host1:x", "", 5,
+                None, ["host1:2222"], "host 1:2222", "http://host1:2222", "-h:22", "host1:2222\n",
+            )
+        ),
+        ({"cluster": TWO}, "must say as its task"),
+        ({"cluster": TWO, "task": None}, "must say as its task"),
+        ({"cluster": TWO, "task": "worker"}, "must say as its task"),
+        ({"cluster": TWO, "task": {"index": 0}}, "as the type of its task"),
+        ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "as the type of its task"),
+        ({"cluster": TWO, "task": {"type": ["worker"], "index": 0}}, "as the type of its task"),
+        *(
+            ({"cluster": TWO, "task": {"type": "worker", "index": index}}, "an index from 0 to 1")
+            for index in (2, -1, "2", "-1", "x", "", None, True, 0.5, [0], "٠")
+        ),
+        ({"cluster": TWO, "task": {"type": "worker"}}, "an index from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_is_named(monkeypatch, config, message):
+    set_config(monkeypatch, config)
+    for ask in (is_chief, num_workers, get_strategy):
+        with pytest.raises(InputError, match=f"TF_CONFIG.*{message}") as raised:
+            ask()
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_a_strategy_of_one_worker_is_refused_where_there_are_several(monkeypatch, name):
+    """The second of them would train and write nothing."""
+    set_config(monkeypatch, {"cluster": TWO, "task": FIRST})
+    with pytest.raises(InputError, match=f"2 workers, of which strategy '{name}' would be one"):
+        get_strategy(name)
+
+
+# === Waiting ===
+
+
+def cluster_of(ports, index=0):
+    return Cluster({"worker": [f"127.0.0.1:{port}" for port in ports]}, "worker", index)
+
+
+def test_workers_wait_for_each_other(monkeypatch):
+    monkeypatch.setenv(TIMEOUT, "60")
+    ports, here, over = free_ports(3), [], threading.Event()
+
+    def wait(index):
+        wait_for_workers(cluster_of(ports, index))
+        with socket.create_server(("127.0.0.1", ports[index])):  # as TensorFlow's then is
+            here.append(index)
+            over.wait(30)
+
+    threads = [threading.Thread(target=wait, args=(index,)) for index in range(3)]
+    for thread in threads[:2]:
+        thread.start()
+    time.sleep(1.5)
+    assert here == []  # none goes on without the third
+    threads[2].start()
+    end = time.monotonic() + 30
+    while len(here) < 3 and time.monotonic() < end:
+        time.sleep(0.1)
+    over.set()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(here) == [0, 1, 2]
+
+
+def test_who_does_not_come_is_named(monkeypatch):
+    monkeypatch.setenv(TIMEOUT, "1")
+    ports = free_ports(2)
+    with pytest.raises(InputError, match=rf"worker 1 \(127.0.0.1:{ports[1]}\) did not start within 1 s"):
+        wait_for_workers(cluster_of(ports))
+
+
+def test_a_port_in_use_is_named(monkeypatch):
+    monkeypatch.setenv(TIMEOUT, "1")
+    ports = free_ports(2)
+    with socket.create_server(("", ports[0])):
+        with pytest.raises(InputError, match=f"cannot listen at 127.0.0.1:{ports[0]}"):
+            wait_for_workers(cluster_of(ports))
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "ten"])
+def test_a_timeout_that_cannot_be_is_named(monkeypatch, seconds):
+    monkeypatch.setenv(TIMEOUT, seconds)
+    with pytest.raises(InputError, match=f"{TIMEOUT} must be a number of seconds"):
+        wait_for_workers(cluster_of(free_ports(2)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_wait(number):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    code = "import logging, keras_bert_impl.training.workers as w; w._LOG.warning('waits'); "
+    code += "w.wait_for_workers(w.read_cluster())"
+    config = {"cluster": {"worker": addresses}, "task": FIRST}
+    worker = start_python("-c", code, tf_config=config)
+    try:
+        for line in worker.stdout:
+            if "waits" in line:
+                break
+        time.sleep(1)
+        worker.send_signal(number)
+        assert worker.wait(60) in (-number, 1, 130)
+    finally:
+        worker.kill()
+
+
+# === Losing one ===
+
+
+def test_a_worker_that_stopped_is_named(monkeypatch):
+    ports = free_ports(2)
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    set_config(monkeypatch, of_cluster({"worker": addresses}))
+
+    @reports_lost_workers
+    def run(error):
+        raise error
+
+    with pytest.raises(WorkerLostError, match=rf"worker 1 \({addresses[1]}\) stopped.*goes on"):
+        run(tf.errors.UnavailableError(None, None, "Collective ops is aborted"))
+    with pytest.raises(InputError, match="of ours"):
+        run(InputError("of ours"))
+    monkeypatch.delenv("TF_CONFIG")
+    with pytest.raises(tf.errors.UnavailableError):
+        run(tf.errors.UnavailableError(None, None, "no workers"))
