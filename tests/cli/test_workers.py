@@ -64,7 +64,7 @@ def test_a_killed_worker_is_named_and_the_run_goes_on(base, tmp_path):
     arguments = [*finetune(base, tmp_path), "epochs=40", "--out", tmp_path / "run"]
     workers = start_workers(*COMMAND, *arguments)
     try:
-        while not (tmp_path / "run" / "checkpoints" / "all" / "ckpt-1.index").exists():
+        while not [*(tmp_path / "run").rglob("ckpt-1.index")]:
             assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]
             time.sleep(0.05)
         workers[1].kill()
