@@ -4,8 +4,10 @@ import importlib
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,110 @@ def test_a_failed_job_ends_the_tpu_too(tmp_path):
     ended = call("tpu_vm.py", *job(), path=programs(tmp_path / "bin", gcloud=record))
     assert ended.returncode == 7
     assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete"]
+
+
+# `create` fails, or what is there was labelled by another; only a job's own label is its own.
+@pytest.mark.parametrize(
+    "label, steps",
+    [
+        ("", ["create", "describe"]),
+        ("another's", ["create", "describe"]),
+        (None, ["create", "describe", "delete"]),
+    ],
+)
+def test_a_job_deletes_only_what_it_created(tmp_path, label, steps):
+    record = f"""echo "$4" >> {tmp_path}/steps
+case "$4" in
+create) for part; do case "$part" in --labels=*) echo "${{part##*=}}" > {tmp_path}/own;; esac; done
+    exit 9;;
+describe) {f"cat {tmp_path}/own" if label is None else f'echo "{label}"'};;
+esac"""
+    path = programs(tmp_path / "bin", gcloud=record)
+    (path / "cat").symlink_to("/bin/cat")
+    ended = call("tpu_vm.py", *job(), path=path)
+    assert ended.returncode == 9
+    assert (tmp_path / "steps").read_text().split() == steps
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_job_that_is_ended_ends_the_tpu(tmp_path, number):
+    record = f'echo "$4" >> {tmp_path}/steps; [ "$4" != ssh ] || exec /bin/sleep 600'
+    environment = os.environ | {"PATH": str(programs(tmp_path / "bin", gcloud=record))}
+    command = [sys.executable, str(FOLDER / "tpu_vm.py"), *job()]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        while "ssh" not in ((tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    finally:
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+    assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete"]
+
+
+def test_a_forgotten_command_runs_nothing(tmp_path):
+    path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
+    arguments = job()
+    for given in (arguments[: arguments.index("--")], arguments[: arguments.index("--") + 1]):
+        ended = call("tpu_vm.py", *given, path=path)
+        assert ended.returncode == 2 and "no command to run" in ended.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+TPU = ["job", "--name", "bert", "--zone", "us-central2-b"]
+PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9", "--batch", "8"]
+
+
+@pytest.mark.parametrize(
+    "script, arguments, wrong",
+    [
+        *(
+            ("tpu_vm.py", [*TPU, option, *command], option.partition("=")[0])
+            for command in [["--", "true"]]
+            for option in (
+                "--name=--quiet", "--name=Bert", "--name=a b", "--name=", "--name=a;b", "--name=a\n",
+                "--zone=--quiet", "--zone=moon", "--zone=us-central2-b;ls", "--zone=",
+                "--project=--quiet", "--project=a b c d e f", "--bucket=gs://texts", "--bucket=-x",
+                "--bucket=a/../b", "--source=/not/there", "--source=--recurse", "--type=v4-",
+                "--type=v4-08", "--type=v4-٨", "--type=v4-8;ls",
+            )
+        ),
+        ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
+        ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep is for job"),
+        ("tpu_vm.py", ["create", "--name", "bert"], "--zone"),
+        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is named twice"),
+        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is named twice"),
+        ("gpu_hosts.py", ["node-1"], "no command"),
+        *(
+            ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
+            for option in (
+                "--port=-5", "--port=0", "--port=65536", "--port=x", "--port=1e3", "--port=٨",
+                "a b", "a;reboot", "$(reboot)", "-oProxyCommand=x", "me@-o", "a:1", "@b", "", "a\nb",
+            )
+        ),
+        ("gpu_hosts.py", ["a", "--set-up", "--source=/not/there", "--", "true"], "--source"),
+        *(
+            ("plan.py", [*PLAN, option], option.partition("=")[0])
+            for option in (
+                "--length=-5", "--steps=0", "--batch=1.5", "--utilization=0", "--utilization=nan",
+                "--price=-1", "--price=inf", "--model=bert-of-nobody",
+            )
+        ),
+        ("plan.py", PLAN[:5], "days needs --steps"),
+        ("plan.py", ["memory", *PLAN[1:5]], "memory needs --rows"),
+    ],
+)
+def test_what_cannot_be_is_said_on_one_line(script, arguments, wrong, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module(script.removesuffix(".py"))
+    with pytest.raises(SystemExit) as caught:
+        module.main([*arguments[:-2], "--dry-run", *arguments[-2:]] if "--" in arguments else arguments)
+    ended = capsys.readouterr()
+    assert caught.value.code == 2 and ended.out == ""
+    assert wrong in ended.err and len(ended.err.splitlines()) == 1
 
 
 def test_a_kept_tpu_is_said_to_cost(tmp_path):

@@ -79,11 +79,11 @@ def run_together(all_commands):
 
 def main(arguments=None):
     """Returns the status of what was run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("hosts", nargs="+")
-    parser.add_argument("--port", type=int, default=_PORT, help=f"default: {_PORT}")
+    parser = commands.Parser(__doc__)
+    host = commands.matching(r"([A-Za-z_][\w.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*", "a host such as node-1")
+    parser.add_argument("hosts", nargs="+", type=host)
+    parser.add_argument("--port", type=commands.whole_number(2**16 - 1), default=_PORT,
+                        help=f"default: {_PORT}")
     parser.add_argument("--set-up", action="store_true", help="install this package there before")
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
@@ -92,8 +92,16 @@ def main(arguments=None):
     options = parser.parse_args(own)
     if not command:
         parser.error("there is no command to run; give it behind --")
+    names = [host.rpartition("@")[2] for host in options.hosts]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        parser.error(f"the host {twice} is named twice")
     if options.set_up:
-        status = commands.run(set_up(options.hosts, options.source), options.dry_run)
+        try:
+            source = commands.checkout(options.source)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"argument --source: {error}")
+        status = commands.run(set_up(options.hosts, source), options.dry_run)
         if status:
             return status
     together = workers(options.hosts, command, options.port)

@@ -9,10 +9,11 @@
 nothing is computed. It needs JAX (extra `jax`). `days` is arithmetic alone.
 """
 
-import argparse
 import os
 import sys
 from typing import NamedTuple
+
+import commands
 
 _GIB = 2**30
 
@@ -146,23 +147,35 @@ def memory(model, length, rows, predictions, dtype, remat):
 
 def main(arguments=None):
     """Prints a plan."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.Parser(__doc__)
+    count = commands.whole_number()
     parser.add_argument("what", choices=["memory", "days"])
     parser.add_argument("--model", required=True, help="a published name")
-    parser.add_argument("--length", type=int, required=True, help="tokens of a row")
-    parser.add_argument("--predictions", type=int, help="masked tokens of a row; default: 15 %%")
-    parser.add_argument("--rows", type=int, help="of memory: rows of a chip's batch")
+    parser.add_argument("--length", type=count, required=True, help="tokens of a row")
+    parser.add_argument("--predictions", type=count, help="masked tokens of a row; default: 15 %%")
+    parser.add_argument("--rows", type=count, help="of memory: rows of a chip's batch")
     parser.add_argument("--dtype", default="mixed_bfloat16", help="of memory")
     parser.add_argument("--remat", action="store_true", help="of memory")
-    parser.add_argument("--steps", type=int, help="of days")
-    parser.add_argument("--batch", type=int, help="of days: rows of the global batch")
+    parser.add_argument("--steps", type=count, help="of days")
+    parser.add_argument("--batch", type=count, help="of days: rows of the global batch")
     parser.add_argument("--chip", choices=CHIPS, default="v4", help="of days")
     parser.add_argument("--utilization", type=float, default=0.4, help="of days: the share of the "
                         "chip's peak that the step reaches")
     parser.add_argument("--price", type=float, help="of days: of a chip and hour")
     options = parser.parse_args(arguments)
+    for name in ("rows",) if options.what == "memory" else ("steps", "batch"):
+        if getattr(options, name) is None:
+            parser.error(f"{options.what} needs --{name}")
+    if not 0 < options.utilization <= 1:
+        parser.error(f"--utilization must be above 0 and at most 1, not {options.utilization}")
+    if options.price is not None and not 0 < options.price < float("inf"):
+        parser.error(f"--price must be a positive number, not {options.price}")
+    from keras_bert_impl import EncoderConfig
+
+    try:
+        EncoderConfig.named(options.model)
+    except ValueError as error:
+        parser.error(f"argument --model: {error}")
     predictions = options.predictions or round(0.15 * options.length)
     if options.what == "days":
         job = Job(options.model, options.steps, options.batch, options.length, predictions)

@@ -5,7 +5,8 @@
         --dry-run -- keras-bert pretrain bucket/records --out bucket/run --recipe bert_base
 
 `job` is `create`, `set-up`, `run` and `delete`, each of which is a command of its own, too; the TPU is
-deleted even if a command before fails, unless `--keep` is given. `--dry-run` prints all commands and
+deleted even if a command before fails, unless `--keep` is given. `job` deletes only what it created: it
+labels its TPU, and leaves one alone that was there under this name. `--dry-run` prints all commands and
 runs none. The bucket is mounted as `bucket` in the home directory of every host, so that records and
 run directories are paths. A command that was interrupted is given again: the run goes on.
 """
@@ -13,7 +14,10 @@ run directories are paths. A command that was interrupted is given again: the ru
 import argparse
 import re
 import shlex
+import signal
+import subprocess
 import sys
+import uuid
 from typing import NamedTuple
 
 import commands
@@ -30,6 +34,7 @@ _GENERATIONS = {
     "v5litepod": (1, 4, 8),
     "v6e": (1, 4, 8),
 }
+_LABEL = "keras-bert-job"
 _IMAGES = {"v5p": "v2-alpha-tpuv5", "v5litepod": "v2-alpha-tpuv5-lite", "v6e": "v2-alpha-tpuv6e"}
 
 
@@ -48,7 +53,7 @@ class Slice(NamedTuple):
     @classmethod
     def of(cls, accelerator_type):
         """The slice of a type such as `v4-32`, or an `ArgumentTypeError`."""
-        found = re.fullmatch(r"([a-z0-9]+)-(\d+)", accelerator_type)
+        found = re.fullmatch("([a-z0-9]+)-([1-9][0-9]{0,5})", accelerator_type)
         if not found or found[1] not in _GENERATIONS:
             raise argparse.ArgumentTypeError(
                 f"{accelerator_type!r} is no type of TPU: one of {', '.join(_GENERATIONS)}, then - "
@@ -68,9 +73,10 @@ class Slice(NamedTuple):
         return _IMAGES.get(self.generation, "tpu-ubuntu2204-base")
 
 
-def create(options):
-    """Commands that make the TPU."""
+def create(options, label=None):
+    """Commands that make the TPU, with a label of this job if one is given."""
     command = ["gcloud", "compute", "tpus", "tpu-vm", "create", options.name, *_place(options)]
+    command += [f"--labels={_LABEL}={label}"] * bool(label)
     command += [f"--accelerator-type={options.type}", f"--version={Slice.of(options.type).image}"]
     return [command + ["--spot"] * options.spot]
 
@@ -98,8 +104,6 @@ def set_up(options):
 
 def run(options):
     """Commands that run a command on the TPU."""
-    if not options.command:
-        raise SystemExit("error: there is no command to run; give it behind --")
     # The first host drives all of them; the servers on these have loaded the library.
     several = f"TPU_NAME={shlex.quote(options.name)} TPU_LOAD_LIBRARY=0 "
     environment = several if Slice.of(options.type).num_hosts > 1 else "TPU_NAME=local "
@@ -116,15 +120,38 @@ def delete(options):
 
 def job(options):
     """Runs all of it; returns the status."""
-    status = 1
+    label = uuid.uuid4().hex
+    status, is_ours = 1, False
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # of which Python would come to no `finally`
+            signal.signal(number, _interrupt)
     try:
-        status = commands.run(create(options) + set_up(options) + run(options), options.dry_run)
+        status = commands.run(create(options, label), options.dry_run)
+        is_ours = not status
+        status = status or commands.run(set_up(options) + run(options), options.dry_run)
     finally:
-        if options.keep:
-            print(f"kept; it costs until: {commands.shown(delete(options)[0])}")
-        else:
-            status = commands.run(delete(options), options.dry_run) or status
+        # Where `create` failed or was interrupted, the TPU may be there, and may be another's.
+        if is_ours or _has_label(options, label):
+            status = _end(options) or status
     return status
+
+
+def _end(options):
+    """Deletes the TPU of a job, or says what it costs to keep it; returns the status."""
+    status = 0 if options.keep else commands.run(delete(options), options.dry_run)
+    if options.keep or status:
+        print(f"kept; it costs until: {commands.shown(delete(options)[0])}")
+    return status
+
+
+def _has_label(options, label):
+    command = ["gcloud", "compute", "tpus", "tpu-vm", "describe", options.name, *_place(options)]
+    command.append(f"--format=value(labels.{_LABEL})")
+    try:
+        found = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return False
+    return found.stdout.strip() == label
 
 
 def _place(options):
@@ -145,28 +172,54 @@ def _accelerator_type(text):
     return text
 
 
-def main(arguments=None):
-    """Returns the status of what was run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _parser():
+    parser = commands.Parser(__doc__)
     parser.add_argument("step", choices=["job", *_STEPS])
-    parser.add_argument("--name", required=True, help="of the TPU")
-    parser.add_argument("--zone", required=True)
-    parser.add_argument("--project", help="default: gcloud's own")
+    name = commands.matching("[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "a name of a TPU, such as bert-1")
+    parser.add_argument("--name", required=True, type=name, help="of the TPU")
+    zone = commands.matching("[a-z]+-[a-z]+[0-9]{1,2}-[a-z0-9]{1,4}", "a zone such as us-central2-b")
+    parser.add_argument("--zone", required=True, type=zone)
+    project = commands.matching("([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project's id")
+    parser.add_argument("--project", type=project, help="default: gcloud's own")
     parser.add_argument("--type", type=_accelerator_type, default="v4-8", help="such as v4-8, a "
                         "host with 4 chips; v5litepod-8; or v4-32, 4 hosts. Default: v4-8")
     parser.add_argument("--spot", action="store_true", help="cheaper, and may be taken away")
-    parser.add_argument("--bucket", help="its name, without gs://")
+    bucket = commands.matching("[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]", "a bucket's name, without gs://")
+    parser.add_argument("--bucket", type=bucket, help="its name, without gs://")
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
     parser.add_argument("--keep", action="store_true", help="of job: do not delete it at the end")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
+    return parser
+
+
+def main(arguments=None):
+    """Returns the status of what was run."""
+    parser = _parser()
     arguments = sys.argv[1:] if arguments is None else arguments
     own, command = commands.split(arguments)
     options = parser.parse_args(own, argparse.Namespace(command=command))
-    if options.step == "job":
-        return job(options)
-    return commands.run(_STEPS[options.step](options), options.dry_run)
+    runs = options.step in ("job", "run")
+    if runs and not command:
+        parser.error("there is no command to run; give it behind --")
+    if command and not runs:
+        parser.error(f"{options.step} runs no command; leave out what is behind --")
+    if options.keep and options.step != "job":
+        parser.error("--keep is for job")
+    if options.step in ("job", "set-up"):
+        try:
+            options.source = commands.checkout(options.source)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"argument --source: {error}")
+    try:
+        if options.step == "job":
+            return job(options)
+        return commands.run(_STEPS[options.step](options), options.dry_run)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
