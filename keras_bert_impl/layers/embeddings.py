@@ -1,5 +1,7 @@
 """Sum of token, position and segment embeddings."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -36,7 +38,8 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the dtype of the variables.
+        `[batch, length, hidden_dim]` in the dtype of the variables. A token is NaN where an id of
+        it is not in its table: XLA and accelerators would take another row, without an error.
 
     Source: Devlin et al., "BERT", section 3, figure 2; the map: Lan et al., "ALBERT", section
     3.1; the offset: the code of RoBERTa.
@@ -121,24 +124,29 @@ class Embeddings(keras.layers.Layer):
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=False):
         embeddings = ops.take(self.token_embeddings, token_ids, axis=0)
-        if self.max_length:
-            embeddings = embeddings + self._positions(token_ids, position_ids)
+        lookups = [(token_ids, self.vocabulary_size)]
+        if self.max_length and position_ids is None and not self.position_offset:
+            embeddings = embeddings + self.position_embeddings[: ops.shape(token_ids)[1]]
+        elif self.max_length:
+            rows = self._position_rows(token_ids, position_ids)
+            embeddings = embeddings + ops.take(self.position_embeddings, rows, axis=0)
+            lookups.append((rows, self.max_length + self.position_offset))
         if self.num_segments and segment_ids is None:
             embeddings = embeddings + self.segment_embeddings[0]
         elif self.num_segments:
             embeddings = embeddings + ops.take(self.segment_embeddings, segment_ids, axis=0)
+            lookups.append((segment_ids, self.num_segments))
+        embeddings = embeddings + _nan_outside(lookups, embeddings.dtype)
         embeddings = self.dropout(self.layer_norm(embeddings), training=training)
         if self.projection is not None:
             embeddings = ops.cast(self.projection(embeddings), self.variable_dtype)
         return embeddings  # [batch, length, hidden]
 
-    def _positions(self, token_ids, position_ids):
-        if position_ids is None and not self.position_offset:
-            return self.position_embeddings[: ops.shape(token_ids)[1]]
+    def _position_rows(self, token_ids, position_ids):
         if position_ids is None:
             is_real = ops.cast(ops.not_equal(token_ids, self.pad_token_id), "int32")
             position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
-        return ops.take(self.position_embeddings, position_ids + self.position_offset, axis=0)
+        return position_ids + self.position_offset
 
     def compute_output_spec(
         self, token_ids, segment_ids=None, position_ids=None, training=False
@@ -160,3 +168,10 @@ class Embeddings(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "use_bias": self.use_bias,
         }
+
+
+def _nan_outside(lookups, dtype):
+    """[batch, length, 1]: 0, or NaN where an id is not from 0 to the rows of its table."""
+    inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
+    is_known = functools.reduce(ops.logical_and, inside)
+    return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

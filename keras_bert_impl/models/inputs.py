@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from keras_bert_impl.errors import InputError
+
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
 _OTHER_NAMES = {  # of `transformers`
     "input_ids": "token_ids",
@@ -47,16 +49,11 @@ def checked(features, config):
     Raises:
         ValueError: one of a wrong rank, shape or dtype, too long, or without an embedding.
     """
-    limits = {
-        "token_ids": config.vocabulary_size,
-        # Without segment embeddings it does not matter what stands there.
-        "segment_ids": config.num_segments or None,
-        "position_ids": config.max_length,
-    }
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
-            found[name] = _check_ids(name, value, limits.get(name))
+            found[name] = _check_ids(name, value)
+    check_values(found, config)
     _check_equal_shapes(found)
     length = found["token_ids"].shape[1]
     if found["position_ids"] is None and length and length > config.max_length:
@@ -67,7 +64,36 @@ def checked(features, config):
     return found
 
 
-def _check_ids(name, value, limit):
+def check_values(features, config):
+    """Refuses ids that have no embedding, wherever their values are known.
+
+    Args:
+        features: dict of arrays or tensors of any rank, or None, by `FEATURES`; other names are
+            passed over.
+        config: `EncoderConfig`.
+
+    Raises:
+        InputError: an id is below 0 or not in its table; says which, and where.
+    """
+    limits = {
+        "token_ids": config.vocabulary_size,
+        # Without segment embeddings it does not matter what stands there.
+        "segment_ids": config.num_segments,
+        "position_ids": config.max_length,
+    }
+    for name, limit in limits.items():
+        value = features.get(name)
+        known = None if value is None or not limit else _values(value)
+        if known is None or not known.size or 0 <= known.min() <= known.max() < limit:
+            continue
+        place = np.unravel_index(np.argmax((known < 0) | (known >= limit)), known.shape)
+        raise InputError(
+            f"{name} must be in [0, {limit}). "
+            f"Received: {known[place]} at {list(map(int, place))}"
+        )
+
+
+def _check_ids(name, value):
     if not hasattr(value, "shape"):
         value = np.asarray(value)
     if len(value.shape) != 2:
@@ -75,10 +101,6 @@ def _check_ids(name, value, limit):
     dtype = keras.backend.standardize_dtype(value.dtype)
     if "int" not in dtype and dtype != "bool":
         raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
-    known = _values(value) if limit else None
-    if known is not None and known.size and not 0 <= known.min() <= known.max() < limit:
-        worst = known.max() if known.max() >= limit else known.min()
-        raise ValueError(f"{name} must be in [0, {limit}). Received: {worst}")
     return value
 
 

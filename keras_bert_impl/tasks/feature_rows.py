@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError, listed
-from keras_bert_impl.models.inputs import renamed
+from keras_bert_impl.models.inputs import check_values, renamed
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 
@@ -50,7 +51,12 @@ class FeatureRows:
         return {name: tf.gather(value, rows) for name, value in self._features.items()}
 
 
-def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) -> dict[str, Any]:
+def complete(
+    features: Mapping[str, Any],
+    pad_id: int,
+    names: tuple = FEATURES,
+    config: EncoderConfig | None = None,
+) -> dict[str, Any]:
     """The features that the network of a task takes, arrays or tensors, also in a graph.
 
     Where `segment_ids` are missing they are 0; a missing `padding_mask` is 1 where `token_ids` is
@@ -60,16 +66,20 @@ def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) 
         features: by name.
         pad_id: int.
         names: those that the network takes.
+        config: of the encoder; None to leave the values unchecked.
 
     Raises:
-        InputError: names that the network does not know, or no `token_ids`.
+        InputError: names that the network does not know, no `token_ids`, or ids that have no
+            embedding, where their values are known.
     """
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
             f"features are {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
         )
-    features = dict(features)
+    if config is not None:
+        check_values(features, config)
+    features = {name: _as_int32(value) for name, value in features.items()}
     if "token_ids" in names and "token_ids" not in features:
         raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
     if "segment_ids" in names and "segment_ids" not in features:
@@ -83,3 +93,10 @@ def complete(features: Mapping[str, Any], pad_id: int, names: tuple = FEATURES) 
     if missing:
         raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
     return features
+
+
+def _as_int32(feature):
+    # Keras's cast keeps the lower 32 bits: 2 ** 33 + 5 would be the token 5.
+    if not tf.is_tensor(feature) or feature.dtype != tf.int64:
+        return feature
+    return tf.cast(tf.clip_by_value(feature, -1, tf.int32.max), tf.int32)

@@ -248,7 +248,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         if isinstance(x, tf.data.Dataset):
             return super().predict(encode_dataset(self, x, with_labels=False), **kwargs)
         if isinstance(x, dict):
-            x = complete(x, self.tokenizer.pad_id, self.feature_names)
+            x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
             rows, _ = self._rows(FeatureRows(x))
             return super().predict(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
         texts = self.as_texts(x)
@@ -299,7 +299,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
             rows, _ = self.rows(self.as_texts(inputs))
             inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         elif isinstance(inputs, dict):
-            inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names)
+            inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names, self.config)
         return super().__call__(inputs, *args, **kwargs)
 
     def _compile_if_needed(self):

@@ -109,7 +109,7 @@ class RawTextData:
     def _examples(self, x, y, sample_weight):
         """Texts as a list or `FeatureRows`, labels as `rows` takes them, and weights or None."""
         if isinstance(x, dict):
-            x = complete(x, self.tokenizer.pad_id, self.feature_names)
+            x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
             texts = FeatureRows(x)
         else:
             texts = self.as_texts(x)

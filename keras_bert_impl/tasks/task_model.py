@@ -79,6 +79,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             )
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
+        if encoder.config.num_segments == 1:
+            tokenizer = tokenizer.with_one_segment()
         self.tokenizer = tokenizer
         self.max_length = max_length
 

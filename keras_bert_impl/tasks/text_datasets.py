@@ -29,7 +29,7 @@ def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = Tru
     @tf.autograph.experimental.do_not_convert
     def encode(x, y=None, *weights):
         if isinstance(x, dict):
-            x = complete(x, model.tokenizer.pad_id, model.feature_names)
+            x = complete(x, model.tokenizer.pad_id, model.feature_names, model.config)
         else:
             x = model.features_in_graph(x)
         return (x, model.label_tensor(y), *weights) if with_labels else x

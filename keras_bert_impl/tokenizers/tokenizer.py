@@ -1,6 +1,7 @@
 """What every tokenizer does: texts to ids, ids to rows of features, reading the right kind."""
 
 import abc
+import copy
 import functools
 import hashlib
 import json
@@ -206,6 +207,12 @@ class Tokenizer(abc.ABC):
             segment_of_second=self.segment_of_second,
             **how,
         )
+
+    def with_one_segment(self):
+        """A tokenizer whose second segments have the id 0, for models with one segment alone."""
+        other = copy.copy(self)
+        other.segment_of_second = 0
+        return other
 
     def _without_frame(self, ids):
         """Pieces of one sequence of ids, without padding and what begins and ends a row."""

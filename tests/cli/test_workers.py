@@ -61,7 +61,7 @@ def test_finetune(base, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_the_run_goes_on(base, tmp_path):
-    arguments = [*finetune(base, tmp_path), "epochs=40", "--out", tmp_path / "run"]
+    arguments = [*finetune(base, tmp_path), "epochs=6", "--out", tmp_path / "run"]
     workers = start_workers(*COMMAND, *arguments)
     try:
         while not [*(tmp_path / "run").rglob("ckpt-1.index")]:
@@ -76,7 +76,7 @@ def test_a_killed_worker_is_named_and_the_run_goes_on(base, tmp_path):
     assert re.search(r"worker 1 \(127.0.0.1:\d+\) stopped .* the same command", output)
     run_workers(*COMMAND, *arguments)
     steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").open()]
-    assert steps == sorted(set(steps)) and len(steps) == 40
+    assert steps == sorted(set(steps)) and len(steps) == 6
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from keras_bert_impl.layers import Embeddings
 from tests.helpers import difference, randomize, run_layer_test, to_numpy
@@ -41,3 +43,33 @@ def test_defaults_are_segment_0_and_counted_positions():
     layer = make()
     explicit = layer(IDS, np.zeros_like(IDS), np.tile(np.arange(5, dtype="int32"), (3, 1)))
     assert difference(layer(IDS), explicit) == 0
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize(
+    "feature, wrong", [(0, -1), (0, -11), (0, 11), (1, -1), (1, 3), (2, -1), (2, 6)]
+)
+def test_what_has_no_row_is_no_other_token(jit_compile, feature, wrong):
+    """XLA takes the nearest row; Keras counts those below zero from the end of the table."""
+    layer = make()
+    features = [IDS.copy(), SEGMENTS.copy(), POSITIONS.copy()]
+    expected = to_numpy(layer(*features))
+    features[feature][1, 2] = wrong
+    call = tf.function(layer, jit_compile=jit_compile, autograph=False)
+    try:
+        outputs = to_numpy(call(*map(tf.constant, features)))
+    except tf.errors.InvalidArgumentError as error:
+        assert not jit_compile and wrong > 0 and "indices[1,2]" in error.message
+        return
+    is_wrong = np.zeros((3, 5), bool)
+    is_wrong[1, 2] = True
+    assert np.isnan(outputs[is_wrong]).all()
+    np.testing.assert_allclose(outputs[~is_wrong], expected[~is_wrong], rtol=0, atol=1e-6)
+
+
+def test_positions_past_the_table_are_no_other_position():
+    layer = Embeddings(11, 8, max_length=4, position_offset=2, pad_token_id=1)
+    ids = np.full((1, 6), 5, "int32")
+    call = tf.function(layer, jit_compile=True, autograph=False)
+    is_nan = np.isnan(to_numpy(call(tf.constant(ids)))).all(axis=-1)
+    assert is_nan.tolist() == [[False] * 4 + [True] * 2]

@@ -188,6 +188,7 @@ ONE_ROW = {"token_ids": np.zeros((1, 4), "int32")}
         ({"token_ids": np.full((1, 4), 40)}, r"token_ids must be in \[0, 40\). Received: 40"),
         ({"token_ids": np.full((1, 4), -1)}, r"token_ids must be in \[0, 40\). Received: -1"),
         ({"segment_ids": np.full((1, 4), 3)}, r"segment_ids must be in \[0, 3\). Received: 3"),
+        ({"token_ids": np.array([[1, 2, 2**33 + 5]])}, r"Received: 8589934597 at \[0, 2\]"),
         ({"position_ids": np.full((1, 4), 12)}, r"position_ids must be in \[0, 12\). Received: 12"),
         ({"token_ids": np.zeros((1, 13), int)}, "up to max_length=12 long. Received: length=13"),
         ({"token_ids": np.zeros(4, int)}, r"token_ids must be \[batch, length\].*shape=\(4,\)"),

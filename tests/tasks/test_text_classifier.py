@@ -296,3 +296,42 @@ def test_names_made_for_labels_do_not_contradict_new_ones(tmp_path):
     config["label2id"] = {"LABEL_0": 0, "LABEL_1": 1}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert TextClassifier.from_pretrained(tmp_path).labels == ["negative", "positive"]
+
+
+@pytest.mark.parametrize(
+    "name, wrong", [("token_ids", -1), ("token_ids", 2**33 + 5), ("segment_ids", 2)]
+)
+def test_features_without_embedding_are_refused(name, wrong):
+    model = classifier()
+    features = {n: np.asarray(f, "int64") for n, f in model.tokenizer(["good film", "bad"]).items()}
+    features[name][1, 2] = wrong
+    labels = np.array([0, 1])
+    message = rf"{name} must be in .* Received: {wrong} at \[1, 2\]"
+    for ask in (
+        lambda: model.predict(features),
+        lambda: model.fit(features, labels),
+        lambda: model.evaluate(features, labels),
+    ):
+        with pytest.raises(InputError, match=message):
+            ask()
+    if wrong > 2**31:
+        data = tf.data.Dataset.from_tensor_slices((features, labels)).batch(2)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="indices"):
+            model.predict(data, verbose=0)
+
+
+def test_pairs_for_a_model_with_one_segment():
+    """As RoBERTa's in `transformers`: the second text has the segment of the first."""
+    one = encoder(num_segments=1)
+    model = TextClassifier(one, tokenizer(), labels=["negative", "positive"])
+    pairs = [("good film", "bad"), ("a", "the plot")]
+    features = {name: np.array(f) for name, f in tokenizer()(pairs).items()}
+    assert features["segment_ids"].max() == 1  # the tokenizer's own way is as it was
+    with pytest.raises(InputError, match=r"segment_ids must be in \[0, 1\). Received: 1"):
+        model.predict(features)
+    features["segment_ids"][:] = 0
+    expected = model.predict(features, verbose=0)
+    np.testing.assert_allclose(model.predict(pairs, verbose=0), expected, atol=1e-6)
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    np.testing.assert_allclose(copy.predict(pairs, verbose=0), expected, atol=1e-6)

@@ -75,7 +75,23 @@ def embeddings(graph, config, features):
         outputs = _embeddings(graph, config, features)
     if config.embedding_dim is not None:
         outputs = dense(graph, outputs, "embeddings/projection")
-    return outputs
+    return graph.add("Add", outputs, _nan_outside(graph, config, features))
+
+
+def _nan_outside(graph, config, features):
+    """[batch, length, 1]: 0, or NaN where an id is in no table, of which runtimes make another."""
+    limits = {"input_ids": config.vocabulary_size}
+    if "token_type_ids" in features:
+        limits["token_type_ids"] = config.num_segments
+    known = None
+    for name, limit in limits.items():
+        inside = graph.add(
+            "And",
+            graph.add("GreaterOrEqual", features[name], 0),
+            graph.add("LessOrEqual", features[name], limit - 1),
+        )
+        known = inside if known is None else graph.add("And", known, inside)
+    return graph.add("Unsqueeze", graph.add("Where", known, 0.0, float("nan")), [2])
 
 
 def _embeddings(graph, config, features):

@@ -5,6 +5,7 @@ import contextlib
 import keras
 import numpy as np
 
+from keras_bert_impl.models.inputs import check_values
 from keras_bert_impl.serving.network.networks import encoder_of, input_names, input_rank, kind_of
 
 _SAMPLES = [
@@ -34,7 +35,12 @@ def features_of(model, texts=None):
 
 
 def as_inputs(features, config, dtype="int64"):
-    """dict of arrays: features of an encoder as the inputs of its network."""
+    """dict of arrays: features of an encoder as the inputs of its network.
+
+    Raises:
+        InputError: an id that has no embedding; see `check_values`.
+    """
+    check_values(features, config)
     names = input_names(config)
     return {name: np.asarray(features[ours], dtype) for name, ours in names.items()}
 

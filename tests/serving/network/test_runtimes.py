@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.serving.litert import export_litert
 from keras_bert_impl.serving.litert.session import Session as LiteRTSession
+from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.openvino import export_openvino
 from keras_bert_impl.serving.openvino.session import Session as OpenVINOSession
 from tests.helpers import random_features
@@ -85,6 +87,24 @@ def test_any_batch_and_length(long, batch, length):
     for lengths in ([length, *[max(1, length // 2)] * (batch - 1)], [3, 2]):
         given = random_features(model.config, lengths)
         assert difference_from_keras(session, model, given) <= TOLERANCE
+
+
+@pytest.mark.parametrize("wrong", [-1, 10_000])
+def test_an_id_without_embedding_is_no_other_one(long, wrong, monkeypatch):
+    model, session = long
+    given = random_features(model.config, [5, 5])
+    expected = session(given)["last_hidden_state"]
+    given["token_ids"] = np.array(given["token_ids"])
+    given["token_ids"][1, 2] = wrong
+    with pytest.raises(InputError, match=rf"Received: {wrong} at \[1, 2\]"):
+        session(given)
+    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # as another client sends it
+    try:
+        outputs = session(given)["last_hidden_state"]
+    except (RuntimeError, ValueError):
+        return
+    assert np.isnan(outputs[1]).all()
+    np.testing.assert_allclose(outputs[0], expected[0], atol=TOLERANCE)
 
 
 def test_modernbert_agrees_with_keras(runtime, tmp_path):

@@ -5,9 +5,11 @@ import collections
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, RuntimeException
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.serving.onnx import write_graph
 from keras_bert_impl.serving.onnx.session import Session
@@ -64,15 +66,18 @@ def test_padding_changes_nothing():
 def test_blocks_are_those_of_onnx_runtime():
     proto = write_graph(encoder("bert"))
     counts = collections.Counter(node.op_type for node in proto.graph.node)
-    assert {op: n for op, n in counts.items() if op not in ("Cast", "Gather", "Tanh")} == {
+    of_ids = ("And", "GreaterOrEqual", "LessOrEqual", "Where", "Unsqueeze")
+    others = ("Cast", "Gather", "Tanh", *of_ids)
+    assert {op: n for op, n in counts.items() if op not in others} == {
         "EmbedLayerNormalization": 1,
         "Shape": 1,
         "Attention": 2,
         "MatMul": 7,  # three for each layer, and the pooler
         "BiasGelu": 2,
         "SkipLayerNormalization": 4,
-        # The bias of the pooler, and those that ONNX Runtime puts into the normalization at load.
-        "Add": 5,
+        # The bias of the pooler, those that ONNX Runtime puts into the normalization at load, and
+        # NaN for ids that have no embedding.
+        "Add": 6,
     }
 
 
@@ -80,6 +85,26 @@ def test_standard_graph_has_no_other_operators():
     proto = write_graph(encoder("bert"), fused=False)
     assert {node.domain for node in proto.graph.node} == {""}
     assert [opset.domain for opset in proto.opset_import] == [""]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("feature", ["token_ids", "segment_ids"])
+@pytest.mark.parametrize("wrong", [-1, 40, 2**33, -(2**33) + 1])
+def test_an_id_without_embedding_is_no_other_one(fused, feature, wrong, monkeypatch):
+    model = encoder("bert")
+    session = Session(write_graph(model, fused=fused).SerializeToString(), model.config)
+    given = {name: array.astype("int64") for name, array in features(model).items()}
+    expected = session(given)["last_hidden_state"]
+    given[feature][1, 2] = wrong
+    with pytest.raises(InputError, match=rf"{feature} must be in .* Received: {wrong} at \[1, 2\]"):
+        session(given)
+    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # as another client sends it
+    try:
+        outputs = session(given)["last_hidden_state"]
+    except (InvalidArgument, RuntimeException):
+        return
+    assert np.isnan(outputs[1]).all()
+    np.testing.assert_allclose(outputs[::2], expected[::2], atol=TOLERANCE)
 
 
 def test_weights_that_layers_share_are_written_once():
