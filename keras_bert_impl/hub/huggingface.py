@@ -1,27 +1,45 @@
 """Downloads from the Hugging Face hub, into the cache that its own library uses.
 
-The library finds, caches and names the files. What it lacks is here: it compares sizes and no
-checksums, and its newer versions begin a file anew after an interruption.
+The library's settings, tokens, addresses and locks are used, and the layout of its cache; the
+requests are not, since it takes names of files to write from answers, and knows no limits.
 """
 
 import contextlib
-import functools
 import hashlib
+import json
 import os
 import re
 import shutil
 import time
+import urllib.parse
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import replace_file
 from keras_bert_impl.hub.contents import gather, is_complete, write_record
+from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
 
 _WAITS = (1, 2, 4)  # seconds before another attempt
-_BUSY = (429, 500, 502, 503, 504)
+_MAX_WAIT = 60  # seconds, whatever the hub asks for
+_BUSY = (408, 429, 500, 502, 503, 504)
+_MAX_LISTING_BYTES = 2**24
+_MUCH = 2**20  # bytes: an attempt that brought so many does not count as failed
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 
 class _TemporaryError(InputError):
-    """The same call may succeed in a moment."""
+    """The same call may succeed in a moment.
+
+    Args:
+        message: str.
+        wait: int, seconds before the next attempt, as the hub asks for.
+        received: int, bytes that this attempt brought.
+    """
+
+    def __init__(self, message, wait=0, received=0):
+        super().__init__(message)
+        self.wait = wait
+        self.received = received
 
 
 def download(repository, revision):
@@ -37,138 +55,292 @@ def download(repository, revision):
     Raises:
         InputError: it can neither be downloaded nor found in the cache; says why.
     """
-    for wait in _WAITS:
+    waits = iter(_WAITS)
+    while True:
         try:
-            return _download(repository, revision)
-        except _TemporaryError:
-            time.sleep(wait)
-    return _download(repository, revision)
+            return _Repository(repository, revision).download()
+        except _TemporaryError as error:
+            if error.received >= _MUCH:
+                waits = iter(_WAITS)
+            wait = next(waits, None)
+            if wait is None:
+                raise
+            time.sleep(max(wait, min(error.wait, _MAX_WAIT)))
 
 
-def _download(repository, revision):
-    from huggingface_hub import constants, hf_hub_download
+class _Repository:
+    """A repository at a revision: what the hub says of it, and its folder in the cache."""
 
-    source = f"hf://{repository}@{revision}"
-    with _clear_errors(source, repository):
-        # Asks which commit the revision is, or looks that up in the cache without a network.
-        snapshot = Path(hf_hub_download(repository, "config.json", revision=revision)).parent
-        if re.fullmatch("[0-9a-f]{40}", revision) and snapshot.name != revision:
-            raise InputError(f"{source}: the hub answered with commit {snapshot.name}.")
-        record = snapshot.parents[1] / "verified" / snapshot.name
-        if is_complete(record, snapshot):
+    def __init__(self, repository, revision):
+        from huggingface_hub import constants
+        from huggingface_hub.file_download import repo_folder_name
+
+        self._repository = repository
+        self._revision = revision
+        self._source = f"hf://{repository}@{revision}"
+        self._endpoint = constants.ENDPOINT
+        self._is_offline = constants.HF_HUB_OFFLINE
+        self._cache = Path(constants.HF_HUB_CACHE).expanduser().absolute()
+        self._folder = self._cache / repo_folder_name(repo_id=repository, repo_type="model")
+
+    def download(self):
+        """`Path` of the snapshot, with all files of a model."""
+        with self._disk_errors():
+            commit = self._ask_commit()
+            snapshot = self._folder / "snapshots" / commit
+            record = self._folder / "verified" / commit
+            if is_complete(record, snapshot):
+                return snapshot
+            if self._is_offline:
+                return self._from_cache(snapshot)
+            try:
+                stated = self._list_files(commit)
+            except _TemporaryError as error:
+                if not error.wait:
+                    with contextlib.suppress(InputError):
+                        return self._from_cache(snapshot)
+                raise
+            files = gather(lambda name: self._fetch(snapshot, stated, name), self._source)
+            with contextlib.suppress(InputError):  # a read-only cache is checked each time
+                write_record(record, files)
             return snapshot
-        if constants.HF_HUB_OFFLINE:
-            return _from_cache(snapshot, source)
+
+    def _ask_commit(self):
+        """str. The commit that the revision is, by the hub or, without a network, by the cache."""
+        from huggingface_hub import hf_hub_url
+
+        cached = self._cached_commit()
+        is_pinned = cached == self._revision
+        if is_pinned and is_complete(self._folder / "verified" / cached, self._snapshot(cached)):
+            return cached
+        if self._is_offline:
+            if cached and self._snapshot(cached).is_dir():
+                return cached
+            raise InputError(
+                f"{self._source} is not in the cache, and HF_HUB_OFFLINE is set; unset it for the "
+                "download."
+            )
+        url = hf_hub_url(self._repository, "config.json", revision=self._revision)
         try:
-            stated = _stated_files(repository, snapshot.name)
-        except _connection_errors() as error:
-            if not _status(error):
-                with contextlib.suppress(InputError):
-                    return _from_cache(snapshot, source)
+            with self._request("HEAD", url, stop_at="X-Repo-Commit") as answer:
+                commit = answer.headers.get("X-Repo-Commit", "")
+        except _TemporaryError as error:
+            if cached and self._snapshot(cached).is_dir():
+                return cached
+            error.args = (f"{self._source} is not in the cache, and {error}",)
             raise
-        files = gather(functools.partial(_fetch, repository, snapshot, stated), source)
-        with contextlib.suppress(InputError):  # a cache that is only read is checked each time
-            write_record(record, files)
+        if not _COMMIT.fullmatch(commit):
+            raise InputError(
+                f"{self._endpoint} did not answer as the Hugging Face hub does: {commit!r:.80} is "
+                "not a commit. Check HF_ENDPOINT and your proxy."
+            )
+        if _COMMIT.fullmatch(self._revision) and commit != self._revision:
+            raise InputError(f"{self._source}: the hub answered with commit {commit}.")
+        if commit != cached:
+            with contextlib.suppress(InputError):  # a read-only cache
+                with replace_file(self._folder / "refs" / self._revision) as temporary:
+                    temporary.write_text(commit, encoding="ascii")
+        return commit
+
+    def _cached_commit(self):
+        """str or None. The commit that the revision was when it was last asked for."""
+        if _COMMIT.fullmatch(self._revision):
+            return self._revision
+        with contextlib.suppress(OSError, ValueError):
+            with open(self._folder / "refs" / self._revision, encoding="ascii") as file:
+                commit = file.read(100)
+            return commit if _COMMIT.fullmatch(commit) else None
+
+    def _snapshot(self, commit):
+        return self._folder / "snapshots" / commit
+
+    def _from_cache(self, snapshot):
+        """The snapshot, if another program has put the whole of a model there."""
+
+        def fetch(name):
+            path = snapshot / name
+            return path if path.exists() else None
+
+        gather(fetch, f"{self._source} in the cache")
         return snapshot
 
+    def _list_files(self, commit):
+        """Checksum and size of every file, by name, as the hub states them."""
+        path = urllib.parse.quote(commit, safe="")
+        url = f"{self._endpoint}/api/models/{self._repository}/revision/{path}?blobs=true"
+        with self._request("GET", url) as answer:
+            body = answer.read(_MAX_LISTING_BYTES)
+        try:
+            return {file["rfilename"]: _checksum(file) for file in json.loads(body)["siblings"]}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError(
+                f"{self._endpoint} did not list the files of {self._repository} as the Hugging "
+                "Face hub does. Check HF_ENDPOINT and your proxy."
+            ) from error
 
-def _from_cache(snapshot, source):
-    """The snapshot, if another program has put the whole of a model there."""
+    def _fetch(self, snapshot, stated, name):
+        """The path of a file that has its checksum, or None where the repository has no such file."""
+        from huggingface_hub.utils import WeakFileLock
 
-    def fetch(name):
+        if name not in stated:
+            return None
+        checksum, size = stated[name]
         path = snapshot / name
-        return path if path.exists() else None
+        blob = self._folder / "blobs" / checksum
+        self._check_inside(path)
+        self._check_inside(blob)
+        if path.exists() and _checksum_of(path, checksum) == checksum:
+            return path
+        lock = self._cache / ".locks" / self._folder.name / f"{checksum}.lock"  # the library's
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        with WeakFileLock(lock):
+            if not blob.exists() or _checksum_of(blob, checksum) != checksum:
+                self._download_blob(blob, name, snapshot.name, checksum, size)
+            path.unlink(missing_ok=True)
+            try:
+                path.symlink_to(os.path.relpath(blob, path.parent))
+            except OSError:  # a file system without links
+                os.replace(blob, path)
+        return path
 
-    gather(fetch, f"{source} in the cache")
-    return snapshot
+    def _check_inside(self, path):
+        """Raises `InputError` where a link would lead a file out of the cache."""
+        if not path.parent.resolve().is_relative_to(self._folder.resolve()):
+            raise InputError(
+                f"{path.parent} is a link that leads out of the cache; remove it for the download."
+            )
 
+    def _download_blob(self, blob, name, commit, checksum, size):
+        """Puts a file at `blob`, going on with what is there of it."""
+        partial = blob.with_name(f"{checksum}.incomplete")
+        if size > limit("MAX_BYTES"):
+            raise InputError(
+                f"{self._source}: {name} has {size:.3g} bytes; KERAS_BERT_HUB_MAX_BYTES is "
+                f"{limit('MAX_BYTES'):.3g}."
+            )
+        if partial.is_symlink() or (partial.exists() and partial.stat().st_size > size):
+            partial.unlink()
+        done = partial.stat().st_size if partial.exists() else 0
+        free = shutil.disk_usage(partial.parent).free
+        if free < size - done:
+            raise InputError(
+                f"{partial.parent} has {free:,} bytes free, and {name} of {self._repository} needs "
+                f"{size - done:,}. Free some space or set HF_HOME to another disk."
+            )
+        if done < size or not partial.exists():
+            self._receive(partial, name, commit, done, size)
+        if _checksum_of(partial, checksum) != checksum:
+            partial.unlink()
+            raise InputError(
+                f"hf://{self._repository}@{commit}: {name} was downloaded with other content than "
+                f"the hub states (checksum {checksum}). It was removed; try again."
+            )
+        os.replace(partial, blob)
 
-def _stated_files(repository, commit):
-    """Checksum and size of every file, by name, as the hub states them."""
-    from huggingface_hub import HfApi, constants
+    def _receive(self, partial, name, commit, done, size):
+        """Appends to `partial` what is missing of a file."""
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils import tqdm
 
-    try:
-        info = HfApi().model_info(
-            repository,
-            revision=commit,
-            files_metadata=True,
-            timeout=constants.HF_HUB_ETAG_TIMEOUT,
+        url = hf_hub_url(self._repository, name, revision=commit)
+        more = {"Range": f"bytes={done}-"} if done else {}
+        with self._request("GET", url, **more) as answer, partial.open("ab") as file:
+            if done and not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+                file.truncate(0)  # the whole file comes
+                done = 0
+            start = done
+            bar = tqdm(total=size, initial=done, unit="B", unit_scale=True, desc=name, disable=None)
+            with bar:
+                try:
+                    for block in answer.blocks(max_bytes=size - done):
+                        file.write(block)
+                        done += len(block)
+                        bar.update(len(block))
+                except TransferError as error:
+                    raise self._broken(error, done - start) from error
+        if done < size:
+            raise self._broken(f"{name} ended after {done:,} of {size:,} bytes", done - start)
+
+    def _broken(self, why, received=0):
+        return _TemporaryError(
+            f"{self._source}: the connection to {self._endpoint} broke ({why}). Try again: the "
+            "download goes on where it stopped.",
+            received=received,
         )
-        return {file.rfilename: _checksum(file) for file in info.siblings}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(
-            f"{constants.ENDPOINT} did not list the files of {repository} as the Hugging Face hub "
-            "does. Check HF_ENDPOINT and your proxy."
-        ) from error
+
+    @contextlib.contextmanager
+    def _request(self, method, url, stop_at=None, **headers):
+        """Yields an answer with the status 2xx, or 3xx with the header `stop_at`.
+
+        Raises:
+            InputError: any other; says what to do.
+        """
+        from huggingface_hub.utils import build_hf_headers
+
+        headers |= build_hf_headers() | {"Accept-Encoding": "identity"}
+        answered = False
+        try:
+            with request(
+                method, url, headers, trusted_hosts=("huggingface.co",), stop_at=stop_at
+            ) as answer:
+                answered = True
+                self._check_status(answer, url)
+                yield answer
+        except UnsafeAnswerError as error:
+            raise InputError(f"{self._source}: {error}.") from error
+        except TransferError as error:
+            if answered:
+                raise self._broken(error) from error
+            raise _TemporaryError(f"{self._endpoint} cannot be reached ({error})") from error
+
+    def _check_status(self, answer, url):
+        if answer.status < 400:
+            return
+        code = answer.headers.get("X-Error-Code")
+        log_in = "log in with `hf auth login` or set HF_TOKEN"
+        if code == "GatedRepo":
+            raise InputError(
+                f"{self._source} is gated: accept its terms at {self._endpoint}/"
+                f"{self._repository}, then {log_in}."
+            )
+        if code == "RevisionNotFound":
+            raise InputError(f"{self._source}: the repository has no such revision.")
+        if code == "EntryNotFound":
+            name = urllib.parse.urlsplit(url).path.rpartition("/")[2]
+            raise InputError(f"{self._source}: the repository has no {name}.")
+        if code == "RepoNotFound" or answer.status == 401:
+            raise InputError(
+                f"{self._source}: there is no repository {self._repository} at {self._endpoint}, "
+                f"or it is private; in that case {log_in}."
+            )
+        message = f"{self._endpoint} answered with status {answer.status}; try later."
+        if answer.status in _BUSY:
+            wait = answer.headers.get("Retry-After", "")
+            raise _TemporaryError(message, wait=int(wait) if re.fullmatch("[0-9]{1,9}", wait) else 1)
+        raise InputError(f"{self._source}: {message}")
+
+    @contextlib.contextmanager
+    def _disk_errors(self):
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{self._source}: cannot write to the cache in {self._cache}: {error.strerror}. "
+                "Free some space or set HF_HOME to another disk."
+            ) from error
 
 
 def _checksum(file):
     """SHA-256 of a large file, git's SHA-1 of a small one, and the size; names in the cache too."""
-    checksum, size = (file.lfs.sha256, file.lfs.size) if file.lfs else (file.blob_id, file.size)
-    if not re.fullmatch("[0-9a-f]{64}" if file.lfs else "[0-9a-f]{40}", checksum) or size < 0:
-        raise ValueError(f"{checksum!r} is no checksum")
+    large = file.get("lfs")
+    checksum, size = (large["sha256"], large["size"]) if large else (file["blobId"], file["size"])
+    if not re.fullmatch("[0-9a-f]{64}" if large else "[0-9a-f]{40}", checksum):
+        raise ValueError("no checksum")
+    if type(size) is not int or not 0 <= size < 2**63:
+        raise ValueError("no size")
     return checksum, size
-
-
-def _fetch(repository, snapshot, stated, name):
-    """The path of a file that has its checksum, or None where the repository has no such file."""
-    from huggingface_hub import hf_hub_download
-
-    if name not in stated:
-        return None
-    checksum, size = stated[name]
-    path = snapshot / name
-    if path.exists():
-        if _checksum_of(path, checksum) == checksum:
-            return path
-        _remove(path)
-    if len(checksum) == 64:
-        _download_large(repository, snapshot, name, checksum, size)
-    # Finds a large file downloaded, and makes the name in the snapshot that leads to it.
-    hf_hub_download(repository, name, revision=snapshot.name)
-    if _checksum_of(path, checksum) != checksum:
-        _remove(path)
-        raise InputError(
-            f"hf://{repository}@{snapshot.name}: {name} was downloaded with other content than "
-            f"the hub states (checksum {checksum}). It was removed; try again."
-        )
-    return path
-
-
-def _download_large(repository, snapshot, name, checksum, size):
-    """Puts a large file where the library looks for it, going on with what is there of it."""
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import WeakFileLock, build_hf_headers
-
-    cached = snapshot.parents[1]
-    blob = cached / "blobs" / checksum
-    partial = cached / "blobs" / f"{checksum}.incomplete"
-    lock = cached.parent / ".locks" / cached.name / f"{checksum}.lock"  # the library's
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(lock):
-        if blob.exists():
-            return
-        done = partial.stat().st_size if partial.exists() else 0
-        if done > size:
-            partial.unlink()
-            done = 0
-        free = shutil.disk_usage(partial.parent).free
-        if free < size - done:
-            raise InputError(
-                f"{partial.parent} has {free:,} bytes free, and {name} of {repository} needs "
-                f"{size - done:,}. Free some space or set HF_HOME to another disk."
-            )
-        with partial.open("ab") as file:
-            http_get(
-                hf_hub_url(repository, name, revision=snapshot.name),
-                file,
-                resume_size=done,
-                headers=build_hf_headers(),
-                expected_size=size,
-                displayed_filename=name,
-            )
-        os.replace(partial, blob)
 
 
 def _checksum_of(path, like):
@@ -181,69 +353,3 @@ def _checksum_of(path, like):
         while block := file.read(2**20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _remove(path):
-    """Removes a file from the cache: the name in the snapshot and what it leads to."""
-    path.resolve().unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
-
-
-def _connection_errors():
-    from huggingface_hub import errors
-
-    # The base of all errors of the HTTP client, which is another one in each major version.
-    return (errors.HfHubHTTPError.__bases__[0], OSError)
-
-
-def _status(error):
-    """The HTTP status that an error is about, or None."""
-    return getattr(getattr(error, "response", None), "status_code", None)
-
-
-@contextlib.contextmanager
-def _clear_errors(source, repository):
-    """Turns whatever goes wrong on the way to the hub into one InputError."""
-    from huggingface_hub import constants, errors
-
-    endpoint = constants.ENDPOINT
-    log_in = "log in with `hf auth login` or set HF_TOKEN"
-    try:
-        yield
-    except errors.GatedRepoError as error:
-        raise InputError(
-            f"{source} is gated: accept its terms at {endpoint}/{repository}, then {log_in}."
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise InputError(
-            f"{source}: there is no repository {repository} at {endpoint}, or it is private; in "
-            f"that case {log_in}."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise InputError(f"{source}: the repository has no such revision.") from error
-    except errors.LocalEntryNotFoundError as error:
-        cause = error.__cause__ or error
-        if constants.HF_HUB_OFFLINE:
-            reason = "HF_HUB_OFFLINE is set; unset it for the download"
-        elif _status(cause):
-            reason = f"{endpoint} answered with status {_status(cause)}; try later"
-        else:
-            reason = f"{endpoint} cannot be reached ({cause})"
-        raise InputError(f"{source} is not in the cache, and {reason}.") from error
-    except errors.EntryNotFoundError as error:
-        name = str(error.response.url).rpartition("/")[2]
-        raise InputError(f"{source}: the repository has no {name}.") from error
-    except _connection_errors() as error:
-        if status := _status(error):
-            kind = _TemporaryError if status in _BUSY else InputError
-            raise kind(f"{source}: {endpoint} answered with status {status}; try later.") from error
-        if getattr(error, "errno", None) and not isinstance(error, ConnectionError):
-            raise InputError(
-                f"{source}: cannot write to the cache in {constants.HF_HUB_CACHE}: "
-                f"{error.strerror}. Free some space or set HF_HOME to another disk."
-            ) from error
-        raise _TemporaryError(
-            f"{source}: the connection to {endpoint} broke ({error}). Try again: the download "
-            "goes on where it stopped."
-        ) from error
-

@@ -26,7 +26,6 @@ def point_at(url, cache, monkeypatch):
         monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
     monkeypatch.setattr(huggingface, "_WAITS", (0, 0, 0))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")

@@ -1,0 +1,195 @@
+"""HTTP requests to a hub, with limits on the time, the bytes and the redirects of an answer.
+
+`requests` and the libraries of the hubs wait for as long as single bytes arrive, unpack compressed
+answers of any size and follow whatever they are told. Here a thread receives, and the caller counts.
+"""
+
+import contextlib
+import os
+import queue
+import re
+import threading
+import time
+import urllib.parse
+
+from keras_bert_impl.errors import InputError
+
+# Environment variables, with their defaults. Described in docs/models.md.
+_DEFAULTS = {
+    "KERAS_BERT_HUB_TIMEOUT": 30,  # seconds
+    "KERAS_BERT_HUB_MIN_SPEED": 5_000,  # bytes a second
+    "KERAS_BERT_HUB_MAX_BYTES": 100_000_000_000,  # of one file
+}
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_REDIRECTS = 5
+_BLOCK = 8192  # bytes
+
+
+class TransferError(Exception):
+    """The connection could not be made, broke or was too slow; the same request may succeed."""
+
+
+class UnsafeAnswerError(Exception):
+    """The answer goes beyond a limit or leads where it must not be followed."""
+
+
+def limit(name):
+    """float. The limit `KERAS_BERT_HUB_<name>` of the environment, or its default.
+
+    Raises:
+        InputError: the environment variable is not a positive number.
+    """
+    name = f"KERAS_BERT_HUB_{name}"
+    text = os.environ.get(name, "").strip() or str(_DEFAULTS[name])
+    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,9})?", text) or not float(text):
+        raise InputError(f"the environment variable {name} must be a positive number, not {text!r:.80}.")
+    return float(text)
+
+
+class Answer:
+    """What a server answered.
+
+    Attributes:
+        status: int, of HTTP.
+        headers: mapping of str to str, in any case of letters.
+    """
+
+    def __init__(self, status, headers, receive):
+        self.status = status
+        self.headers = headers
+        self._receive = receive
+
+    def blocks(self, max_bytes):
+        """Yields the body in blocks of bytes.
+
+        Args:
+            max_bytes: int. A longer body is an error, before more of it is yielded.
+
+        Raises:
+            UnsafeAnswerError: the body is longer, or compressed, which was not asked for.
+            TransferError: the connection broke, or fewer than `KERAS_BERT_HUB_MIN_SPEED` bytes a
+                second arrived over `KERAS_BERT_HUB_TIMEOUT` seconds.
+        """
+        encoding = self.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise UnsafeAnswerError(f"the answer is compressed ({encoding!r:.40}), which was not asked for")
+        seconds, speed = limit("TIMEOUT"), limit("MIN_SPEED")
+        waited, received, total = 0.0, 0, 0
+        while True:
+            start = time.monotonic()
+            block = self._receive(seconds - waited)
+            waited += time.monotonic() - start
+            if block is None:
+                return
+            received += len(block)
+            total += len(block)
+            if total > max_bytes:
+                raise UnsafeAnswerError(f"the answer is longer than the {max_bytes:,} bytes it may have")
+            if received >= speed * seconds:
+                waited, received = 0.0, 0
+            yield block
+
+    def read(self, max_bytes):
+        """bytes. The whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds.
+
+        Raises:
+            UnsafeAnswerError, TransferError: see `blocks`.
+        """
+        end = time.monotonic() + limit("TIMEOUT")
+        body = bytearray()
+        for block in self.blocks(max_bytes):
+            body += block
+            if time.monotonic() > end:
+                raise TransferError("the answer takes too long")
+        return bytes(body)
+
+
+@contextlib.contextmanager
+def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
+    """Sends a request and yields the `Answer`, of which nothing is received after the block.
+
+    Redirects are followed, to HTTP(S) alone and never from HTTPS to HTTP. `Authorization` goes to
+    the server of `url` and to `trusted_hosts` by HTTPS, and to no other.
+
+    Args:
+        method: str, such as "GET".
+        url: str.
+        headers: dict of str to str.
+        json: the body of a POST request; after a redirect the method is GET.
+        trusted_hosts: names of other hosts that may get the `Authorization`.
+        stop_at: name of a header; a redirect that has it is not followed.
+
+    Raises:
+        UnsafeAnswerError: a redirect that must not be followed, or too many.
+        TransferError: no answer within `KERAS_BERT_HUB_TIMEOUT` seconds.
+    """
+    seconds = limit("TIMEOUT")
+    received, is_over = queue.Queue(16), threading.Event()
+
+    def put(item):
+        while not is_over.is_set():
+            with contextlib.suppress(queue.Full):
+                received.put(item, timeout=0.5)
+                return True
+        return False
+
+    def receive(seconds_left):
+        try:
+            item = received.get(timeout=max(seconds_left, 0.001))
+        except queue.Empty:
+            raise TransferError(f"too little was received within {seconds:g} seconds") from None
+        if isinstance(item, UnsafeAnswerError):
+            raise item
+        if isinstance(item, Exception):
+            raise TransferError(f"{item}"[:300]) from item
+        return item
+
+    def work():
+        from requests import Session
+
+        try:
+            with Session() as session:
+                response = _follow(session, method, url, headers, json, trusted_hosts, stop_at, seconds)
+                with response:
+                    if put((response.status_code, response.headers)):
+                        for block in response.raw.stream(_BLOCK, decode_content=False):
+                            if not put(block):
+                                return
+            put(None)
+        except Exception as error:  # whatever it is, the caller is told
+            put(error)
+
+    # Not joined: where a server sends a byte now and then, reading returns only much later.
+    threading.Thread(target=work, daemon=True, name="hub transfer").start()
+    try:
+        status, answered = receive(seconds)
+        yield Answer(status, answered, receive)
+    finally:
+        is_over.set()
+
+
+def _follow(session, method, url, headers, json, trusted_hosts, stop_at, seconds):
+    """The response, of which the body is unread, after at most five redirects."""
+    from requests import Request
+
+    first = urllib.parse.urlsplit(url)
+    for _ in range(_MAX_REDIRECTS + 1):
+        settings = session.merge_environment_settings(url, {}, True, None, None)
+        # Prepared alone, as a session would add the password that a .netrc has for the host.
+        prepared = Request(method, url, headers, json=json).prepare()
+        response = session.send(prepared, timeout=seconds, allow_redirects=False, **settings)
+        location = response.headers.get("Location")
+        is_enough = stop_at is not None and stop_at in response.headers
+        if response.status_code not in _REDIRECTS or not location or is_enough:
+            return response
+        response.close()
+        before, url = url, urllib.parse.urljoin(url, location)
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and before.startswith("http:")):
+            raise UnsafeAnswerError(f"{before:.200} redirects to {url!r:.200}, which is not followed")
+        is_trusted = parts.scheme == "https" and parts.hostname in trusted_hosts
+        if not is_trusted and (parts.scheme, parts.netloc) != (first.scheme, first.netloc):
+            headers = {name: headers[name] for name in headers if name.lower() != "authorization"}
+        if method == "POST":
+            method, json = "GET", None
+    raise UnsafeAnswerError(f"{first.geturl():.200} redirects more than {_MAX_REDIRECTS} times")
