@@ -36,6 +36,9 @@ class Fault:
         content: bytes. Sent in place of the file's own.
         seconds: float. How long the answer takes to begin.
         only: str. The HTTP method it happens to; None for all.
+        headers: dict. Headers of the answer, in place of those of the same name.
+        forever: bytes. Sent again and again as the body, which states no length.
+        drip: float. Seconds between two bytes of the body.
     """
 
     times: int = 1
@@ -47,6 +50,9 @@ class Fault:
     content: bytes = None
     seconds: float = 0.0
     only: str = "GET"
+    headers: dict = dataclasses.field(default_factory=dict)
+    forever: bytes = None
+    drip: float = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +94,7 @@ class FaultyServer:
     def __init__(self):
         self.requests = []
         self.sent = {}
+        self.sent_forever = 0
         self.faults = {}
         self.lock = threading.Lock()
         self._server = _Server(self.handler, self)
@@ -137,14 +144,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         fault = self.owner.next_fault(self.command, name)
         time.sleep(fault.seconds)
         if fault.status:
-            self.reply(fault.status, {"X-Error-Code": fault.error_code} if fault.error_code else {})
+            code = {"X-Error-Code": fault.error_code} if fault.error_code else {}
+            self.reply(fault.status, code | fault.headers)
         return fault
 
     def reply(self, status, headers, body=b"", length=None):
         self.send_response(status)
+        headers = {"Content-Length": len(body) if length is None else length} | headers
         for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", len(body) if length is None else length)
+            if value is not None:
+                self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -156,6 +165,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """The file, or the rest of it that `Range` asks for, with its fault."""
         content = content if fault.content is None else fault.content
         content = content[: fault.truncate_to]
+        if fault.forever or fault.drip:
+            return self._send_slowly_or_forever(content, headers | fault.headers, fault)
         start, status = 0, 200
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
         if asked:
@@ -167,7 +178,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 return self.reply(416, {"Content-Range": f"bytes */{len(content)}"})
         body = content[start:]
         sent = body if fault.drop_after is None else body[: fault.drop_after]
-        self.reply(status, {"Accept-Ranges": "bytes"} | headers, sent, len(body))
+        headers = {"Accept-Ranges": "bytes"} | headers | fault.headers
+        self.reply(status, headers, sent, len(body))
         with self.owner.lock:
             if self.command != "HEAD":
                 self.owner.sent[name] = self.owner.sent.get(name, 0) + len(sent)
@@ -177,6 +189,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         return None
+
+
+    def _send_slowly_or_forever(self, content, headers, fault):
+        self.close_connection = True
+        length = None if fault.forever else len(content)
+        self.reply(200, {"Content-Length": length} | headers)
+        with contextlib.suppress(OSError):  # the client is gone
+            if fault.forever:
+                while True:
+                    self.wfile.write(fault.forever)
+                    with self.owner.lock:
+                        self.owner.sent_forever += len(fault.forever)
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                time.sleep(fault.drip)
 
 
 class _HubHandler(_Handler):
@@ -240,6 +267,7 @@ class _HubHandler(_Handler):
         fault = self.note(name) if self.command == "HEAD" or not large else Fault()
         if fault.status:
             return
+        headers |= fault.headers
         if not large:
             self.send_content(name, content, headers | {"ETag": f'"{git_sha1(content)}"'}, fault)
             return

@@ -1,15 +1,23 @@
 """Downloads from Kaggle, where KerasHub keeps its presets.
 
 Files are asked for one by one, under names that are known: neither a list of names nor an archive
-from the network decides where something is written.
+from the network decides where something is written. The library's settings, credentials and cache
+are used; the requests are not, since it knows no limits.
 """
 
+import base64
 import contextlib
 import functools
+import hashlib
+import json
+import os
+import re
+import shutil
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub.contents import gather, is_complete, write_record
+from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
 
 _VERSIONS = {
     "bert": {
@@ -88,9 +96,8 @@ def download(handle, version=None):
     try:
         with _clear_errors(source):
             records.mkdir(parents=True, exist_ok=True)
-            # The library itself lets two processes write to one file.
             with WeakFileLock(records / "lock"):
-                return _download(handle, version, source, records)
+                return _download(handle, version, source, models, records)
     except _UnreachableError:
         if cached:
             return cached
@@ -107,71 +114,215 @@ def _newest_complete(models, records, version):
     return None
 
 
-def _download(handle, version, source, records):
-    handle = f"{handle}/{version}" if version else handle
-    config = _fetch(handle, source, False, "config.json")
-    if config is None:
+def _download(handle, version, source, models, records):
+    mounted = _mounted(handle, version, source)
+    if mounted is not None:
+        return mounted
+    version = version or str(_newest_version(handle, source))
+    directory, record = models / version, records / version
+    # What the library notes as complete may have been changed since.
+    again = record.exists() and not is_complete(record, directory)
+    fetch = functools.partial(_fetch, handle, version, source, models, again)
+    if fetch("config.json") is None:
         raise InputError(f"{source}: Kaggle has no such model, or it has no config.json.")
-    directory = config.parent
-    record = records / directory.name
-    if version is None and directory.name.isdigit():
-        handle = f"{handle}/{directory.name}"  # the same for all files, whatever comes meanwhile
-    # The library would give damaged files from its cache again.
-    damaged = record.exists() and not is_complete(record, directory)
-    files = gather(functools.partial(_fetch, handle, source, damaged), source)
-    write_record(record, files)
+    write_record(record, gather(fetch, source))
     return directory
 
 
-def _fetch(handle, source, again, name):
-    """The path of a file, which has the MD5 that Kaggle states, or None where there is none."""
+def _mounted(handle, version, source):
+    """`Path` of the model in the notebooks of Kaggle and of Colab, which mount it; else None."""
     import kagglehub
-    from kagglehub.exceptions import DataCorruptionError, KaggleApiHTTPError
+    from kagglehub.clients import ColabClient
+    from kagglesdk.kaggle_env import is_in_kaggle_notebook
+
+    if not is_in_kaggle_notebook() and ColabClient.TBE_RUNTIME_ADDR_ENV_VAR_NAME not in os.environ:
+        return None
+    try:
+        directory = Path(kagglehub.model_download(f"{handle}/{version}" if version else handle))
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from error
+
+    def fetch(name):
+        path = directory / name
+        return path if path.exists() else None
+
+    gather(fetch, source)
+    return directory
+
+
+def _newest_version(handle, source):
+    from kagglesdk.models.types.model_api_service import ApiGetModelInstanceRequest
+
+    with _request("GetModelInstance", ApiGetModelInstanceRequest(), handle, source) as answer:
+        if answer.status == 404:
+            raise InputError(f"{source}: Kaggle has no such model, or it has no config.json.")
+        body = answer.read(max_bytes=2**20)
+    try:
+        version = json.loads(body)["versionNumber"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{source}: Kaggle named no version; try later.") from error
+    if type(version) is not int or not 0 < version < 10**9:
+        raise InputError(f"{source}: Kaggle named no version; try later.")
+    return version
+
+
+def _fetch(handle, version, source, models, again, name):
+    """The path of a file, which has the MD5 that Kaggle states, or None where there is none."""
+    path = models / version / name
+    # So the library notes which files are complete.
+    marker = models / ".complete" / version / f"{name}.complete"
+    if path.exists() and marker.exists() and not again:
+        return path
+    partial = path.with_name(f"{path.name}.incomplete")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.unlink(missing_ok=True)
+    stated = _receive(partial, handle, version, source, name)
+    if stated is None:
+        return None
+    if stated and _md5_of(partial) != stated:
+        partial.unlink()
+        raise InputError(
+            f"{source}: {name} was downloaded with other content than Kaggle states (MD5 {stated})."
+            " It was removed; try again."
+        )
+    os.replace(partial, path)
+    marker.touch()
+    return path
+
+
+def _receive(partial, handle, version, source, name):
+    """Downloads a file, going on with what is there of it.
+
+    Returns:
+        str, the MD5 that is stated, "" without one; None where there is no such file.
+    """
+    from huggingface_hub.utils import tqdm
+    from kagglesdk.models.types.model_api_service import ApiDownloadModelInstanceVersionRequest
+
+    content = ApiDownloadModelInstanceVersionRequest()
+    content.version_number = int(version)
+    content.path = name
+    done = partial.stat().st_size if partial.exists() else 0
+    more = {"Range": f"bytes={done}-"} if done else {}
+    ask = functools.partial(_request, "DownloadModelInstanceVersion", content, handle, source)
+    with ask(**more) as answer, contextlib.ExitStack() as stack:
+        if answer.status == 416:  # nothing follows what is there
+            answer = stack.enter_context(ask())
+            done = 0
+        if answer.status == 404:
+            return None
+        if done and not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+            done = 0
+        size = _check_size(partial.parent, answer.headers, source, name)
+        file = stack.enter_context(partial.open("ab" if done else "wb"))
+        bar = tqdm(total=size and done + size, initial=done, unit="B", unit_scale=True, desc=name, disable=None)
+        stack.enter_context(bar)
+        for block in answer.blocks(size if size is not None else int(limit("MAX_BYTES"))):
+            file.write(block)
+            bar.update(len(block))
+        found = re.search(r"(?:^|[,\s])md5=([A-Za-z0-9+/]{22}==)", answer.headers.get("x-goog-hash", ""))
+        return found[1] if found else ""
+
+
+def _check_size(folder, headers, source, name):
+    """int or None. The bytes that will come, for which there must be room."""
+    length = headers.get("Content-Length", "")
+    if not re.fullmatch("[0-9]{1,18}", length):
+        return None
+    if int(length) > limit("MAX_BYTES"):
+        raise InputError(
+            f"{source}: {name} has {int(length):.3g} bytes; KERAS_BERT_HUB_MAX_BYTES is "
+            f"{limit('MAX_BYTES'):.3g}."
+        )
+    free = shutil.disk_usage(folder).free
+    if free < int(length):
+        raise InputError(
+            f"{folder} has {free:,} bytes free, and {name} of {source} needs {int(length):,}. Free "
+            "some space or set KAGGLEHUB_CACHE to another disk."
+        )
+    return int(length)
+
+
+def _md5_of(path):
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return base64.b64encode(digest.digest()).decode()
+
+
+@contextlib.contextmanager
+def _request(method, content, handle, source, **headers):
+    """Yields the answer of Kaggle's service for models.
+
+    Args:
+        method: str, of the service.
+        content: a request of `kagglesdk`, without the model's name, which is set.
+        handle: str, `owner/model/framework/variation`.
+        source: str, for errors.
+        **headers: of the request.
+    """
+    from kagglehub.handle import parse_model_handle
+    from kagglesdk.kaggle_env import KaggleEnv, get_endpoint, get_env
 
     try:
-        return Path(kagglehub.model_download(handle, path=name, force_download=again))
-    except KaggleApiHTTPError as error:
-        if error.response.status_code == 404:
-            return None
-        raise
-    except DataCorruptionError as error:
-        raise InputError(
-            f"{source}: {name} was downloaded with other content than Kaggle states "
-            f"({' '.join(str(error).split())}). It was removed; try again."
-        ) from error
+        model = parse_model_handle(handle)
+        content.framework = model.framework_enum()
     except ValueError as error:
-        # So it is said in the notebooks of Kaggle and of Colab, where models are mounted.
-        if "is not present" in str(error):
-            return None
         raise InputError(f"{source}: {error}") from error
+    content.owner_slug, content.model_slug = model.owner, model.model
+    content.instance_slug = model.variation
+    environment = get_env()
+    base = get_endpoint(environment) + ("" if environment == KaggleEnv.PROD else "/api")
+    url = f"{base}/v1/models.ModelApiService/{method}"
+    headers |= _credentials() | {"Accept-Encoding": "identity"}
+    try:
+        with request("POST", url, headers, json=type(content).to_dict(content)) as answer:
+            _check_status(answer.status, source)
+            yield answer
+    except UnsafeAnswerError as error:
+        raise InputError(f"{source}: {error}.") from error
+    except TransferError as error:
+        raise _UnreachableError(
+            f"{source} is not complete in the cache, and the connection to Kaggle broke "
+            f"({error}). Try again: the download goes on where it stopped."
+        ) from error
+
+
+def _credentials():
+    """dict of headers: who asks."""
+    from kagglehub import clients, config
+
+    headers = {"User-Agent": clients.get_user_agent()}
+    credentials = config.get_kaggle_credentials()
+    if credentials is None:
+        return headers
+    if credentials.api_key:
+        return headers | {"Authorization": f"Bearer {credentials.api_key}"}
+    pair = base64.b64encode(f"{credentials.username}:{credentials.key}".encode()).decode()
+    return headers | {"Authorization": f"Basic {pair}"}
+
+
+def _check_status(status, source):
+    if status in (401, 403):
+        page = "/".join(source.removeprefix("kaggle://").split("/")[:2])
+        raise InputError(
+            f"{source}: Kaggle refuses it (status {status}). Accept its terms at "
+            f"https://www.kaggle.com/models/{page}, then log in with `kagglehub.login()` or "
+            "set KAGGLE_API_TOKEN."
+        )
+    if status >= 300 and status not in (404, 416):
+        raise InputError(f"{source}: Kaggle answered with status {status}; try later.")
 
 
 @contextlib.contextmanager
 def _clear_errors(source):
-    """Turns whatever goes wrong on the way to Kaggle into one InputError."""
-    from kagglehub.exceptions import BackendError, KaggleApiHTTPError
-
+    """Turns errors of the disk into one `InputError`."""
     try:
         yield
-    except KaggleApiHTTPError as error:
-        status = error.response.status_code
-        if status in (401, 403):
-            page = "/".join(source.removeprefix("kaggle://").split("/")[:2])
-            raise InputError(
-                f"{source}: Kaggle refuses it (status {status}). Accept its terms at "
-                f"https://www.kaggle.com/models/{page}, then log in with `kagglehub.login()` or "
-                "set KAGGLE_API_TOKEN."
-            ) from error
-        raise InputError(f"{source}: Kaggle answered with status {status}; try later.") from error
-    except BackendError as error:
-        raise InputError(f"{source}: Kaggle answered: {error}") from error
     except OSError as error:
-        if error.errno and not isinstance(error, ConnectionError):
-            raise InputError(
-                f"{source}: cannot write to the cache: {error.strerror}. Free some space or set "
-                "KAGGLEHUB_CACHE to another disk."
-            ) from error
-        raise _UnreachableError(
-            f"{source} is not complete in the cache, and the connection to Kaggle broke "
-            f"({error}). Try again: the download goes on where it stopped."
+        raise InputError(
+            f"{source}: cannot write to the cache: {error.strerror}. Free some space or set "
+            "KAGGLEHUB_CACHE to another disk."
         ) from error

@@ -1,3 +1,5 @@
+import os
+import shutil
 import signal
 import time
 
@@ -98,9 +100,8 @@ def test_a_dropped_connection_goes_on_in_the_next_call(kaggle):
     with pytest.raises(InputError, match="connection to Kaggle broke .* goes on where it stopped"):
         local_directory(MODEL)
     assert content(local_directory(MODEL)) == PRESET
-    # The library asks for the whole file and breaks off when it sees that it can go on.
     ranges = [request.range for request in kaggle.asked("GET", "model.weights.h5")]
-    assert ranges[0] is None and ranges[-1] == f"bytes={3 * 2**20}-"
+    assert ranges[0] is None and ranges[-1] == f"bytes={3 * 2**20 + 5}-"
 
 
 def test_wrong_content_is_an_error_and_does_not_stay(kaggle):
@@ -180,8 +181,61 @@ def test_a_full_disk(kaggle, tmp_path, monkeypatch):
 
     with small_disk(tmp_path / "small"):
         monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "small" / "cache"))
+        with pytest.raises(InputError, match="bytes free, and model.weights.h5 .*KAGGLEHUB_CACHE"):
+            local_directory(MODEL)
+        assert kaggle.sent.get("model.weights.h5", 0) < len(WEIGHTS)
+        enough = type("Usage", (), {"free": 2**30})
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: enough)
         with pytest.raises(InputError, match="cannot write to the cache: .*KAGGLEHUB_CACHE"):
             local_directory(MODEL)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setenv("KERAS_BERT_HUB_TIMEOUT", "0.5")
+    monkeypatch.setenv("KERAS_BERT_HUB_MIN_SPEED", "1000")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"content": bytes(5000), "drip": 0.05}, "too little was received within 0.5 seconds"),
+        ({"seconds": 3}, "too little was received within 0.5 seconds"),
+        ({"forever": bytes(2**16)}, "longer than the .* bytes it may have"),
+        ({"forever": b"x", "headers": {"Content-Encoding": "gzip"}}, "is compressed"),
+        ({"headers": {"Content-Length": "9" * 15}}, "KERAS_BERT_HUB_MAX_BYTES"),
+    ],
+)
+@pytest.mark.parametrize("name", ["config.json", "model.weights.h5"])
+def test_a_hostile_server(kaggle, impatient, monkeypatch, name, fault, message):
+    monkeypatch.setenv("KERAS_BERT_HUB_MAX_BYTES", str(2**23))
+    kaggle.faults[name] = Fault(times=100, **fault)
+    with pytest.raises(InputError, match=message):
+        local_directory(MODEL)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[" * 100_000, b"{}", b'{"versionNumber": "../../x"}', b'{"versionNumber": -1}']
+)
+def test_a_version_that_is_no_number(kaggle, monkeypatch, answer):
+    from tests import hub_server
+
+    monkeypatch.setattr(
+        hub_server._KaggleHandler, "reply_json", lambda self, _: self.reply(200, {}, answer)
+    )
+    with pytest.raises(InputError, match="Kaggle named no version"):
+        local_directory(MODEL)
+
+
+def test_files_are_found_by_the_library_of_kaggle(kaggle):
+    import kagglehub
+
+    directory = local_directory(f"{MODEL}/1")
+    kaggle.requests.clear()
+    for name in PRESET:
+        path = kagglehub.model_download("keras/bert/keras/tiny/1", path=name)
+        assert os.path.samefile(path, directory / name)
+    assert kaggle.requests == []
 
 
 def client(kaggle, cache):
@@ -195,7 +249,7 @@ def finished(process):
 
 def test_a_killed_process_loses_little(kaggle, cache):
     kaggle.faults["model.weights.h5"] = Fault(drop_after=3 * 2**20 + 5, stalls=True)
-    partial = cache / "models/keras/bert/keras/tiny/1/model.weights.h5"
+    partial = cache / "models/keras/bert/keras/tiny/1/model.weights.h5.incomplete"
     process = client(kaggle, cache)
     while not partial.exists() or partial.stat().st_size < 3 * 2**20:
         assert process.poll() is None
