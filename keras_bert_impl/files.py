@@ -1,13 +1,25 @@
-"""Files of this machine: what there is to read, and outputs that appear whole or not at all."""
+"""Files of this machine: what there is to read, and outputs that appear whole or not at all.
+
+An output is written aside, into a hidden scratch folder `.NAME.RANDOM.aside` on the same disk,
+while a lock on `.NAME.RANDOM.writing` is held; the next writer in that folder removes those of dead
+processes. One new entry appears by one rename. Several entries of a folder are replaced together:
+they are gathered in `.replacing` there, which appears by one rename, too, and decides that they
+are the content from now on. Then the old ones are moved away, and the new ones in. Where this is
+cut short, whoever writes to or reads from the folder next ends it: see `recover`.
+"""
 
 import contextlib
 import errno
+import inspect
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
+
+import filelock
 
 from keras_bert_impl.errors import InputError
 
@@ -22,7 +34,19 @@ _CANNOT_WRITE = {
     errno.EEXIST,
     errno.ENAMETOOLONG,
 }
-
+# Libraries that are not Python's say these in words alone.
+_FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+_OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
+_REPLACING = ".replacing"
+_OWNER = ".owner"
+_PATIENCE = 60  # seconds that a few renames of another process may take
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
+# From version 4 on a file takes the place of a missing lock, and outlives its process.
+_NO_FALLBACK = (
+    {"fallback_to_soft": False}
+    if "fallback_to_soft" in inspect.signature(filelock.FileLock.__init__).parameters
+    else {}
+)
 
 _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` leaves one slash of gs://bucket
 
@@ -66,13 +90,13 @@ def replace_file(path):
     path = absolute(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory; give the name of a file to write.")
-    with _written_aside(path, path.parent) as temporary:
-        yield temporary
-        os.replace(temporary, path)
+    with _clear_errors(path), _scratch(path.parent, path.name) as scratch:
+        yield scratch / path.name
+        os.replace(scratch / path.name, path)
 
 
 def write_json(path, value):
-    """Writes a value as an indented JSON file, whole or not at all; errors as of `replace_file`."""
+    """Writes a value as an indented JSON file, whole or not at all; raises as `replace_file`."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
@@ -81,7 +105,7 @@ def write_json(path, value):
 def replace_directory(path):
     """Yields an empty directory to write to; it becomes `path` when the block succeeds.
 
-    Where `path` exists already, the new entries replace those of the same name one by one, and
+    Where `path` exists already, the new entries replace those of the same name, all together, and
     other entries stay: a directory named by mistake loses nothing.
 
     Args:
@@ -94,14 +118,74 @@ def replace_directory(path):
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; give the name of a directory to write.")
     # Inside an existing directory: its parent may be another disk, or closed to us.
-    with _written_aside(path, path if path.exists() else path.parent) as temporary:
-        temporary.mkdir()
-        yield temporary
-        if path.exists():
-            for entry in sorted(temporary.iterdir()):
-                _replace_entry(entry, path / entry.name)
-        else:
-            os.replace(temporary, path)
+    folder = path if path.exists() else path.parent
+    if path == folder:
+        _remove_dead(path.parent)  # of a process that was killed after the renaming
+    with _clear_errors(path), _scratch(folder, path.name) as scratch:
+        new = scratch / path.name
+        new.mkdir()
+        yield new
+        if path == folder:
+            _replace_entries(new, path, scratch)
+        elif not _becomes(new, path):  # another process made it meanwhile
+            with _scratch(path, path.name) as inside:
+                _replace_entries(new, path, inside)
+
+
+@contextlib.contextmanager
+def replace_files(*paths):
+    """Yields a path to write to for each of `paths`; all files appear together, or none.
+
+    Args:
+        *paths: str or `Path` of files in one folder, which is made if needed.
+
+    Raises:
+        InputError: as `replace_file`.
+    """
+    paths = [absolute(path) for path in paths]
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory; give the name of a file to write.")
+    folder = paths[0].parent
+    with _clear_errors(paths[0]), _scratch(folder, paths[0].name) as scratch:
+        new = scratch / paths[0].name
+        new.mkdir()
+        yield [new / path.name for path in paths]
+        _replace_entries(new, folder, scratch)
+
+
+@contextlib.contextmanager
+def temporary_directory():
+    """Yields an empty directory among the temporary files, and removes it in the end.
+
+    Of a killed process the next one removes it, unlike those of `tempfile`.
+    """
+    with _scratch(Path(tempfile.gettempdir()), "keras-bert") as scratch:
+        (scratch / "keras-bert").mkdir()
+        yield scratch / "keras-bert"
+
+
+def recover(folder):
+    """Ends a replacement of a folder's entries that the end of its process has cut short.
+
+    To be called before a folder is read that `replace_directory` or `replace_files` may have
+    written. Waits for a living process that is about it.
+
+    Args:
+        folder: str or `Path`; there may be none.
+
+    Raises:
+        InputError: it has to be ended, and the folder cannot be written.
+    """
+    folder = Path(folder)
+    while (owner := _owner(folder)) is not None:
+        scratch, lock = _pair(folder, owner)
+        with _clear_errors(folder), _held(lock, _PATIENCE) as is_held:
+            if not is_held:
+                raise InputError(f"another process replaces the content of {folder}; let it end.")
+            if _owner(folder) == owner:
+                _finish(folder, scratch)
+            lock.unlink(missing_ok=True)
 
 
 def absolute(path):
@@ -117,26 +201,137 @@ def absolute(path):
     return Path(os.path.abspath(path))
 
 
-def _replace_entry(new, old):
-    if old.is_dir() and not old.is_symlink():
-        shutil.rmtree(old)
-    os.replace(new, old)
+@contextlib.contextmanager
+def _scratch(folder, name):
+    """Yields a new, locked scratch folder in `folder`, and removes it in the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    recover(folder)
+    _remove_dead(folder)
+    while True:
+        scratch, lock = _pair(folder, f".{name[:100]}.{secrets.token_hex(4)}")
+        scratch.mkdir()
+        with _held(lock, _PATIENCE):
+            # Whoever takes us for dead removes the folder first, then the lock: as long as there is
+            # the folder, the lock that we hold is the one that others find.
+            if scratch.is_dir():
+                try:
+                    yield scratch
+                finally:
+                    shutil.rmtree(scratch, ignore_errors=True)
+                    lock.unlink(missing_ok=True)
+                return
+            lock.unlink(missing_ok=True)
+
+
+def _pair(folder, stem):
+    """`Path`s of a scratch folder and of its lock."""
+    return folder / f"{stem}.aside", folder / f"{stem}.writing"
 
 
 @contextlib.contextmanager
-def _written_aside(path, folder):
-    """Yields a name in a scratch folder made in `folder`, and removes that in the end."""
+def _held(path, seconds):
+    """Locks a file inside the block; yields whether it does.
+
+    Where the file system has no locks nobody is taken for dead, and nothing is ever removed.
+    """
+    lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
+    is_held = True
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=folder))
-        try:
-            yield scratch / path.name
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        lock.acquire()
+    except filelock.Timeout:
+        is_held = False
+    except (NotImplementedError, OSError) as error:
+        if getattr(error, "errno", errno.ENOSYS) not in _NO_LOCKS:
+            raise
+        is_held = seconds > 0
+    try:
+        yield is_held
+    finally:
+        lock.release()
+
+
+def _remove_dead(folder):
+    """Removes the scratch folders of processes that are no more."""
+    entries = []
+    with contextlib.suppress(OSError):  # it may be written, but not listed
+        entries = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
+    for stem in {found[1] for found in map(_OURS.fullmatch, entries) if found}:
+        scratch, lock = _pair(folder, stem)
+        with contextlib.suppress(OSError), _held(lock, 0) as is_dead:  # or of somebody else
+            if is_dead:
+                if _owner(folder) == stem:
+                    _finish(folder, scratch)
+                shutil.rmtree(scratch, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+
+
+def _becomes(new, path):
+    """Whether a directory could be renamed to a name that was free, and is no more if it could not."""
+    try:
+        os.rename(new, path)
     except OSError as error:
-        if error.errno not in _CANNOT_WRITE:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) or path.is_dir():
+            return False
+        raise
+    return True
+
+
+def _replace_entries(new, folder, scratch):
+    """Replaces entries of `folder` by those of `new`, all together."""
+    (new / _OWNER).write_text(scratch.name.removesuffix(".aside"), encoding="utf-8")
+    for _ in range(100):  # others may come between
+        recover(folder)
+        if _becomes(new, folder / _REPLACING):
+            _finish(folder, scratch)
+            return
+    raise InputError(f"{folder / _REPLACING} is in the way; remove it.")
+
+
+def _owner(folder):
+    """The stem of the scratch folder of who replaces entries of `folder`; None without one."""
+    with contextlib.suppress(OSError, ValueError):
+        name = (folder / _REPLACING / _OWNER).read_text(encoding="utf-8")
+        return name if _OURS.fullmatch(f"{name}.aside") and Path(name).name == name else None
+
+
+def _finish(folder, scratch):
+    """Moves entries out of `folder`, and those of `.replacing` in. The lock of their owner is held.
+
+    Old and new entries are never there together: who does not know of `recover` finds some missing.
+    """
+    replacing, old = folder / _REPLACING, scratch / "old"
+    old.mkdir(parents=True, exist_ok=True)
+    names = sorted(entry.name for entry in replacing.iterdir() if entry.name != _OWNER)
+    try:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(folder / name, old / name)
+    except OSError:  # an entry that must not be moved: all stay as they were
+        for entry in old.iterdir():
+            os.replace(entry, folder / entry.name)
+        os.rename(replacing, scratch / "refused")
+        raise
+    for name in names:
+        os.replace(replacing / name, folder / name)
+    (replacing / _OWNER).unlink()
+    with contextlib.suppress(OSError):  # the next one may be there already
+        replacing.rmdir()
+
+
+@contextlib.contextmanager
+def _clear_errors(path):
+    """Turns errors of the disk inside the block into an `InputError` that names `path`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        code = getattr(error, "errno", None)
+        if code is None:
+            code = next((code for words, code in _FULL.items() if words in str(error).lower()), None)
+        if code not in _CANNOT_WRITE:
             raise
         raise InputError(
-            f"cannot write {path}: {error.strerror}. Nothing was left behind; free some space "
+            f"cannot write {path}: {os.strerror(code)}. Nothing was left behind; free some space "
             "or choose another place."
         ) from error
