@@ -90,7 +90,7 @@ def replace_file(path):
     path = absolute(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory; give the name of a file to write.")
-    with _clear_errors(path), _scratch(path.parent, path.name) as scratch:
+    with clear_errors(path), _scratch(path.parent, path.name) as scratch:
         yield scratch / path.name
         os.replace(scratch / path.name, path)
 
@@ -121,7 +121,7 @@ def replace_directory(path):
     folder = path if path.exists() else path.parent
     if path == folder:
         _remove_dead(path.parent)  # of a process that was killed after the renaming
-    with _clear_errors(path), _scratch(folder, path.name) as scratch:
+    with clear_errors(path), _scratch(folder, path.name) as scratch:
         new = scratch / path.name
         new.mkdir()
         yield new
@@ -147,7 +147,7 @@ def replace_files(*paths):
         if path.is_dir():
             raise InputError(f"{path} is a directory; give the name of a file to write.")
     folder = paths[0].parent
-    with _clear_errors(paths[0]), _scratch(folder, paths[0].name) as scratch:
+    with clear_errors(paths[0]), _scratch(folder, paths[0].name) as scratch:
         new = scratch / paths[0].name
         new.mkdir()
         yield [new / path.name for path in paths]
@@ -180,12 +180,37 @@ def recover(folder):
     folder = Path(folder)
     while (owner := _owner(folder)) is not None:
         scratch, lock = _pair(folder, owner)
-        with _clear_errors(folder), _held(lock, _PATIENCE) as is_held:
+        with clear_errors(folder), _held(lock, _PATIENCE) as is_held:
             if not is_held:
                 raise InputError(f"another process replaces the content of {folder}; let it end.")
             if _owner(folder) == owner:
                 _finish(folder, scratch)
             lock.unlink(missing_ok=True)
+
+
+def claim(path):
+    """Locks a file, in one step, for as long as somebody refers to what is returned.
+
+    One lock for all of this process: whoever interrupts a run in a notebook, where the traceback
+    keeps it alive, may start it again. On a file system without locks nobody is refused.
+
+    Args:
+        path: `Path`; the folder is made if needed.
+
+    Returns:
+        An object with a method `release`; None where another process has the lock.
+    """
+    with clear_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(path.resolve(), timeout=0, thread_local=False, is_singleton=True)
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            return None
+        except (NotImplementedError, OSError) as error:
+            if getattr(error, "errno", errno.ENOSYS) not in _NO_LOCKS:
+                raise
+        return lock
 
 
 def absolute(path):
@@ -290,8 +315,8 @@ def _replace_entries(new, folder, scratch):
 def _owner(folder):
     """The stem of the scratch folder of who replaces entries of `folder`; None without one."""
     with contextlib.suppress(OSError, ValueError):
-        name = (folder / _REPLACING / _OWNER).read_text(encoding="utf-8")
-        return name if _OURS.fullmatch(f"{name}.aside") and Path(name).name == name else None
+        stem = (folder / _REPLACING / _OWNER).read_text(encoding="utf-8")
+        return stem if _OURS.fullmatch(f"{stem}.aside") and Path(stem).name == stem else None
 
 
 def _finish(folder, scratch):
@@ -319,7 +344,7 @@ def _finish(folder, scratch):
 
 
 @contextlib.contextmanager
-def _clear_errors(path):
+def clear_errors(path):
     """Turns errors of the disk inside the block into an `InputError` that names `path`."""
     try:
         yield

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import io
 import os
-import tempfile
 from pathlib import Path, PurePosixPath
 
 import tensorflow as tf
@@ -75,7 +74,7 @@ def replace_file(path):
         with files.replace_file(path) as temporary:
             yield temporary
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with files.temporary_directory() as folder:
         temporary = Path(folder) / os.path.basename(path)
         yield temporary
         _copy(temporary, path)

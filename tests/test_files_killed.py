@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,41 @@ def test_other_outputs_are_whole_or_untouched(tmp_path, kind, old, new):
         assert not {"old", "new"} <= set(visible(killed).values())
         assert visible(recovered) in (old, new)
         assert again == new
+
+
+def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
+    """Each waits for the same moment, then claims, and keeps what it got."""
+    code = """
+import sys, time
+from pathlib import Path
+from keras_bert_impl.files import claim
+
+claimed = []
+print("ready", flush=True)
+for name, moment in zip(sys.stdin.readline().split(), sys.stdin.readline().split()):
+    time.sleep(max(0, float(moment) - time.time()))
+    claimed.append(claim(Path(name) / "checkpoints" / ".lock"))
+    print("refused" if claimed[-1] is None else "mine", flush=True)
+sys.stdin.read()
+"""
+    pipe = subprocess.PIPE
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True, env=environment)
+        for _ in range(3)
+    ]
+    try:
+        assert [process.stdout.readline() for process in started] == ["ready\n"] * 3
+        runs = [str(tmp_path / f"run{number}") for number in range(25)]
+        now = time.time()
+        moments = [str(now + 0.5 + 0.05 * number) for number in range(25)]
+        for process in started:
+            process.stdin.write(f"{' '.join(runs)}\n{' '.join(moments)}\n")
+            process.stdin.flush()
+        said = [[process.stdout.readline().strip() for _ in runs] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+    for outcomes in zip(*said):
+        assert sorted(outcomes) == ["mine", "refused", "refused"]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import recover
 from keras_bert_impl.hub import huggingface, kaggle
 from keras_bert_impl.published import MODELS
 
@@ -31,7 +32,8 @@ def local_directory(name_or_path, revision=None):
 
     Returns:
         `Path` of a directory with `config.json` and weights. A downloaded one belongs to the
-        cache: do not write to it. A directory that was given is returned unread.
+        cache: do not write to it. A directory that was given is returned unread; a replacement of
+        its content that was cut short is ended first.
 
     Raises:
         InputError: no such directory or name, or it can neither be downloaded nor found in the
@@ -52,6 +54,7 @@ def local_directory(name_or_path, revision=None):
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(f"{name} is a directory; a revision is for models on a hub.")
+        recover(path)
         return Path(path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
         is_file = os.path.exists(path)

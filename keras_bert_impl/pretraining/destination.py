@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import absolute, is_remote, replace_directory
+from keras_bert_impl.files import absolute, is_remote, recover, replace_directory, temporary_directory
 from keras_bert_impl.pretraining import draws, records
 from keras_bert_impl.pretraining.finished_blocks import Interrupted
 
@@ -79,13 +79,14 @@ def save_tokenizer(tokenizer, directory):
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return
-    with tempfile.TemporaryDirectory() as copy:
+    with temporary_directory() as copy:
         tokenizer.save_pretrained(copy)
         remote_files.upload(Path(copy), directory)
 
 
 def _check_replaceable(directory):
     """What is replaced as a whole must be records, not somebody's home."""
+    recover(directory)
     own = f".{directory.name}."  # of runs that were interrupted
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not (directory / records.MANIFEST).is_file():

@@ -1,7 +1,6 @@
 """What an interrupted `prepare` has built, for the same command to go on from."""
 
 import dataclasses
-import fcntl
 import hashlib
 import itertools
 import json
@@ -9,6 +8,7 @@ import shutil
 
 import keras_bert_impl
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import claim
 from keras_bert_impl.pretraining import blocks, draws, records
 
 
@@ -48,28 +48,18 @@ class FinishedBlocks:
         if kind is None or (issubclass(kind, InputError) and not issubclass(kind, Interrupted)):
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._lock:
-            self._lock.close()
+            self._lock.release()
 
-    def open(self, scratch):
-        """Readies the folder, and removes what killed runs have half written beside it.
-
-        Args:
-            scratch: `Path` of the folder that this run writes into.
+    def open(self):
+        """Readies the folder.
 
         Raises:
             InputError: another process makes these records.
         """
         self._folder.mkdir(exist_ok=True)
-        self._lock = (self._folder / "lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Interrupted(f"another prepare writes beside {self._folder}; let it end.") from None
-        for left in self._parent.iterdir():
-            # As `files.replace_directory` makes them, and nobody else: with one folder inside.
-            if left.name.startswith(f".{self._name}.") and left not in (scratch, self._folder):
-                if left.is_dir() and [inside.name for inside in left.iterdir()] == [self._name]:
-                    shutil.rmtree(left, ignore_errors=True)
+        self._lock = claim(self._folder / "lock")
+        if self._lock is None:
+            raise Interrupted(f"another prepare writes beside {self._folder}; let it end.")
 
     def read(self, text_block):
         """`BuiltBlock` of a `TextBlock`, None where it is not there."""

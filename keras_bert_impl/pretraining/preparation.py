@@ -242,7 +242,7 @@ def _check_splits(manifest, held_out):
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
     """Writes the shards by processes of this machine; returns `Written`."""
-    finished.open(directory.parent)
+    finished.open()
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}
     text_blocks = cutting.text_blocks(

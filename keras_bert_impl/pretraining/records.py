@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ import tensorflow as tf
 from isal import igzip
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import is_remote
+from keras_bert_impl.files import is_remote, recover, temporary_directory
 from keras_bert_impl.remote_files import os_errors, replace_file
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -241,6 +240,8 @@ def read_manifest(directory):
         InputError: no records folder, another format, a shard missing or of another size, a
             bucket that cannot be read.
     """
+    if not is_remote(directory):
+        recover(directory)
     path = os.path.join(os.fspath(directory), MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
@@ -296,7 +297,7 @@ def read_tokenizer(directory):
     """The `Tokenizer` that `prepare` has left beside the shards; `directory` as of `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(Path(directory))
-    with tempfile.TemporaryDirectory() as copy:
+    with temporary_directory() as copy:
         for name in tf.io.gfile.listdir(directory):
             if not name.endswith((".tfrecord.gz", "/")):
                 tf.io.gfile.copy(os.path.join(directory, name), os.path.join(copy, name))

@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory, replace_file, write_json
+from keras_bert_impl.files import replace_directory, write_json
 from keras_bert_impl.tasks.run import check_same_data, finetune, kind_with
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -189,9 +189,6 @@ def _rank(score):
 
 
 def _copy_best(directory, best):
-    # Not among what another best one left, which may have other files.
-    shutil.rmtree(directory / "model", ignore_errors=True)
-    with replace_directory(directory / "model") as temporary:
-        shutil.copytree(best / "model", temporary, dirs_exist_ok=True)
-    with replace_file(directory / "recipe.yaml") as temporary:
-        shutil.copyfile(best / "recipe.yaml", temporary)
+    with replace_directory(directory) as temporary:
+        shutil.copytree(best / "model", temporary / "model")
+        shutil.copyfile(best / "recipe.yaml", temporary / "recipe.yaml")

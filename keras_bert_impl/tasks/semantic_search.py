@@ -1,10 +1,12 @@
 """Semantic search: the texts whose vectors are nearest to a query's."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import recover
 from keras_bert_impl.tasks.tables import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 
@@ -64,6 +66,7 @@ def read_vectors(path):
     Raises:
         InputError: no such file, or one that holds something else.
     """
+    recover(Path(path).parent)
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:

@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import recover, replace_file, replace_files
 from keras_bert_impl.reading import read_text
 from keras_bert_impl.tasks.examples import Layout
 from keras_bert_impl.tasks.tables import FORMATS, read_lines, table_rows
@@ -150,7 +150,7 @@ def _chunks(texts):
 
 @contextlib.contextmanager
 def _npy(path, dim):
-    with replace_file(places_of(path)) as places_aside, replace_file(path) as aside:
+    with replace_files(path, places_of(path)) as (aside, places_aside):
         with open(aside, "wb") as vectors, open(places_aside, "w", encoding="utf-8") as places:
             _write_header(vectors, 0, dim)
 

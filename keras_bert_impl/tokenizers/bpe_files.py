@@ -1,10 +1,9 @@
 """The files of a byte-level BPE tokenizer in a model directory: Hugging Face's layout."""
 
 import json
-from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
@@ -84,9 +83,9 @@ def write(
     if is_roberta and is_plain:  # these could not say otherwise
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)
-    for name, text in files.items():
-        with replace_file(Path(directory) / name) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _settings(special_tokens):

@@ -3,10 +3,10 @@
 import base64
 import io
 import logging
-import tempfile
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import temporary_directory
 from keras_bert_impl.tokenizers.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_files import AVOIDED, is_avoided
@@ -102,7 +102,7 @@ def _with_folding(character_map):
     ]
     # Training some model is the one way to a compiled map in all versions of the library.
     trained = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_directory() as folder:
         rules = Path(folder, "rules.tsv")
         rules.write_text("\n".join(rows) + "\n", encoding="ascii")
         sentencepiece.SentencePieceTrainer.train(

@@ -1,10 +1,9 @@
 """The files of FlauBERT's tokenizer in a model directory: Hugging Face's layout."""
 
 import json
-from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers.files import (
     check_settings,
@@ -67,9 +66,9 @@ def write(directory, vocabulary, merges, lowercase):
         "merges.txt": "".join(f"{left} {right}\n" for left, right in merges),
         "tokenizer_config.json": to_json(config),
     }
-    for name, text in files.items():
-        with replace_file(Path(directory) / name) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _read_config(path):

@@ -1,9 +1,8 @@
 """The files of a SentencePiece tokenizer in a model directory: Hugging Face's layout."""
 
-from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
@@ -98,9 +97,9 @@ def write(directory, family, vocabulary, scores, character_map, extra_tokens, ma
             facts, vocabulary, scores, character_map, extra_tokens, mask_strips_left
         ),
     }
-    for name, text in files.items():
-        with replace_file(Path(directory) / name) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _read_if_there(path):

@@ -5,7 +5,7 @@ import string
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
 from keras_bert_impl.tokenizers.files import (
@@ -152,9 +152,9 @@ def write(directory, vocabulary, lowercase):
         "special_tokens_map.json": to_json(special),
         "tokenizer.json": _whole(vocabulary, lowercase),
     }
-    for name, text in files.items():
-        with replace_file(Path(directory) / name) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _whole(vocabulary, lowercase):

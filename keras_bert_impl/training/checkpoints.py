@@ -1,16 +1,18 @@
 """The state of a run on disk: saved at the end of every Keras epoch, restored on a resume."""
 
+import atexit
+import contextlib
 import itertools
 import logging
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.files import temporary_directory
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +61,9 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._checkpoint = self._checkpoint_of(self._saved)
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         # Every worker has to take part in a save; what the others write is thrown away.
-        self._scratch = None if is_chief() else tempfile.mkdtemp(prefix="checkpoints-")
+        self._aside = contextlib.ExitStack()
+        self._scratch = None if is_chief() else self._aside.enter_context(temporary_directory())
+        atexit.register(self._aside.close)
         self._manager = tf.train.CheckpointManager(
             self._checkpoint, str(self._scratch or self._directory), max_to_keep=None
         )

@@ -1,13 +1,12 @@
 """The directory of a run: settings, reports, checkpoints and, in the end, model and scores."""
 
 import dataclasses
-import fcntl
 from pathlib import Path
 
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file, write_json
+from keras_bert_impl.files import claim, recover, replace_file, write_json
 from keras_bert_impl.training.strategy import is_chief
 
 
@@ -39,7 +38,10 @@ class RunDirectory:
         self._recipe = self.path / "recipe.yaml"
         if is_chief():
             # Held while this object lives; among what is the run's own, not its results.
-            self._lock = _lock(self.checkpoints, self.path)
+            self._lock = claim(self.checkpoints / ".lock")
+            if self._lock is None:
+                raise InputError(f"another process trains in {self.path}; let it end.")
+            recover(self.path)
             self._begin(to_yaml(settings), resume, may_change)
 
     def _begin(self, text, resume, may_change):
@@ -74,30 +76,6 @@ class RunDirectory:
             scores: dict of str to number.
         """
         write_json(self.scores, scores)
-
-
-def _lock(folder, run):
-    """An open file that no other process locks; None where the file system has no locks.
-
-    Args:
-        folder: `Path` that has the file.
-        run: `Path` to name in the error.
-
-    A lock of `lockf` is the process's: whoever interrupts a run in a notebook, where the traceback
-    keeps it alive, may call it again.
-    """
-    path = folder / ".lock"
-    if not path.exists():
-        with replace_file(path) as temporary:
-            temporary.touch()
-    try:
-        file = path.open("w")
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(f"another process trains in {run}; let it end.") from None
-    except OSError:
-        return None
-    return file
 
 
 def to_yaml(settings):

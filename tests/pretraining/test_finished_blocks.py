@@ -1,6 +1,5 @@
 """A `prepare` that is interrupted goes on from what it has built, to the same bytes."""
 
-import fcntl
 import random
 import shutil
 import signal
@@ -8,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import filelock
 import pytest
 
 from keras_bert_impl.errors import InputError
@@ -58,7 +58,8 @@ def assert_same(directory, expected):
 def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_directory, built):
     folder = interrupted.parent
     assert [path.name for path in folder.iterdir()] == [".records.unfinished"]
-    (folder / ".records.a1b2c3d4" / "records").mkdir(parents=True)  # as a killed run leaves it
+    (folder / ".records.a1b2c3d4.aside" / "records").mkdir(parents=True)  # as a killed run leaves it
+    (folder / ".records.a1b2c3d4.writing").touch()
     (folder / ".records.original").mkdir()
     (folder / ".records.original" / "thesis.txt").write_text("precious")
     prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
@@ -107,8 +108,7 @@ def test_bad_input_keeps_nothing(interrupted, tokenizer, tmp_path):
 
 def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):
     folder = interrupted.parent / ".records.unfinished"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with filelock.FileLock(folder / "lock"):
         with pytest.raises(InputError, match="another prepare writes beside"):
             prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
     assert (folder / "00000002.block").exists()

@@ -31,12 +31,11 @@ def test_settings_are_kept_and_compared(tmp_path):
 
 def test_another_process_is_refused(tmp_path):
     code = (
-        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()\n"
         "print(flush=True); sys.stdin.read()"
     )
-    run = RunDirectory(tmp_path, Settings())
-    command = [sys.executable, "-c", code, str(run.checkpoints / ".lock")]
-    del run
+    RunDirectory(tmp_path, Settings())
+    command = [sys.executable, "-c", code, str(tmp_path / "checkpoints" / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):

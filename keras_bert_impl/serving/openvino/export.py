@@ -1,10 +1,8 @@
 """Models as OpenVINO files, from ONNX graphs of the standard's operators."""
 
-import tempfile
-from pathlib import Path
-
 import openvino
 
+from keras_bert_impl.files import temporary_directory
 from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.onnx import export as onnx_export
 from keras_bert_impl.serving.openvino.compression import compress
@@ -36,8 +34,8 @@ def export_openvino(model, directory, precision="fp32", **how):
 
 
 def _write(model, directory, precision, batches):
-    with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "model.onnx"
+    with temporary_directory() as temporary:
+        path = temporary / "model.onnx"
         if batches is not None:
             onnx_export.write(model, path.parent, "int8", batches, fused=False)
         else:
