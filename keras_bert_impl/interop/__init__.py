@@ -18,5 +18,5 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.keras_hub import to_keras_hub
 from keras_bert_impl.interop.keras_hub_writing import write_keras_hub_preset
-from keras_bert_impl.interop.opening import open_keras_hub_model, open_model
+from keras_bert_impl.interop.opening import fingerprint, open_keras_hub_model, open_model
 from keras_bert_impl.interop.tuned import OWN_SETTINGS, write_tuned

@@ -1,7 +1,11 @@
 """Opens a model, in whatever form it is."""
 
+import hashlib
+import json
 import os
 from pathlib import Path
+
+import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
@@ -49,6 +53,24 @@ def open_model(name_or_path, generator=False, base=None):
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
     return ModelSource(path, config, open_tensors(path))
+
+
+def fingerprint(name_or_path, base=None):
+    """sha256, in hex, of the configuration and all tensors of a model; reads all of them.
+
+    Args:
+        name_or_path, base: see `open_model`.
+
+    Raises:
+        InputError: see `open_model`.
+    """
+    source = open_model(name_or_path, base=base)
+    digest = hashlib.sha256(json.dumps(source.config, sort_keys=True).encode())
+    for name in source.unread():
+        array = np.ascontiguousarray(source.read(name))
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.view("uint8") if array.ndim else array.tobytes())
+    return digest.hexdigest()
 
 
 def _open_tuned(path, base):

@@ -13,7 +13,8 @@ from keras_bert_impl.interop.sentence_transformers import (
 )
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.readers import read_documents
-from keras_bert_impl.pretraining.run import pretrain
+from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import Tokenizer
@@ -95,7 +96,10 @@ def adapt(
     )
     adapted = directory / "run" / "model"
     if adapted.is_dir():
-        RunDirectory(adapted.parent, run_settings, resume)  # it is written last: the run is done
+        # It is written last: the run is done.
+        manifests = {str(directory / "records"): read_manifest(directory / "records")}
+        read = made_of(run_settings, manifests)
+        RunDirectory(adapted.parent, run_settings, resume, made_of=read)
     else:
         pretrain(
             directory / "records",
@@ -121,6 +125,11 @@ def _check_same_text(directory, text, length, resume):
         digest.update(b"\0")
     now = {"text": str(text), "sha256": digest.hexdigest(), "length": length}
     path = directory / "data.json"
+    if not path.exists() and (directory / "records").exists():
+        raise InputError(
+            f"{directory} holds an adaptation, but data.json, which has what it was made of, is "
+            "gone: put it back, or give another directory."
+        )
     if path.exists():
         if not resume:
             raise InputError(f"{directory} holds an adaptation; give another directory.")

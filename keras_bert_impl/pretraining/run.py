@@ -1,14 +1,18 @@
 """A pre-training run: records in, a model directory out, resumable on the way."""
 
+import hashlib
+import json
 import logging
 import signal
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
 from keras_bert_impl.pretraining.optimization import make_schedule
+from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.records import (
     check_tokenizer,
     clear_read_errors,
@@ -17,6 +21,7 @@ from keras_bert_impl.pretraining.records import (
 )
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan
+from keras_bert_impl.reading import read_bytes
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
@@ -89,7 +94,8 @@ def pretrain(
         data.check(stage)
     # Only now: a refused run leaves nothing.
     may_change = ("on_spike", "spike_factor", "input_workers")
-    run = RunDirectory(output_directory, settings, resume, may_change)
+    read = made_of(settings, manifests) if is_chief() else None
+    run = RunDirectory(output_directory, settings, resume, may_change, read)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
     held_out, num_batches = data.held_out(stages[-1])
@@ -101,6 +107,35 @@ def pretrain(
     if is_chief():
         pretrainer.save_pretrained(run.model, tokenizer)
     return pretrainer
+
+
+def made_of(settings, manifests):
+    """dict: what a pre-training run reads, for its `RunDirectory`.
+
+    Args:
+        settings: `PretrainSettings`.
+        manifests: dict of the folder of records to its manifest.
+    """
+    read = {}
+    for folder, manifest in manifests.items():
+        content = json.dumps(manifest, sort_keys=True).encode()
+        read["long records" if folder == str(settings.long_records) else "records"] = {
+            "source": str(folder),
+            "length": manifest["settings"]["length"],
+            "objective": manifest["settings"]["objective"],
+            "tokenizer": manifest["tokenizer"]["fingerprint"],
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+    for name in ("model", "teacher", "generator"):
+        path = getattr(settings, name)
+        if path is not None and Path(path).suffix == ".json":
+            sha256 = hashlib.sha256(read_bytes(model_file(path))).hexdigest()
+        elif path is not None and (name == "teacher" or Path(path).is_dir()):
+            sha256 = fingerprint(path)
+        else:  # none, or the name of a shape
+            continue
+        read[name] = {"source": str(path), "sha256": sha256}
+    return read
 
 
 class _Training:

@@ -65,6 +65,7 @@ def _of_run(run):
         rows = [
             f"- {split}: {part['examples']:,} examples of {json.dumps(part['source'])}"
             for split, part in read_json(data).items()
+            if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]
     recipe = run / "recipe.yaml"

@@ -2,14 +2,13 @@
 
 import dataclasses
 import functools
-import json
 from pathlib import Path
 
 import keras
 import yaml
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import write_json
+from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
@@ -99,9 +98,8 @@ def finetune(
         teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
         phases = phases_of(settings, tuned, teacher)
     best = _best_epoch(settings, kind, tuned, dev, phases[-1])
-    run = RunDirectory(output_directory, settings, resume)
-    if is_chief():
-        check_same_data(run.path / "data.json", train, dev)
+    read = made_of(settings, train, dev) if is_chief() else None
+    run = RunDirectory(output_directory, settings, resume, made_of=read)
     callbacks = list(callbacks)
     if settings.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(settings.frozen_layers))
@@ -309,26 +307,21 @@ def _scores_of(metrics, start, finished, steps):
     return scores
 
 
-def check_same_data(path, train, dev):
-    """Writes what texts a run is of, or compares: batches are numbers of texts.
+def made_of(settings, train, dev):
+    """dict: what a fine-tuning run reads, for its `RunDirectory`.
 
     Args:
-        path: `Path` of the run's `data.json`.
+        settings: `FinetuneSettings`.
         train, dev: labelled examples.
-
-    Raises:
-        InputError: the run began with others.
     """
-    now = {
+    read = {
         name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
         for name, data in (("train", train), ("dev", dev))
     }
-    if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        for name in now:
-            if before[name]["sha256"] != now[name]["sha256"]:
-                raise InputError(
-                    f"{path.parent} holds a run on other {name} texts than {now[name]['source']}; "
-                    "give those, or another directory for a new run."
-                )
-    write_json(path, now)
+    for name in ("model", "teacher"):
+        path = getattr(settings, name)
+        if path:
+            directory = Path(path) / "model"  # a teacher may be a run
+            sha256 = fingerprint(directory if directory.is_dir() else path)
+            read[name] = {"source": str(path), "sha256": sha256}
+    return read

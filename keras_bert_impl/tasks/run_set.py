@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, write_json
-from keras_bert_impl.tasks.run import check_same_data, finetune, kind_with
+from keras_bert_impl.tasks.run import finetune, kind_with, made_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers
@@ -145,10 +145,9 @@ def _check_possible(directory, runs, resume, train, dev):
         raise InputError(f"{directory} holds a single run; give another directory for a set.")
     for path, (_, settings) in runs.items():
         kind_with(settings, train, dev)
-        if (directory / path / "recipe.yaml").exists():
-            RunDirectory(directory / path, settings, resume)
-        if (directory / path / "data.json").exists():
-            check_same_data(directory / path / "data.json", train, dev)
+        if (directory / path).exists():
+            read = made_of(settings, train, dev)
+            RunDirectory(directory / path, settings, resume, made_of=read)
 
 
 def _summary(chosen, scores):

@@ -150,6 +150,35 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
 
 
+def test_a_run_goes_on_with_its_own_records_and_settings_alone(
+    undisturbed, records_directory, corpus, tokenizer, tmp_path, settings
+):
+    _, run = undisturbed
+    read = json.loads((run / "data.json").read_text())
+    assert read["records"]["length"] == 32 and read["records"]["source"] == str(records_directory)
+    moved = tmp_path / "moved"
+    shutil.copytree(records_directory, moved)
+    pretrain(moved, run, **settings)
+    # Others at the same place: of another seed, and of another length.
+    for length, seed, difference in ((32, 4, "sha256 was"), (16, 3, "length was 32 and is 16")):
+        shutil.rmtree(moved)
+        prepare(corpus, moved, tokenizer, length=length, seed=seed, held_out=0.1, num_workers=1)
+        with pytest.raises(InputError, match=f"on other records than {moved} .*{difference}"):
+            pretrain(moved, run, **settings)
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "recipe.yaml").unlink()
+    with pytest.raises(InputError, match="holds a run, but recipe.yaml, .* is gone: put it back"):
+        pretrain(records_directory, copy, **settings | {"learning_rate": 1e-3})
+    # The shape at the same path is another.
+    shape = tmp_path / "shape.json"
+    shape.write_text(json.dumps(CONFIG | {"hidden_act": "relu"}))
+    text = (run / "recipe.yaml").read_text()
+    (copy / "recipe.yaml").write_text(text.replace(str(settings["model"]), str(shape)))
+    with pytest.raises(InputError, match="on other model than .*shape.json .sha256 was"):
+        pretrain(records_directory, copy, **settings | {"model": str(shape)})
+
+
 def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, settings):
     # As many pieces, and two of them in each other's place.
     pieces = list(tokenizer.vocabulary)

@@ -19,7 +19,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     run_set,
 )
-from keras_bert_impl.tasks.run import check_same_data, finetune
+from keras_bert_impl.tasks.run import finetune, made_of
 from keras_bert_impl.tasks.settings import PAPER_GRID
 from keras_bert_impl.training.run_directory import RunDirectory
 from tests.tasks.helpers import examples, finetune_command, run_script
@@ -36,8 +36,8 @@ def runs(monkeypatch):
         of_runs = {"more_dev", "callbacks", "strategy", "verbose"}
         settings = {name: value for name, value in given.items() if name not in of_runs}
         settings = FinetuneSettings(model=model, **settings)
-        run = RunDirectory(output_directory, settings, resume)
-        check_same_data(run.path / "data.json", train, dev)
+        read = made_of(settings, train, dev)
+        run = RunDirectory(output_directory, settings, resume, made_of=read)
         done.append((settings.learning_rate, settings.seed))
         run.model.mkdir()
         (run.model / f"seed{settings.seed}").touch()
@@ -46,6 +46,7 @@ def runs(monkeypatch):
 
     fake.scores, fake.done = {}, done
     monkeypatch.setattr(run_set, "finetune", fake)
+    monkeypatch.setattr("keras_bert_impl.tasks.run.fingerprint", lambda path: "of its content")
     # Through all that the tests before have left it takes a while, and here is nothing to find.
     monkeypatch.setattr(run_set.gc, "collect", lambda: 0)
     return fake
