@@ -17,6 +17,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 import filelock
@@ -40,6 +41,7 @@ _OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
 _REPLACING = ".replacing"
 _OWNER = ".owner"
 _PATIENCE = 60  # seconds that a few renames of another process may take
+_CLAIMS = weakref.WeakValueDictionary()  # by path: locks of this process
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 # From version 4 on a file takes the place of a missing lock, and outlives its process.
 _NO_FALLBACK = (
@@ -202,7 +204,9 @@ def claim(path):
     """
     with clear_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(path.resolve(), timeout=0, thread_local=False, is_singleton=True)
+        path = str(path.resolve())
+        lock = _CLAIMS.get(path) or filelock.FileLock(path, timeout=0, thread_local=False)
+        _CLAIMS[path] = lock
         try:
             lock.acquire()
         except filelock.Timeout:
