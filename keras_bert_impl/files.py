@@ -35,7 +35,6 @@ _CANNOT_WRITE = {
     errno.EEXIST,
     errno.ENAMETOOLONG,
 }
-# Libraries that are not Python's say these in words alone.
 _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 _OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
 _REPLACING = ".replacing"
@@ -233,6 +232,7 @@ def absolute(path):
 @contextlib.contextmanager
 def _scratch(folder, name):
     """Yields a new, locked scratch folder in `folder`, and removes it in the end."""
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     recover(folder)
     _remove_dead(folder)
@@ -248,6 +248,9 @@ def _scratch(folder, name):
                 finally:
                     shutil.rmtree(scratch, ignore_errors=True)
                     lock.unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):  # where they hold what was written
+                        for parent in missing:
+                            parent.rmdir()
                 return
             lock.unlink(missing_ok=True)
 
@@ -348,8 +351,11 @@ def _finish(folder, scratch):
 
 
 @contextlib.contextmanager
-def clear_errors(path):
-    """Turns errors of the disk inside the block into an `InputError` that names `path`."""
+def clear_errors(path, hint="Nothing was left behind; free some space or choose another place."):
+    """Turns errors of the disk inside the block into an `InputError` that names `path`.
+
+    Libraries that are not Python's say in words alone that a disk is full.
+    """
     try:
         yield
     except InputError:
@@ -360,7 +366,4 @@ def clear_errors(path):
             code = next((code for words, code in _FULL.items() if words in str(error).lower()), None)
         if code not in _CANNOT_WRITE:
             raise
-        raise InputError(
-            f"cannot write {path}: {os.strerror(code)}. Nothing was left behind; free some space "
-            "or choose another place."
-        ) from error
+        raise InputError(f"cannot write {path}: {os.strerror(code)}. {hint}") from error

@@ -5,10 +5,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 
-from keras_bert_impl.errors import InputError
 
 
 def write_model_directory(directory, config, tensors):
@@ -23,10 +21,7 @@ def write_model_directory(directory, config, tensors):
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    try:
-        # `transformers` refuses a file that does not say whose conventions the names follow.
-        safetensors.numpy.save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
-    except safetensors.SafetensorError as error:  # also for a full disk
-        raise InputError(f"cannot write model.safetensors: {error}.") from error
+    # `transformers` refuses a file that does not say whose conventions the names follow.
+    safetensors.numpy.save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     # The library makes a file that only its owner can read.
     shutil.copymode(directory / "config.json", directory / "model.safetensors")

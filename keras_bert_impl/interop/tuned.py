@@ -159,10 +159,7 @@ def write_tuned(directory, config, encoder, head, added, changed, base_name, bas
         _write_json(directory / _PEFT, settings)
     _write_json(directory / "config.json", config | {OWN_SETTINGS: own})
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    try:
-        safetensors.numpy.save_file(tensors, directory / _TENSORS, metadata={"format": "pt"})
-    except safetensors.SafetensorError as error:  # also for a full disk
-        raise InputError(f"cannot write {_TENSORS}: {error}.") from error
+    safetensors.numpy.save_file(tensors, directory / _TENSORS, metadata={"format": "pt"})
     # The library makes a file that only its owner can read.
     shutil.copymode(directory / "config.json", directory / _TENSORS)
 

@@ -6,7 +6,7 @@ import time
 
 import keras
 
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.files import clear_errors, replace_file
 
 _LOG = logging.getLogger(__name__)
 
@@ -86,9 +86,10 @@ class MetricsLog(keras.callbacks.Callback):
         logs["seconds_left"] = round(self._seconds_left(epoch + 1, now - self._start), 1)
         step = (epoch + 1) * self._steps_per_epoch
         line = {"step": step, "seconds": round(now - self._start, 3), **logs}
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        self._events.write(step, logs)
+        with clear_errors(self._path, "Free some space and give the same command again."):
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            self._events.write(step, logs)
 
     def _speed(self, seconds):
         speed = {}

@@ -336,6 +336,6 @@ def test_full_disk(tmp_path):
     encoder = Encoder(TINY.__class__(**{**TINY.to_dict(), "vocabulary_size": 30_000}))
     disk = tmp_path / "disk"
     with small_disk(disk):
-        with pytest.raises(InputError, match="cannot write model.safetensors"):
+        with pytest.raises(InputError, match="cannot write .*disk/model: (No space|File too large)"):
             encoder.save_pretrained(disk / "model")
         assert list(disk.iterdir()) == []

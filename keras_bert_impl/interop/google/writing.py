@@ -67,15 +67,12 @@ def write_google_checkpoint(directory, config, tensors, vocabulary=None):
     if vocabulary is not None:
         shutil.copyfile(vocabulary, directory / "vocab.txt")
     names = sorted(named)
-    try:
-        tf.raw_ops.SaveV2(
-            prefix=str(directory / _PREFIX),
-            tensor_names=names,
-            shape_and_slices=[""] * len(names),  # whole tensors
-            tensors=[named[name] for name in names],
-        )
-    except tf.errors.OpError as error:  # such as a full disk
-        raise InputError(f"cannot write {directory / _PREFIX}: {error.message}") from error
+    tf.raw_ops.SaveV2(
+        prefix=str(directory / _PREFIX),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),  # whole tensors
+        tensors=[named[name] for name in names],
+    )
 
 
 def _google_name(name, model_type):

@@ -1,5 +1,8 @@
 """Models as OpenVINO files, from ONNX graphs of the standard's operators."""
 
+import errno
+import os
+
 import openvino
 
 from keras_bert_impl.files import temporary_directory
@@ -45,7 +48,12 @@ def _write(model, directory, precision, batches):
             onnx_export.save(graph, path)
         read = openvino.Core().read_model(path)
         # Halving the weights is left to OpenVINO, so that it knows where float32 is better.
-        openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
+        try:
+            openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
+        except RuntimeError as error:
+            if "iostream" in str(error):  # all that is said of a disk that takes no more
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
 
 
 def _session(directory, config):
