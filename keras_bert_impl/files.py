@@ -180,13 +180,10 @@ def recover(folder):
     """
     folder = Path(folder)
     while (owner := _owner(folder)) is not None:
-        scratch, lock = _pair(folder, owner)
-        with clear_errors(folder), _held(lock, _PATIENCE) as is_held:
+        with clear_errors(folder), _held(_pair(folder, owner)[1], _PATIENCE) as is_held:
             if not is_held:
                 raise InputError(f"another process replaces the content of {folder}; let it end.")
-            if _owner(folder) == owner:
-                _finish(folder, scratch)
-            lock.unlink(missing_ok=True)
+            _clear(folder, owner)
 
 
 def claim(path):
@@ -288,13 +285,19 @@ def _remove_dead(folder):
     with contextlib.suppress(OSError):  # it may be written, but not listed
         entries = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
     for stem in {found[1] for found in map(_OURS.fullmatch, entries) if found}:
-        scratch, lock = _pair(folder, stem)
-        with contextlib.suppress(OSError), _held(lock, 0) as is_dead:  # or of somebody else
+        # Some may be of other users, which cannot be opened.
+        with contextlib.suppress(OSError), _held(_pair(folder, stem)[1], 0) as is_dead:
             if is_dead:
-                if _owner(folder) == stem:
-                    _finish(folder, scratch)
-                shutil.rmtree(scratch, ignore_errors=True)
-                lock.unlink(missing_ok=True)
+                _clear(folder, stem)
+
+
+def _clear(folder, stem):
+    """Ends what a dead process did and removes its scratch folder, the lock of which is held."""
+    scratch, lock = _pair(folder, stem)
+    if _owner(folder) == stem:
+        _finish(folder, scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
+    lock.unlink(missing_ok=True)
 
 
 def _becomes(new, path):

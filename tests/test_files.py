@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory, replace_file
+from keras_bert_impl.files import replace_directory, replace_file, replace_files
 from tests.helpers import small_disk
 
 
@@ -125,6 +125,66 @@ def test_full_disk(tmp_path):
                 (temporary / "weights").write_bytes(bytes(3 * 2**20))
         assert names(disk) == ["out"]
         assert (disk / "out").read_bytes() == b"old"
+
+
+def test_a_full_disk_of_which_a_library_speaks(tmp_path):
+    words = "Error while serializing: I/O error: No space left on device (os error 28)"
+    message = f"cannot write {tmp_path / 'deep' / 'out'}: No space left on device. Nothing was left"
+    with pytest.raises(InputError, match=message), replace_directory(tmp_path / "deep" / "out"):
+        raise RuntimeError(words)
+    assert names(tmp_path) == []
+    with pytest.raises(RuntimeError, match="of no concern"), replace_file(tmp_path / "out"):
+        raise RuntimeError("of no concern")
+
+
+def test_files_appear_together(tmp_path):
+    paths = tmp_path / "a.npy", tmp_path / "a.jsonl"
+    for text in "first", "second":
+        with replace_files(*paths) as temporary:
+            for path in temporary:
+                path.write_text(text)
+                assert all(not path.exists() or path.read_text() == "first" for path in paths)
+        assert [path.read_text() for path in paths] == [text, text]
+    assert names(tmp_path) == ["a.jsonl", "a.npy"]
+    with pytest.raises(KeyError), replace_files(*paths) as temporary:
+        temporary[0].write_text("third")
+        raise KeyError
+    assert [path.read_text() for path in paths] == ["second", "second"]
+    assert names(tmp_path) == ["a.jsonl", "a.npy"]
+
+
+def test_scratch_of_others_is_left_alone(tmp_path):
+    """Of the living, and what only looks like it."""
+    (tmp_path / ".out.original").mkdir()
+    (tmp_path / ".out.0123abcd").mkdir()
+    (tmp_path / ".out.0123abcd.bak").write_text("mine")
+    with replace_directory(tmp_path / "out") as living:
+        (living / "a").write_text("1")
+        with replace_directory(tmp_path / "out") as other:
+            (other / "a").write_text("2")
+        assert (living / "a").exists()
+    assert (tmp_path / "out" / "a").read_text() == "1"
+    assert names(tmp_path) == [".out.0123abcd", ".out.0123abcd.bak", ".out.original", "out"]
+
+
+def test_an_entry_that_must_not_be_moved_leaves_all_as_they_were(tmp_path, monkeypatch):
+    with replace_directory(tmp_path / "out") as new:
+        for name in "a", "b", "c":
+            (new / name).write_text("old")
+    replace = os.replace
+
+    def refuse(source, target):
+        if str(source).endswith("out/b"):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(InputError, match="cannot write .*out: Operation not permitted"):
+        with replace_directory(tmp_path / "out") as new:
+            for name in "a", "b", "c":
+                (new / name).write_text("new")
+    assert names(tmp_path / "out") == ["a", "b", "c"]
+    assert {(tmp_path / "out" / name).read_text() for name in "abc"} == {"old"}
 
 
 def test_path_of_the_wrong_kind(tmp_path):

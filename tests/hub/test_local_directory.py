@@ -192,3 +192,19 @@ def test_presets_are_those_of_keras_hub():
 
 def test_the_public_name_is_documented():
     assert "hf://owner/name[@revision]" in hub.local_directory.__doc__
+
+
+def test_a_replacement_that_was_cut_short_is_ended_before_a_directory_is_read(tmp_path):
+    model = tmp_path / "model"
+    (model / ".replacing").mkdir(parents=True)
+    (model / ".replacing" / ".owner").write_text(".model.0123abcd")
+    (model / ".replacing" / "weights").write_text("new")
+    (model / ".model.0123abcd.writing").touch()
+    (model / "config.json").write_text("new")
+    (model / ".model.0123abcd.aside" / "old").mkdir(parents=True)
+    (model / ".model.0123abcd.aside" / "old" / "config.json").write_text("old")
+    local_directory(model)
+    assert {path.name: path.read_text() for path in model.iterdir()} == {
+        "config.json": "new",
+        "weights": "new",
+    }

@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 
 import numpy as np
@@ -67,6 +68,19 @@ def test_a_finished_run_is_not_trained_again(run, base):
     finetune(base, TRAIN, DEV, run, verbose=0, **SETTINGS)
     for name, tensor in saved_weights(run).items():
         np.testing.assert_array_equal(tensor, before[name])
+
+
+def test_a_run_of_another_model_at_the_same_path_is_refused(base, run, tmp_path):
+    copy, model = tmp_path / "run", tmp_path / "model"
+    shutil.copytree(run, copy)
+    shutil.copytree(base, model)
+    recipe = (copy / "recipe.yaml").read_text()
+    (copy / "recipe.yaml").write_text(recipe.replace(str(base), str(model)))
+    tensors = safetensors.numpy.load_file(model / "model.safetensors")
+    tensors[min(tensors)] = tensors[min(tensors)] + 1
+    safetensors.numpy.save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=f"on other model than {model} .sha256 was"):
+        finetune(model, TRAIN, DEV, copy, verbose=0, **SETTINGS)
 
 
 @pytest.mark.slow
