@@ -301,7 +301,7 @@ def _clear(folder, stem):
 
 
 def _becomes(new, path):
-    """Whether a directory could be renamed to a name that was free, and is no more if it could not."""
+    """Renames a directory; returns False where another one has the name."""
     try:
         os.rename(new, path)
     except OSError as error:
@@ -366,7 +366,8 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
     except Exception as error:
         code = getattr(error, "errno", None)
         if code is None:
-            code = next((code for words, code in _FULL.items() if words in str(error).lower()), None)
+            text = str(error).lower()
+            code = next((code for words, code in _FULL.items() if words in text), None)
         if code not in _CANNOT_WRITE:
             raise
         raise InputError(f"cannot write {path}: {os.strerror(code)}. {hint}") from error

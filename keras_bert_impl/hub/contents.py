@@ -99,9 +99,13 @@ def _shards(path, suffix, source):
     shards = [shard for some in lists for shard in some]
     for shard in shards:
         if not isinstance(shard, str) or not _PLAIN.fullmatch(shard):
-            raise InputError(f"{source}: {path.name} names {shard!r:.80}, which is no plain file name.")
+            raise InputError(
+                f"{source}: {path.name} names {shard!r:.80}, which is no plain file name."
+            )
         if not shard.endswith(suffix):
-            raise InputError(f"{source}: {path.name} names {shard!r:.80}, which is no {suffix} file.")
+            raise InputError(
+                f"{source}: {path.name} names {shard!r:.80}, which is no {suffix} file."
+            )
     return sorted(set(shards))
 
 

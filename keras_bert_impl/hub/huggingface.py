@@ -179,7 +179,7 @@ class _Repository:
             ) from error
 
     def _fetch(self, snapshot, stated, name):
-        """The path of a file that has its checksum, or None where the repository has no such file."""
+        """The path of a file that has its checksum; None where there is no such file."""
         from huggingface_hub.utils import WeakFileLock
 
         if name not in stated:
@@ -317,8 +317,9 @@ class _Repository:
             )
         message = f"{self._endpoint} answered with status {answer.status}; try later."
         if answer.status in _BUSY:
-            wait = answer.headers.get("Retry-After", "")
-            raise _TemporaryError(message, wait=int(wait) if re.fullmatch("[0-9]{1,9}", wait) else 1)
+            asked = answer.headers.get("Retry-After", "")
+            wait = int(asked) if re.fullmatch("[0-9]{1,9}", asked) else 1
+            raise _TemporaryError(message, wait=wait)
         raise InputError(f"{self._source}: {message}")
 
     @contextlib.contextmanager

@@ -216,12 +216,15 @@ def _receive(partial, handle, version, source, name):
             done = 0
         size = _check_size(partial.parent, answer.headers, source, name)
         file = stack.enter_context(partial.open("ab" if done else "wb"))
-        bar = tqdm(total=size and done + size, initial=done, unit="B", unit_scale=True, desc=name, disable=None)
-        stack.enter_context(bar)
+        total = size and done + size
+        bar = stack.enter_context(
+            tqdm(total=total, initial=done, unit="B", unit_scale=True, desc=name, disable=None)
+        )
         for block in answer.blocks(size if size is not None else int(limit("MAX_BYTES"))):
             file.write(block)
             bar.update(len(block))
-        found = re.search(r"(?:^|[,\s])md5=([A-Za-z0-9+/]{22}==)", answer.headers.get("x-goog-hash", ""))
+        stated = answer.headers.get("x-goog-hash", "")
+        found = re.search(r"(?:^|[,\s])md5=([A-Za-z0-9+/]{22}==)", stated)
         return found[1] if found else ""
 
 

@@ -1,7 +1,7 @@
 """HTTP requests to a hub, with limits on the time, the bytes and the redirects of an answer.
 
 `requests` and the libraries of the hubs wait for as long as single bytes arrive, unpack compressed
-answers of any size and follow whatever they are told. Here a thread receives, and the caller counts.
+answers of any size and follow whatever they are told. Here a thread receives, the caller counts.
 """
 
 import contextlib
@@ -42,7 +42,9 @@ def limit(name):
     name = f"KERAS_BERT_HUB_{name}"
     text = os.environ.get(name, "").strip() or str(_DEFAULTS[name])
     if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,9})?", text) or not float(text):
-        raise InputError(f"the environment variable {name} must be a positive number, not {text!r:.80}.")
+        raise InputError(
+            f"the environment variable {name} must be a positive number, not {text!r:.80}."
+        )
     return float(text)
 
 
@@ -72,7 +74,9 @@ class Answer:
         """
         encoding = self.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
-            raise UnsafeAnswerError(f"the answer is compressed ({encoding!r:.40}), which was not asked for")
+            raise UnsafeAnswerError(
+                f"the answer is compressed ({encoding!r:.40}), which was not asked for"
+            )
         seconds, speed = limit("TIMEOUT"), limit("MIN_SPEED")
         waited, received, total = 0.0, 0, 0
         while True:
@@ -84,7 +88,9 @@ class Answer:
             received += len(block)
             total += len(block)
             if total > max_bytes:
-                raise UnsafeAnswerError(f"the answer is longer than the {max_bytes:,} bytes it may have")
+                raise UnsafeAnswerError(
+                    f"the answer is longer than the {max_bytes:,} bytes it may have"
+                )
             if received >= speed * seconds:
                 waited, received = 0.0, 0
             yield block
@@ -149,8 +155,8 @@ def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
 
         try:
             with Session() as session:
-                response = _follow(session, method, url, headers, json, trusted_hosts, stop_at, seconds)
-                with response:
+                arguments = method, url, headers, json, trusted_hosts, stop_at, seconds
+                with _follow(session, *arguments) as response:
                     if put((response.status_code, response.headers)):
                         for block in response.raw.stream(_BLOCK, decode_content=False):
                             if not put(block):
@@ -186,7 +192,9 @@ def _follow(session, method, url, headers, json, trusted_hosts, stop_at, seconds
         before, url = url, urllib.parse.urljoin(url, location)
         parts = urllib.parse.urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and before.startswith("http:")):
-            raise UnsafeAnswerError(f"{before:.200} redirects to {url!r:.200}, which is not followed")
+            raise UnsafeAnswerError(
+                f"{before:.200} redirects to {url!r:.200}, which is not followed"
+            )
         is_trusted = parts.scheme == "https" and parts.hostname in trusted_hosts
         if not is_trusted and (parts.scheme, parts.netloc) != (first.scheme, first.netloc):
             headers = {name: headers[name] for name in headers if name.lower() != "authorization"}

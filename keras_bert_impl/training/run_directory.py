@@ -87,7 +87,9 @@ class RunDirectory:
         try:
             before = yaml.safe_load(self._recipe.read_text(encoding="utf-8"))
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InputError(f"{self._recipe} is damaged; remove {self.path} to start again.") from error
+            raise InputError(
+                f"{self._recipe} is damaged; remove {self.path} to start again."
+            ) from error
         before = before if isinstance(before, dict) else {}
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:

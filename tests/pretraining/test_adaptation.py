@@ -104,6 +104,9 @@ def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch)
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_steps": 3})
     with pytest.raises(InputError, match="holds an adaptation; give another"):
         adapt(folder / "base", text, out, resume=False, **SETTINGS)
+    (tmp_path / "half" / "records").mkdir(parents=True)
+    with pytest.raises(InputError, match="holds an adaptation, but data.json, .* is gone"):
+        adapt(folder / "base", text, tmp_path / "half", **SETTINGS)
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
     with pytest.raises(InputError, match="adaptation is for one worker, not 2"):
