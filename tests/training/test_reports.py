@@ -80,6 +80,7 @@ def test_time_left_is_not_more_than_the_budget(tmp_path, clock):
 
 
 def test_log_drops_what_comes_after_the_step_resumed_from(tmp_path):
+    make(tmp_path)
     path = tmp_path / "metrics.jsonl"
     whole = [json.dumps({"step": step, "loss": 1.0}) for step in (10, 20, 30)]
     path.write_text("\n".join(whole) + '\n{"step": 40, "lo')  # killed while it wrote
