@@ -71,7 +71,8 @@ def run(arguments, model):
 def _points(model, examples):
     """The first metric of the task, in points of a hundred."""
     from keras_bert_impl.tasks.kinds import score
+    from keras_bert_impl.tasks.metrics import comparable
     from keras_bert_impl.tasks.squad import QuestionExamples
 
-    first = next(iter(score(model, examples).values()))
+    first = comparable(*next(iter(score(model, examples).items())))
     return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's are percent

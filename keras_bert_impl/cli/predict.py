@@ -56,7 +56,11 @@ def run(arguments):
 
 
 def _classes(model, texts):
-    for row in model.predict(texts, verbose=0).tolist():
+    from keras_bert_impl.tasks.decisions import check_scores
+
+    rows = model.predict(texts, verbose=0)
+    check_scores(rows)
+    for row in rows.tolist():
         scores = dict(zip(model.labels, row))
         if model.problem_type == "regression":
             yield {"values": row}, [f"{value:.6g}" for value in row]
@@ -94,14 +98,22 @@ def _answers(model, texts):
 
 
 def _chosen(model, texts):
-    for (_, endings), row in zip(texts, model.predict(texts, verbose=0)):
+    from keras_bert_impl.tasks.decisions import check_scores
+
+    probabilities = model.predict(texts, verbose=0)
+    check_scores(probabilities, "example")
+    for (_, endings), row in zip(texts, probabilities):
         choice, scores = int(row.argmax()), row.tolist()
         answer = {"choice": choice, "ending": endings[choice], "score": scores[choice]}
         yield answer | {"scores": scores}, [endings[choice], f"{scores[choice]:.4f}"]
 
 
 def _similarities(model, texts):
-    for cosine in model.similarities(texts).tolist():
+    from keras_bert_impl.tasks.decisions import check_scores
+
+    cosines = model.similarities(texts)
+    check_scores(cosines, "pair")
+    for cosine in cosines.tolist():
         yield {"cosine": cosine}, [f"{cosine:.4f}"]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.decisions import EQUAL_COSINES, undefined
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.semantic_search import unit_length
@@ -45,7 +46,9 @@ def anchor_scores(embedder, examples):
     Returns:
         dict of float: with negatives `accuracy`, the share of anchors whose positive is nearer than
         their negative; and `mrr`, the mean of 1 / rank of the positive among all other texts of the
-        examples but anchors, each counted once, and `recall_at_1`, the share that come first.
+        examples but anchors, each counted once, and `recall_at_1`, the share that come first. Of
+        texts with equal cosines, up to 1e-6, the positive ranks last, as in scikit-learn's
+        `label_ranking_average_precision_score`. All are NaN if a vector is.
 
     Example:
         anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
@@ -80,13 +83,14 @@ class Anchors(Kind):
         if directory is not None:
             _write_ranks(directory / "predictions.tsv", cosines, ranks)
         scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
-        if cosines.shape[1] == 1:
-            return scores
-        return {"accuracy": float(np.mean(cosines[:, 0] > cosines[:, 1])), **scores}
+        if cosines.shape[1] > 1:
+            is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
+            scores = {"accuracy": float(np.mean(is_nearer)), **scores}
+        return undefined(scores) if np.isnan(vectors).any() else scores
 
 
 def _ranks(vectors, texts):
-    """int array [texts]: 1 more than the number of other texts that are nearer than the positive.
+    """int array [texts]: the number of texts that are as near as the positive, or nearer.
 
     Args:
         vectors: float32 [texts, group, dim], of length 1.
@@ -104,7 +108,8 @@ def _ranks(vectors, texts):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
         of_own = np.take_along_axis(cosines, own[part, None], axis=1)
-        ranks.append(1 + np.sum(cosines > of_own, axis=1))
+        # Not `cosines >= ...`: no comparison with NaN holds, and its rank would be 0.
+        ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)
 
 

@@ -8,6 +8,8 @@ import dataclasses
 
 import numpy as np
 
+from keras_bert_impl.tasks.decisions import check_scores
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -47,8 +49,12 @@ def n_best_answers(
         least one for each question, if need be "". No answer comes last, and in addition, where it
         is not among the best.
 
+    Raises:
+        UndefinedScoresError: a logit is NaN or infinite.
+
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
     """
+    _check_logits(logits, windows)
     tokens, can_start = _places(windows, logits.shape[-1])
     rows, starts, ends = best_spans(logits, can_start, tokens >= 0, num_best, max_answer_length)
     values = logits[rows, 0, starts].astype("float64"), logits[rows, 1, ends].astype("float64")
@@ -72,6 +78,14 @@ def n_best_answers(
             best = _with_null(best, ("", 0, 0, *nulls[number]), num_best)
         answers.append(_answers(best or [("", 0, 0, 0.0, 0.0)]))
     return answers
+
+
+def _check_logits(logits, windows):
+    if not np.isfinite(logits).all():
+        of_questions = np.zeros(windows.texts.max() + 1)
+        is_wrong = ~np.isfinite(logits).all(axis=(1, 2))
+        of_questions[windows.texts[is_wrong]] = np.nan
+        check_scores(of_questions, "question")
 
 
 def best_spans(logits, can_start, can_end, num_best, max_answer_length):

@@ -3,8 +3,11 @@
 import csv
 import dataclasses
 
+import numpy as np
+
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.decisions import likeliest
 from keras_bert_impl.tasks.examples import content_hash
 from keras_bert_impl.tasks.metrics import accuracy
 
@@ -45,7 +48,7 @@ def score_choices(examples, probabilities):
         probabilities: list of arrays `[endings]`, from `MultipleChoice.predict`.
 
     Returns:
-        dict of float: `accuracy`.
+        dict of float: `accuracy`; NaN if a probability is.
 
     Raises:
         InputError: there are no labels, or probabilities of another number of examples.
@@ -57,7 +60,7 @@ def score_choices(examples, probabilities):
         raise InputError(f"{examples.source} has no labels to score predictions by.")
     if len(probabilities) != len(examples):
         raise InputError(f"{len(examples)} examples, but predictions for {len(probabilities)}.")
-    return {"accuracy": accuracy(examples.labels, [row.argmax() for row in probabilities])}
+    return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}
 
 
 def write_choice_predictions(path, probabilities):
@@ -73,6 +76,7 @@ def write_choice_predictions(path, probabilities):
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(["index", "choice", *(f"ending{number}" for number in range(most))])
         for number, row in enumerate(probabilities):
+            choice = "" if np.isnan(row).any() else row.argmax()
             # Nine digits give a float32 back exactly.
             cells = [f"{probability:.9g}" for probability in row]
-            writer.writerow([number, row.argmax(), *cells, *[""] * (most - len(cells))])
+            writer.writerow([number, choice, *cells, *[""] * (most - len(cells))])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import write_json
+from keras_bert_impl.tasks.decisions import warn_of_nan
 from keras_bert_impl.tasks.kinds import score, score_more
 from keras_bert_impl.tasks.run import load_tuned
 from keras_bert_impl.tasks.task_model import TaskModel
@@ -40,6 +41,7 @@ def evaluate(model, examples, output_directory=None, more=None):
             raise InputError(f"{directory} holds a run; give another directory for the scores.")
         directory.mkdir(parents=True, exist_ok=True)
     scores = score(model, examples, directory) | score_more(model, more or {}, directory)
+    warn_of_nan(scores, examples.source)
     if directory is not None:
         write_json(directory / "scores.json", scores)
     return scores

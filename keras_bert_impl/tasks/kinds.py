@@ -8,10 +8,17 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.tasks.anchors import AnchorExamples, Anchors
+from keras_bert_impl.tasks.answers import Answer
 from keras_bert_impl.tasks.choices import (
     ChoiceExamples,
     score_choices,
     write_choice_predictions,
+)
+from keras_bert_impl.tasks.decisions import (
+    UndefinedScoresError,
+    at_least_half,
+    likeliest,
+    undefined,
 )
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
@@ -79,12 +86,12 @@ class Texts(Kind):
         if directory is not None:
             write_predictions(directory / "predictions.tsv", model, scores)
         if received == MULTI:
-            return multi_label_scores(targets, scores >= 0.5)
+            return multi_label_scores(targets, at_least_half(scores))
         if received == REGRESSION:
             predictions = scores[:, 0]
             metrics = examples.metrics or ("pearson", "spearman", "mean_squared_error")
         else:
-            predictions = scores.argmax(axis=-1)
+            predictions = likeliest(scores)
             metrics = examples.metrics or ("accuracy", "macro_f1")
         return {name: METRICS[name](targets, predictions) for name in metrics}
 
@@ -117,7 +124,10 @@ class Tags(Kind):
     @staticmethod
     def score(model, examples, directory=None):
         examples.class_numbers(model.labels)
-        predictions = model.tag(examples.texts)
+        try:
+            predictions = model.tag(examples.texts)
+        except UndefinedScoresError:
+            return undefined(score_tags(examples, examples.labels))
         if directory is not None:
             write_tag_predictions(directory / "predictions.tsv", examples, predictions)
         return score_tags(examples, predictions)
@@ -146,20 +156,36 @@ class Questions(Kind):
         return examples.pairs, examples.answers
 
     @staticmethod
-    def score(model, examples, directory=None, predictions=None):
-        if predictions is None:
+    def score(model, examples, directory=None):
+        try:
             predictions = model.predict(examples.pairs, verbose=0)
-        if directory is not None:
-            write_answer_files(directory, examples, predictions, model.null_threshold)
-        return score_answers(examples, predictions, model.null_threshold)
+        except UndefinedScoresError:
+            return _undefined_answers(model, examples)
+        return _score_predictions(model, examples, predictions, directory)
 
     def finish(self, model, dev, directory=None):
-        predictions = model.predict(dev.pairs, verbose=0)
-        if self._has_nulls:
-            model.null_threshold = search_null_threshold(dev, predictions)
-            if directory is not None:
-                model.save_settings(directory / "model")
-        return self.score(model, dev, directory, predictions)
+        if not self._has_nulls:
+            return self.score(model, dev, directory)
+        try:
+            predictions = model.predict(dev.pairs, verbose=0)
+        except UndefinedScoresError:
+            return _undefined_answers(model, dev)
+        model.null_threshold = search_null_threshold(dev, predictions)
+        if directory is not None:
+            model.save_settings(directory / "model")
+        return _score_predictions(model, dev, predictions, directory)
+
+
+def _score_predictions(model, examples, predictions, directory):
+    if directory is not None:
+        write_answer_files(directory, examples, predictions, model.null_threshold)
+    return score_answers(examples, predictions, model.null_threshold)
+
+
+def _undefined_answers(model, examples):
+    """The names of the scores that the model would have, NaN as their values."""
+    nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
+    return undefined(score_answers(examples, nothing, model.null_threshold))
 
 
 class Choices(Kind):
@@ -293,7 +319,9 @@ def model_class_of(directory, base=None):
 
 
 def names_of(classifier, row):
-    """list of str: the labels that the scores of a text, `[num_classes]`, give it."""
+    """list of str: the labels that the scores of a text, `[num_classes]`, give it; none for NaN."""
+    if np.isnan(row).any():
+        return []
     if classifier.problem_type == SINGLE:
         return [classifier.labels[row.argmax()]]
     return [name for name, score in zip(classifier.labels, row) if score >= 0.5]

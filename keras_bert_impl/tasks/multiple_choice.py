@@ -10,6 +10,7 @@ from keras_bert_impl.interop import classifier_dropout_key, head_tensors
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.serving.choices import ChoiceSignatures
+from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.grouped import merged, tokenize_groups
 from keras_bert_impl.tasks.labels import tensors_to_read
 from keras_bert_impl.tasks.long_texts import (
@@ -134,6 +135,7 @@ class MultipleChoice(LongTextModel):
             list of int.
         """
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
+        check_scores(scores, "example")
         return [int(row.argmax()) for row in scores]
 
     def scores(self, outputs):

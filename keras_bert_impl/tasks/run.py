@@ -9,7 +9,9 @@ import yaml
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import fingerprint
+from keras_bert_impl.tasks.decisions import warn_of_nan
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
+from keras_bert_impl.tasks.metrics import comparable
 from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.tasks.text_embedder import TextEmbedder
@@ -259,8 +261,9 @@ def _save_and_score(tuned, run, settings, kind, dev, more_dev):
         tuned.save_pretrained(run.model)
     # As it was saved, so that whoever loads it finds the same scores.
     saved = load_tuned(run.path, settings.dtype)
-    scores = kind.finish(saved, dev, run.path)
-    run.write_scores(scores | score_more(saved, more_dev, run.path))
+    scores = kind.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
+    warn_of_nan(scores, run.path)
+    run.write_scores(scores)
 
 
 def _best_epoch(settings, kind, model, dev, phase):
@@ -269,7 +272,7 @@ def _best_epoch(settings, kind, model, dev, phase):
         return None
 
     def score(asked):
-        return next(iter(kind.finish(asked, dev).values()))
+        return comparable(*next(iter(kind.finish(asked, dev).items())))
 
     if num_workers() < 2:
         first_score = functools.partial(score, model)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, write_json
+from keras_bert_impl.tasks.decisions import warn_of_nan
+from keras_bert_impl.tasks.metrics import comparable
 from keras_bert_impl.tasks.run import finetune, kind_with, made_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -52,7 +54,8 @@ def finetune_set(
 
     Returns:
         dict: `metric`, the task's first, by which groups are compared; `best`, the path of the best
-        run in the directory, that with the highest score in the group with the highest mean;
+        run in the directory, that with the best score in the group with the best mean (of
+        `mean_squared_error` the least; NaN comes last, as does a group with a run of NaN);
         `groups`, best first, each with its `settings`, `runs`, a dict of path -> scores, and
         `scores`, a dict of metric -> `mean`, `std` (of a sample; None for one run), `min`, `max`.
 
@@ -89,6 +92,7 @@ def finetune_set(
         text = (directory / path / "scores.json").read_text(encoding="utf-8")
         scores[path] = json.loads(text)
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
+    warn_of_nan(scores[summary["best"]], directory / summary["best"])
     _copy_best(directory, directory / summary["best"])
     write_json(directory / "scores.json", summary)
     return summary
@@ -167,24 +171,34 @@ def _summary(chosen, scores):
         first, *others = group["runs"].values()
         # Of entities there are scores by type, and not every run finds every type.
         names = [name for name in first if all(name in run for run in others)]
-        group["scores"] = {name: _spread([run[name] for run in (first, *others)]) for name in names}
-    ranked = sorted(groups.values(), key=lambda group: _rank(group["scores"][metric]["mean"]))
-    best = min(ranked[0]["runs"], key=lambda path: _rank(scores[path][metric]))
+        group["scores"] = {name: _spread(_values(group, name)) for name in names}
+
+    def rank(score):
+        """float. What sorts scores from the best to the worst, NaN last."""
+        return math.inf if math.isnan(score) else -comparable(metric, score)
+
+    def rank_of_group(group):
+        return rank(group["scores"][metric]["mean"]), *sorted(map(rank, _values(group, metric)))
+
+    ranked = sorted(groups.values(), key=rank_of_group)
+    best = min(ranked[0]["runs"], key=lambda path: rank(scores[path][metric]))
     return {"metric": metric, "best": best, "groups": ranked}
 
 
+def _values(group, metric):
+    return [scores[metric] for scores in group["runs"].values()]
+
+
 def _spread(values):
+    """dict of float, NaN if a value is."""
+    if any(map(math.isnan, values)):  # which `stdev` cannot take, and `min` passes over
+        return dict.fromkeys(("mean", "std", "min", "max"), math.nan)
     return {
         "mean": statistics.fmean(values),
         "std": statistics.stdev(values) if len(values) > 1 else None,
         "min": min(values),
         "max": max(values),
     }
-
-
-def _rank(score):
-    """float. What sorts scores from the highest down, NaN last."""
-    return math.inf if math.isnan(score) else -score
 
 
 def _copy_best(directory, best):

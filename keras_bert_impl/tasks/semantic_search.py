@@ -10,11 +10,13 @@ from keras_bert_impl.files import recover
 from keras_bert_impl.tasks.tables import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 
-_CHUNK = 1 << 16  # vectors compared at once
+_VECTORS, _QUERIES = 1 << 13, 256  # compared at once
 
 
 def search(embedder, queries, vectors, k=5):
     """The vectors with the largest cosines to each query; every one is looked at.
+
+    Beside its result it takes the same memory for any number of queries and vectors.
 
     Args:
         embedder: `TextEmbedder`, the one that made the vectors.
@@ -27,7 +29,7 @@ def search(embedder, queries, vectors, k=5):
         cosines, best first; of equal ones the first.
 
     Raises:
-        InputError: vectors of another width than the embedder's.
+        InputError: vectors of another width than the embedder's, or with NaN or infinite numbers.
 
     Example:
         rows, scores = search(embedder, ["how to mend a bicycle"], embedder.embed(texts))
@@ -37,27 +39,75 @@ def search(embedder, queries, vectors, k=5):
             f"vectors must be [texts, {embedder.dim}], as this model makes them. Received: shape "
             f"{tuple(vectors.shape)}"
         )
-    if k < 1:
-        raise InputError(f"k must be at least 1. Received: k={k}")
-    wanted = unit_length(embedder.embed(queries))  # [queries, dim]
+    if not isinstance(k, (int, np.integer)) or k < 1:
+        raise InputError(f"k must be an int of at least 1. Received: k={k!r}")
+    wanted = _finite(unit_length(embedder.embed(queries)), "the vector of query")  # [queries, dim]
     rows = np.zeros((len(wanted), 0), "int64")
     scores = np.zeros((len(wanted), 0), "float32")
-    for start in range(0, len(vectors), _CHUNK):
-        chunk = unit_length(vectors[start : start + _CHUNK])
-        numbers = np.broadcast_to(np.arange(start, start + len(chunk)), (len(wanted), len(chunk)))
-        rows = np.concatenate([rows, numbers], axis=1)
-        scores = np.concatenate([scores, wanted @ chunk.T], axis=1)
+    for start in range(0, len(vectors), _VECTORS):
+        block = unit_length(vectors[start : start + _VECTORS])
+        block = _finite(block, "vector", start)
+        columns, cosines = _nearest(wanted, block, k)
+        rows = np.concatenate([rows, columns + start], axis=1)
+        scores = np.concatenate([scores, cosines], axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         rows = np.take_along_axis(rows, best, axis=1)
         scores = np.take_along_axis(scores, best, axis=1)
     return rows, scores
 
 
+def _nearest(wanted, block, k):
+    """(columns, cosines), int64 and float32 [queries, up to k], in the order of the block.
+
+    Args:
+        wanted, block: float32 [queries, dim] and [vectors, dim], of length 1.
+        k: int.
+    """
+    k = min(k, len(block))
+    columns = np.zeros((len(wanted), k), "int64")
+    found = np.zeros((len(wanted), k), "float32")
+    for first in range(0, len(wanted), _QUERIES):
+        part = slice(first, first + _QUERIES)
+        cosines = wanted[part] @ block.T
+        columns[part] = _highest(cosines, k)
+        found[part] = np.take_along_axis(cosines, columns[part], axis=1)
+    return columns, found
+
+
+def _highest(cosines, k):
+    """int64 [queries, k]: columns of the k highest of each row in ascending order, of equal ones
+    the first."""
+    if k == cosines.shape[1]:
+        return np.broadcast_to(np.arange(k), cosines.shape)
+    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # of those that are taken
+    is_taken = cosines > least
+    missing = k - is_taken.sum(axis=1, keepdims=True)
+    is_equal = cosines == least
+    is_taken |= is_equal & (np.cumsum(is_equal, axis=1, dtype="int32") <= missing)
+    return np.nonzero(is_taken)[1].reshape(-1, k)
+
+
+def _finite(vectors, what, start=0):
+    """The vectors, of which none may be NaN.
+
+    Raises:
+        InputError: one is; names it by its number from `start`.
+    """
+    wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
+    if len(wrong):
+        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite numbers.")
+    return vectors
+
+
 def unit_length(vectors):
-    """float32 array of vectors `[..., dim]`, brought to length 1; those of zeros stay."""
+    """float32 array of vectors `[..., dim]`, brought to length 1.
+
+    A vector of zeros stays; one with infinite numbers becomes NaN.
+    """
     vectors = np.asarray(vectors, "float32")
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.maximum(lengths, 1e-12)
+    with np.errstate(invalid="ignore"):  # infinite numbers become NaN
+        return vectors / np.maximum(lengths, 1e-12)
 
 
 def read_vectors(path):

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.embedding_losses import SCORED
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
@@ -43,7 +44,8 @@ def sts_scores(embedder, examples, batch_size=None):
         batch_size: int, default 32.
 
     Returns:
-        dict of `pearson` and `spearman`, of cosines and labels.
+        dict of `pearson` and `spearman`, of cosines and labels; NaN where all cosines are equal, up
+        to 1e-6, or one is NaN.
 
     Example:
         sts_scores(TextEmbedder.from_pretrained("path/to/model"), read_glue("stsb", "glue", "dev"))
@@ -53,6 +55,8 @@ def sts_scores(embedder, examples, batch_size=None):
 
 
 def _scores(examples, cosines):
+    if np.ptp(cosines) <= EQUAL_COSINES:
+        cosines = np.zeros_like(cosines)  # what differs is rounding
     return {
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),

@@ -5,6 +5,7 @@ them: another order would give other last digits.
 """
 
 import collections
+import math
 import re
 import string
 
@@ -63,7 +64,7 @@ def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
         and their thresholds `best_exact_thresh`, `best_f1_thresh`.
 
     Raises:
-        InputError: a question without a prediction or without odds.
+        InputError: a question without a prediction or without odds, or with odds of NaN.
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
@@ -71,7 +72,7 @@ def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
     possible = np.array([bool(answers) for answers in examples.answers])
     counted = dict(raw)
     if null_odds is not None:
-        _check_ids(examples, null_odds, "null odds")
+        _check_odds(examples, null_odds)
         is_null = np.array([null_odds[name] > null_threshold for name in examples.ids])
         counted = {name: np.where(is_null, ~possible, values) for name, values in raw.items()}
     scores = {}
@@ -109,7 +110,7 @@ def best_null_threshold(examples, predictions, null_odds, metric="f1"):
     Returns:
         float.
     """
-    _check_ids(examples, null_odds, "null odds")
+    _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
     gains = {"exact": exact, "f1": f1}[metric] - if_null
@@ -166,6 +167,13 @@ def _f1(prediction, answer):
 def _total(values):
     """float. The sum, one value after the other."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
+
+
+def _check_odds(examples, null_odds):
+    _check_ids(examples, null_odds, "null odds")
+    for name in examples.ids:
+        if math.isnan(null_odds[name]):
+            raise InputError(f"{examples.source}: the null odds of question {name!r} are NaN.")
 
 
 def _check_ids(examples, given, what):

@@ -15,6 +15,7 @@ from keras_bert_impl.models.heads import (
     sequence_vector,
 )
 from keras_bert_impl.serving.classes import ClassSignatures
+from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.labels import (
     class_weights,
@@ -155,6 +156,7 @@ class TextClassifier(LongTextModel):
         if self.problem_type == REGRESSION:
             raise InputError("a regression has no labels; predict() gives its values.")
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
+        check_scores(scores)
         if self.problem_type == SINGLE:
             return [self.labels[number] for number in scores.argmax(axis=-1)]
         return [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]

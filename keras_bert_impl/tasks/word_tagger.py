@@ -12,6 +12,7 @@ from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
+from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.entities import find_entities
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
 from keras_bert_impl.tasks.labels import label_config, label_numbers
@@ -162,7 +163,12 @@ class WordTagger(TaskModel):
         return labels, [find_entities(*part, self.labels) for part in parts]
 
     def _label_numbers(self, answers):
-        """list of int arrays [words]."""
+        """list of int arrays [words].
+
+        Raises:
+            UndefinedScoresError: a score is NaN.
+        """
+        check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]
         return over_sequences(self._decode, answers, self.unknown_label)

@@ -1,9 +1,11 @@
 """Which epoch of a run was the best, and when to stop for want of a better one."""
 
+import logging
 import math
 
 import keras
 
+_LOG = logging.getLogger(__name__)
 KEY = "dev_score"  # in `metrics.jsonl`
 
 
@@ -49,5 +51,10 @@ class BestEpoch(keras.callbacks.Callback):
         """Scores; called by Keras."""
         self.scores.append(float(self._score()))
         logs[KEY] = self.scores[-1]
+        if math.isnan(self.scores[-1]):
+            _LOG.warning(
+                "epoch %d has no score (NaN): all its predictions are equal, or some are NaN",
+                epoch + 1,
+            )
         if self.is_over:
             self.model.stop_training = True

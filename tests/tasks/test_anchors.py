@@ -46,6 +46,40 @@ def test_scores_are_those_of_scikit_learn():
     assert set(pairs) == {"mrr", "recall_at_1"} and pairs["mrr"] >= scores["mrr"]
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+def test_vectors_that_collapsed_find_nothing(noise):
+    names = [f"{kind}{row}" for kind in "apn" for row in range(9)]
+    vectors = np.float32(1) + noise * random_vectors(27)
+    rows = [(f"a{i}", f"p{i}", f"n{i}") for i in range(9)]
+    scores = anchor_scores(Embedder(dict(zip(names, vectors))), AnchorExamples(rows))
+    # All 18 candidates are equally near: scikit-learn ranks each of them last.
+    mrr = sklearn.metrics.label_ranking_average_precision_score(np.eye(9, 18), np.ones((9, 18)))
+    assert scores == {"accuracy": 0.0, "mrr": pytest.approx(mrr), "recall_at_1": 0.0}
+    assert mrr == pytest.approx(1 / 18)
+
+
+def test_some_equal_cosines_rank_as_in_scikit_learn():
+    draw = np.random.default_rng(0).integers(-1, 2, size=(40, 2)) + [0.5, 0.5]  # nine directions
+    names = [f"{kind}{row}" for kind in "ap" for row in range(20)]
+    rows = [(f"a{i}", f"p{i}") for i in range(20)]
+    scores = anchor_scores(Embedder(dict(zip(names, draw))), AnchorExamples(rows))
+    cosines = sklearn.metrics.pairwise.cosine_similarity(draw[:20], draw[20:]).round(6)
+    mrr = sklearn.metrics.label_ranking_average_precision_score(np.eye(20), cosines)
+    assert scores["mrr"] == pytest.approx(mrr)
+
+
+@pytest.mark.parametrize("broken", ["a3", "p3", "n3"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_vectors_that_are_not_numbers_have_no_score(broken, number):
+    names = [f"{kind}{row}" for kind in "apn" for row in range(9)]
+    vectors = dict(zip(names, random_vectors(27)))
+    vectors[broken] = np.array([1, number, 1], "float32")
+    rows = [(f"a{i}", f"p{i}", f"n{i}") for i in range(9)]
+    scores = anchor_scores(Embedder(vectors), AnchorExamples(rows))
+    assert list(scores) == ["accuracy", "mrr", "recall_at_1"]
+    assert np.isnan(list(scores.values())).all()
+
+
 def test_the_same_positive_twice_is_one_candidate():
     vectors = dict(zip("abpq", random_vectors(4)))
     vectors["q"] = -vectors["p"]

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from keras_bert_impl.tasks.metrics import METRICS
+from keras_bert_impl.tasks.metrics import METRICS, comparable, multi_label_scores
 
 DRAW = np.random.default_rng(0)
 BINARY = DRAW.integers(0, 2, (2, 200))
@@ -28,6 +28,34 @@ ORACLES = [
 def test_equal_to_scikit_learn_and_scipy(name, pair, oracle):
     # Sums of 200 float64 terms in another order: 200 * 2.2e-16.
     assert METRICS[name](*pair) == pytest.approx(oracle(*pair), abs=1e-13)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("side", [0, 1])
+def test_nan_among_labels_or_predictions_is_nan(name, side):
+    pair = [np.array([0.0, 1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])]
+    pair[side][2] = math.nan
+    assert math.isnan(METRICS[name](*pair))
+
+
+def test_nan_among_several_labels_is_nan():
+    labels = np.eye(3)
+    predictions = labels.copy()
+    predictions[0, 1] = math.nan
+    assert all(map(math.isnan, multi_label_scores(labels, predictions).values()))
+
+
+@pytest.mark.parametrize("constant", [0.1, 0.3, 1e-9, 0.0])
+def test_constants_correlate_with_nothing(constant):
+    # The mean of ten times 0.1 is not 0.1, and a deviation from it is no sign of anything.
+    numbers = np.arange(10.0)
+    for metric in ("pearson", "spearman"):
+        assert math.isnan(METRICS[metric](numbers, np.full(10, constant)))
+        assert math.isnan(METRICS[metric](np.full(10, constant), numbers))
+
+
+def test_of_errors_less_is_better():
+    assert comparable("mean_squared_error", 0.5) == -0.5 and comparable("pearson", 0.5) == 0.5
 
 
 def test_degenerate_predictions():

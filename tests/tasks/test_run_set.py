@@ -75,6 +75,17 @@ def test_mean_spread_and_the_best(runs, tmp_path):
     assert (recipe["seed"], recipe["learning_rate"], recipe["epochs"]) == (2, 0.2, 4)
 
 
+def test_runs_without_a_score_come_last(runs, tmp_path):
+    nan = math.nan
+    runs.scores = {(0.1, 1): nan, (0.1, 2): nan, (0.2, 1): 0.3, (0.2, 2): nan}
+    runs.scores |= {(0.3, 1): 0.1, (0.3, 2): 0.2}
+    summary = tune(tmp_path, {"seed": [1, 2], "learning_rate": [0.1, 0.2, 0.3]})
+    rates = [group["settings"]["learning_rate"] for group in summary["groups"]]
+    assert rates == [0.3, 0.2, 0.1] and summary["best"] == "runs/learning_rate=0.3,seed=2"
+    spread = summary["groups"][1]["scores"]["f1"]
+    assert all(math.isnan(value) for value in spread.values())  # also the least and the most
+
+
 def test_finished_runs_stay_and_a_set_can_grow(runs, tmp_path):
     tune(tmp_path, {"seed": [1, 2]})
     (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as one that was interrupted

@@ -153,6 +153,14 @@ def test_the_best_threshold_where_it_is_best_never_to_answer():
     assert scores["best_exact_thresh"] == 0 and scores["best_exact"] == 100 * 2 / 3
 
 
+def test_odds_that_are_not_numbers_are_refused(some):
+    data, texts, odds = some[:3]
+    odds = odds | {data.ids[2]: float("nan")}
+    for function in (squad_v2_scores, best_null_threshold):
+        with pytest.raises(InputError, match=f"null odds of question '{data.ids[2]}' are NaN"):
+            function(data, texts, odds)
+
+
 def test_missing_predictions_and_odds_are_refused(some):
     asked, predictions, odds = some
     asked = dataclasses.replace(asked, source="dev.json")

@@ -126,7 +126,8 @@ def test_nothing_is_left_of_what_fails(folder, embedder, tmp_path):
 
 
 def test_search_is_exact(embedder, monkeypatch):
-    monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._CHUNK", 7)
+    monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._VECTORS", 7)
+    monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._QUERIES", 2)
     stored = np.random.default_rng(0).normal(size=(50, 16)).astype("float32")
     stored[20] = stored[33] = stored[3] * 2  # equal cosines, in three chunks
     stored[5] = 0
@@ -141,6 +142,30 @@ def test_search_is_exact(embedder, monkeypatch):
     few, _ = search(embedder, TEXTS[:3], stored, k=4)
     np.testing.assert_array_equal(few, rows[:, :4])
     assert search(embedder, TEXTS[:3], stored[:2], k=4)[0].shape == (3, 2)
+
+
+def test_of_equal_vectors_the_first_are_found(embedder, monkeypatch):
+    monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._VECTORS", 8)
+    monkeypatch.setattr(embedder, "embed", lambda queries: np.eye(16)[[0, 1, 0]])
+    stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are 0 or 1, without rounding
+    first, second = list(range(0, 30, 2)), list(range(1, 30, 2))
+    for k in (1, 3, 9, 15, 17, 30):
+        rows, scores = search(embedder, ["a", "b", "c"], stored, k)
+        expected = [(first + second)[:k], (second + first)[:k], (first + second)[:k]]
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(scores, [([1] * 15 + [0] * 15)[:k]] * 3)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_vectors_that_are_not_numbers_are_refused(embedder, number, monkeypatch):
+    monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._VECTORS", 8)
+    stored = np.ones((20, 16), "float32")
+    stored[13, 2] = number
+    with pytest.raises(InputError, match="vector 13 has NaN or infinite numbers"):
+        search(embedder, ["film"], stored)
+    monkeypatch.setattr(embedder, "embed", lambda queries: stored[12:15])
+    with pytest.raises(InputError, match="the vector of query 1 has NaN"):
+        search(embedder, ["a", "b", "c"], np.ones((20, 16), "float32"))
 
 
 def test_the_command_finds_a_text_by_itself(folder, written, capsys):
@@ -162,7 +187,7 @@ def test_the_command_finds_a_text_by_itself(folder, written, capsys):
 def test_vectors_that_cannot_be_searched(folder, embedder, written, tmp_path):
     with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
         search(embedder, ["film"], np.zeros((3, 8), "float32"))
-    with pytest.raises(InputError, match="k must be at least 1"):
+    with pytest.raises(InputError, match="k must be an int of at least 1"):
         search(embedder, ["film"], np.zeros((3, 16), "float32"), k=0)
     file = tmp_path / "objects.npy"
     np.save(file, np.array([{}], dtype=object), allow_pickle=True)

@@ -122,7 +122,7 @@ def relative_difference(received, expected, padding_mask):
         other = received[name]
         if array.shape[:2] == mask.shape:  # of tokens
             array, other = array[mask], other[mask]
-        real = array > -1e8  # choices that are padding have -1e9
+        real = ~(array <= -1e8)  # choices that are padding have -1e9; NaN is compared
         distance = np.sqrt(np.mean(np.square(other - array)[real]))
         found.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
     worst = np.max(found)

@@ -1,10 +1,11 @@
 """What is refused of every format: outputs too far from the model's, and scores that drop."""
 
+import numpy as np
 import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.serving.network import export
-from keras_bert_impl.serving.network.proof import keras_outputs
+from keras_bert_impl.serving.network.proof import keras_outputs, relative_difference
 from tests.tasks import helpers
 
 
@@ -31,6 +32,15 @@ def test_outputs_too_far_are_refused(tmp_path):
     assert not (tmp_path / "served").exists()
     report = exported(tmp_path / "served", error=5e-5)
     assert report.difference == pytest.approx(5e-5, rel=0.01) and report.bytes == len(b"network")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_outputs_that_are_not_numbers_are_infinitely_far(side, number):
+    outputs = [{"logits": np.array([[1.0, 2.0, 3.0]])} for _ in range(2)]
+    assert relative_difference(*outputs, np.ones((1, 3))) == 0
+    outputs[side]["logits"][0, 1] = number  # one of three
+    assert relative_difference(*outputs, np.ones((1, 3))) == float("inf")
 
 
 def test_scores_that_drop_are_refused(tmp_path):
