@@ -19,7 +19,16 @@ _TOKENIZER = (
     "sentencepiece.bpe.model",
 )
 # How a sentence's vector is made; `modules.json` names folders with more.
-_SENTENCES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
+_SENTENCES = ("config_sentence_transformers.json",)
+_SENTENCE_ENCODER = (
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)
 _PRESET = (
     "metadata.json",
     "tokenizer.json",
@@ -68,23 +77,29 @@ def gather(fetch, source):
             files[name] = path
         return path
 
-    if get("config.json") is None:
-        raise InputError(f"{source} has no config.json: not a model that can be read.")
-    config = _read_json(files["config.json"], source)
+    folders = _folders(get("modules.json"), source)
+    # Old models of sentences have the encoder in a folder, the first of them.
+    inner = f"{folders[0]}/" if folders and folders[0] else ""
+    if get(f"{inner}config.json") is None:
+        raise InputError(f"{source} has no {inner}config.json: not a model that can be read.")
+    config = _read_json(files[f"{inner}config.json"], source)
     is_preset = str(config.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
-    for name in _PRESET if is_preset else (*_TOKENIZER, *_SENTENCES):
-        get(name)
-    if "modules.json" in files:
-        for folder in _folders(files["modules.json"], source):
+    for name in _PRESET if is_preset else _TOKENIZER:
+        get(inner + name)
+    if folders:
+        for name in (*_SENTENCES, *(inner + name for name in _SENTENCE_ENCODER)):
+            get(name)
+        for folder in filter(None, folders[1:]):
             get(f"{folder}/config.json")
-            get(f"{folder}/model.safetensors")
+            if get(f"{folder}/model.safetensors") is None:
+                get(f"{folder}/pytorch_model.bin")
     weights = _PRESET_WEIGHTS if is_preset else _WEIGHTS
     for name, suffix in weights.items():
-        path = get(name)
+        path = get(inner + name)
         if path is None:
             continue
         for shard in _shards(path, suffix, source) if suffix else ():
-            if get(shard) is None:
+            if get(inner + shard) is None:
                 raise InputError(f"{source} has no {shard}, which its {name} names.")
         return files
     raise InputError(f"{source} has no weights that can be read: none of {', '.join(weights)}.")
@@ -110,11 +125,13 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Names of the folders in a `modules.json` of `sentence-transformers`."""
+    """Names of the folders in a `modules.json` of `sentence-transformers`, "" for the model's own;
+    none where the path of the file is None."""
+    if path is None:
+        return []
     modules = _read_json(path, source, list)
-    folders = [module.get("path") for module in modules if isinstance(module, dict)]
-    folders = [folder for folder in folders if folder]
-    for folder in folders:
+    folders = [module.get("path") or "" for module in modules if isinstance(module, dict)]
+    for folder in filter(None, folders):
         if not isinstance(folder, str) or not _PLAIN.fullmatch(folder):
             raise InputError(f"{source}: {path.name} names {folder!r:.80}, which is no plain name.")
     return folders

@@ -12,6 +12,7 @@ from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.keras_hub import open_keras_hub
 from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
+from keras_bert_impl.interop.sentence_transformers import transformer_directory
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.interop.tuned import TunedSource, base_of, is_tuned, open_tuned
@@ -23,7 +24,7 @@ def open_model(name_or_path, generator=False, base=None):
 
     Args:
         name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a directory:
-            in the Hugging Face layout, with a checkpoint of Google's, a SavedModel of TF Hub, a
+            in the Hugging Face layout, of `sentence-transformers`, with a checkpoint of Google's, a SavedModel of TF Hub, a
             preset of KerasHub, or with what was tuned of a model, by `save_tuned` or `peft`. Of a
             checkpoint also its prefix (`.../bert_model.ckpt`).
         generator: bool, default False. Of Google's ELECTRA, whose checkpoints hold two models,
@@ -44,15 +45,18 @@ def open_model(name_or_path, generator=False, base=None):
         return _open_tuned(path, base)
     if base is not None:
         raise InputError(f"{path} holds a whole model; a base is for what was tuned of one.")
-    config = file_within(path, "config.json")
+    encoder = transformer_directory(path)
+    config = file_within(encoder, "config.json")
     if not config.exists():
         if is_google_checkpoint(path):
             return ModelSource(path, *open_google_checkpoint(path, generator))
-        raise InputError(f"{path} has no config.json.")
+        raise InputError(f"{encoder} has no config.json.")
     config = read_json(config)
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
-    return ModelSource(path, config, open_tensors(path))
+    source = ModelSource(encoder, config, open_tensors(encoder))
+    source.task_path = path
+    return source
 
 
 def fingerprint(name_or_path, base=None):

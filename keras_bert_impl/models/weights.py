@@ -56,7 +56,7 @@ def load_weights(model, directory, names):
             if not np.isfinite(np.sum(tensor, dtype="float32")):
                 not_finite.append(name.tensor)
         tensor = np.split(tensor, name.num_parts)[name.part]
-        _set(variables[name.variable], tensor.T if name.transpose else tensor)
+        assign(variables[name.variable], tensor.T if name.transpose else tensor)
     for variable in model.variables:
         if variable._value is None:
             variable._deferred_initialize()
@@ -104,7 +104,8 @@ def _check_shape(directory, name, shape):
         )
 
 
-def _set(variable, array):
+def assign(variable, array):
+    """Sets a variable to an array, also one whose first value is deferred by `values_deferred`."""
     if variable._value is None:
         variable._initializer = lambda shape, dtype: array.astype(dtype, copy=False)
         variable._deferred_initialize()

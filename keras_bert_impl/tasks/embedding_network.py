@@ -11,9 +11,20 @@ from keras_bert_impl.tasks.long_texts import text_inputs, vectors_of_texts
 
 
 def embedding_network(
-    encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize, long_texts
+    encoder,
+    pooling,
+    num_layers,
+    layer_weights,
+    learn_layer_weights,
+    normalize,
+    long_texts,
+    projections=(),
+    truncate_dim=None,
 ):
     """Connects the layers of a `TextEmbedder`, whose arguments these are.
+
+    Args:
+        projections: list of Keras layers, from `projection_layers`.
 
     Returns:
         (inputs, outputs, mix): int32 `[batch, group, length]` by name, of windows
@@ -39,10 +50,23 @@ def embedding_network(
 
     inputs = text_inputs(long_texts, groups=1)
     vectors = vectors_of_texts(vectors_of_rows, merged(inputs), long_texts, encoder, "float32")
+    for layer in projections:
+        vectors = layer(vectors)
     if normalize:
         vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
+    if truncate_dim is not None:
+        vectors = vectors[:, : _checked_dim(truncate_dim, vectors.shape[-1])]
     outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])
     return inputs, outputs, mix
+
+
+def _checked_dim(dim, limit):
+    if type(dim) is not int or not 1 <= dim <= limit:
+        raise InputError(
+            f"truncate_dim must be from 1 to {limit}, the numbers of a vector. "
+            f"Received: truncate_dim={dim!r}"
+        )
+    return dim
 
 
 def _checked_weights(weights, learned, num_layers, limit):

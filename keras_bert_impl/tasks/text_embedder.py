@@ -1,21 +1,35 @@
 """Sentence embeddings: one vector for a text, near those of texts that mean the same."""
 
+import logging
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.interop import read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
+    SIMILARITIES,
+    read_projections,
     read_sentence_settings,
-    write_sentence_settings,
 )
+from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
+from keras_bert_impl.tasks.projections import (
+    checked_projections,
+    projection_layers,
+    set_tensors,
+    tensors_of_layers,
+)
+from keras_bert_impl.tokenizers.tokenizer import as_strings
 from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
+
+_LOG = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -50,7 +64,19 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         layer_weights: list of `num_layers` floats: the layers' weighted mean is taken. None: they
             are concatenated.
         learn_layer_weights: bool. Whether these weights are trained, from 1 each if none are given.
+        projections: list of dicts, layers after the pooling, of windows too: `{"kind": "dense",
+            "dim": 256, "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`,
+            `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
         normalize: bool. Whether vectors are brought to length 1.
+        truncate_dim: int. How many of the first numbers of a vector are kept, after it was
+            normalized. Default: all.
+        do_lower_case: bool. Whether texts are brought to lower case before the tokenizer reads
+            them, whatever its own settings.
+        prompts: dict of name -> text to be put before texts, such as `{"query": "query: "}`.
+        default_prompt_name: str, the one of `prompts` that is put before all texts, in training
+            too. Default: none.
+        similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
+            `similarity` computes.
         loss: str, as in the table. Default `"cosine"`. `compile` may name another.
         scale: float. What cosines are multiplied by in `"cosent"` and `"multiple_negatives"`.
         margin: float. How much farther the negative shall be in `"triplet"`.
@@ -72,7 +98,13 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         "num_layers",
         "layer_weights",
         "learn_layer_weights",
+        "projections",
         "normalize",
+        "truncate_dim",
+        "do_lower_case",
+        "prompts",
+        "default_prompt_name",
+        "similarity_fn_name",
         "loss",
         "scale",
         "margin",
@@ -89,7 +121,13 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         num_layers=1,
         layer_weights=None,
         learn_layer_weights=False,
+        projections=None,
         normalize=False,
+        truncate_dim=None,
+        do_lower_case=False,
+        prompts=None,
+        default_prompt_name=None,
+        similarity_fn_name="cosine",
         loss="cosine",
         scale=20.0,
         margin=5.0,
@@ -102,9 +140,25 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
     ):
         losses.check_loss(loss)
         long_texts = check_long_texts(long_texts)
+        projections = checked_projections(projections)
+        layers = projection_layers(projections)
         inputs, outputs, mix = embedding_network(
-            encoder, pooling, num_layers, layer_weights, learn_layer_weights, normalize, long_texts
+            encoder,
+            pooling,
+            num_layers,
+            layer_weights,
+            learn_layer_weights,
+            normalize,
+            long_texts,
+            layers,
+            truncate_dim,
         )
+        prompts = _checked_prompts(prompts, default_prompt_name)
+        if similarity_fn_name not in SIMILARITIES:
+            raise InputError(
+                f"similarity_fn_name must be one of {', '.join(SIMILARITIES)}. "
+                f"Received: similarity_fn_name={similarity_fn_name!r:.60}"
+            )
         super().__init__(
             encoder,
             tokenizer,
@@ -121,7 +175,14 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         self.num_layers = num_layers
         self.layer_mix = mix
         self.learn_layer_weights = learn_layer_weights
+        self.projections = projections
+        self.projection_layers = layers
         self.normalize = normalize
+        self.truncate_dim = truncate_dim
+        self.do_lower_case = bool(do_lower_case)
+        self.prompts = prompts
+        self.default_prompt_name = default_prompt_name
+        self.similarity_fn_name = similarity_fn_name
         self.loss_name = loss  # Keras has `loss` for itself
         self.scale = scale
         self.margin = margin
@@ -184,6 +245,25 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
                     f"{_group(examples[0])}."
                 )
         return examples
+
+    def tokenized(self, texts):
+        if self._prepares:
+            texts = self._prepared(as_strings(texts)).numpy().tolist()
+        return super().tokenized(texts)
+
+    def text_features(self, texts):
+        return super().text_features(self._prepared(texts))
+
+    @property
+    def _prepares(self):
+        """bool. Whether texts are changed before they are tokenized."""
+        return self.do_lower_case or self.default_prompt_name is not None
+
+    def _prepared(self, texts):
+        """string tensor `[texts]`: what the tokenizer reads, in any graph."""
+        if self.default_prompt_name is not None:
+            texts = tf.strings.join([self.prompts[self.default_prompt_name], texts])
+        return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
 
     def rows(self, texts, labels=None, weights=None):
         examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
@@ -304,7 +384,26 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
 
     @classmethod
     def saved_settings(cls, source, given):
-        return super().saved_settings(source, given) | read_sentence_settings(source.task_path)
+        found = read_sentence_settings(source.task_path)
+        if found:
+            limit = read_encoder_config(source, with_adapter=True).max_length
+            length = found["max_length"] or limit
+            if length > limit and "max_length" not in given:
+                _LOG.warning(
+                    "%s: max_seq_length is %d, and the encoder has %d positions: texts are cut to "
+                    "these",
+                    source.task_path,
+                    length,
+                    limit,
+                )
+            found["max_length"] = min(length, limit)
+        return super().saved_settings(source, given) | found
+
+    def pretrained_head(self, source):
+        tensors = read_projections(source.task_path)
+        if tensors or self.projections:
+            set_tensors(self.projection_layers, tensors, source.task_path)
+        return super().pretrained_head(source)
 
     def task_config(self):
         # Where `sentence-transformers` gets all layers from.
@@ -313,14 +412,23 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
     def save_more(self, directory):
         write_sentence_settings(
             directory,
-            self.pooling,
-            self.normalize,
-            self.num_layers,
-            self.layer_weights,
-            self.max_length,
+            self._own_settings(),
+            tensors_of_layers(self.projection_layers),
             depth=self.config.num_layers,
             hidden_dim=self.config.hidden_dim,
         )
+
+
+def _checked_prompts(prompts, default):
+    prompts = dict(prompts or {})
+    if not all(isinstance(text, str) for part in prompts.items() for text in part):
+        raise InputError(f"prompts must be a dict of str to str. Received: {prompts!r:.80}")
+    if default is not None and default not in prompts:
+        raise InputError(
+            f"default_prompt_name must be one of {listed(prompts) or 'prompts, of which there are none'}"
+            f". Received: default_prompt_name={default!r:.60}"
+        )
+    return prompts
 
 
 def _group(example):

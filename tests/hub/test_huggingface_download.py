@@ -47,6 +47,21 @@ def test_what_makes_a_sentence_s_vector_is_downloaded_too(hub):
     assert content(local_directory("hf://owner/model")) == files
 
 
+def test_old_models_of_sentences_have_the_encoder_in_a_folder(hub):
+    modules = [{"path": "0_Transformer"}, {"path": "1_Pooling"}, {"path": "2_Dense"}]
+    files = {f"0_Transformer/{name}": content for name, content in FILES.items()} | {
+        "modules.json": json.dumps(modules).encode(),
+        "0_Transformer/sentence_roberta_config.json": b"{}",
+        "1_Pooling/config.json": b"{}",
+        "2_Dense/config.json": b"{}",
+        "2_Dense/pytorch_model.bin": b"weights",
+    }
+    hub.add("owner/model", files | OTHERS)
+    directory = local_directory("hf://owner/model")
+    found = [path for path in directory.rglob("*") if path.is_file()]
+    assert {str(path.relative_to(directory)): path.read_bytes() for path in found} == files
+
+
 @pytest.mark.parametrize("folder", ["../other", "/etc", 7])
 def test_modules_lie_in_the_repository(hub, folder):
     hub.add("owner/model", FILES | {"modules.json": json.dumps([{"path": folder}]).encode()})

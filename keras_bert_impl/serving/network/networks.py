@@ -249,10 +249,20 @@ def _text_embedder(graph, config, model):
         return pool(graph, states, rows["attention_mask"])
 
     features = _inputs(graph, config, _group(model))
-    vectors = graph.as_float32(_of_texts(graph, features, model, of_rows, model.dim))
+    pooled = model.config.hidden_dim * (model.num_layers if model.layer_mix is None else 1)
+    vectors = graph.as_float32(_of_texts(graph, features, model, of_rows, pooled))
+    for layer, projection in zip(model.projection_layers, model.projections):
+        inputs = graph.as_computed(vectors)
+        if projection["kind"] == "layer_norm":
+            outputs = layers.layer_norm(graph, inputs, layer.name, layer.epsilon)
+        else:
+            outputs = layers.dense(graph, inputs, layer.name, projection["activation"])
+        vectors = graph.as_float32(outputs)
     if model.normalize:
         length = graph.add("ReduceL2", vectors, axes=[-1])
         vectors = graph.add("Div", vectors, graph.add("Max", length, np.float32(1e-12)))
+    if model.truncate_dim is not None:
+        vectors = graph.add("Slice", vectors, [0], [model.truncate_dim], [1])
     graph.output("sentence_embedding", vectors, ["batch", model.dim])
 
 

@@ -1,0 +1,306 @@
+"""Model directories of `sentence-transformers`, of all its versions: what makes a vector of a text.
+
+The expected vectors are the formulas of that library in PyTorch, on vectors that this package makes
+without the files that are tested.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+import torch
+from torch.nn import functional
+
+from keras_bert_impl import Encoder, TextEmbedder
+from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, read_sentence_settings
+from keras_bert_impl.tasks.kinds import model_class_of
+from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from tests.tasks.helpers import encoder, examples, tokenizer
+
+TEXTS, _ = examples(count=9)
+OLD = ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """An embedder with a cased vocabulary, whose files are those of `directory`."""
+    vocabulary = [*tokenizer().vocabulary, "Good", "GREAT"]
+    cased = WordPieceTokenizer(vocabulary, lowercase=False)
+    small = encoder(dropout=0.0, use_pooler=False, vocabulary_size=len(vocabulary))
+    embedder = TextEmbedder(small, cased)
+    embedder.directory = tmp_path_factory.mktemp("plain")
+    embedder.save_pretrained(embedder.directory)
+    return embedder
+
+
+@pytest.fixture
+def copy(plain, tmp_path):
+    """A copy of the directory, and a function that writes one of its JSON files anew."""
+    shutil.copytree(plain.directory, tmp_path, dirs_exist_ok=True)
+
+    def write(name, content):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+
+    return tmp_path, write
+
+
+def add_modules(directory, write, *modules):
+    """Puts modules behind those of the directory: (class, its settings, its tensors or None)."""
+    listed = json.loads((directory / "modules.json").read_text())
+    for name, settings, tensors in modules:
+        folder = f"{len(listed)}_{name}"
+        listed.append({"path": folder, "type": f"sentence_transformers.models.{name}"})
+        write(f"{folder}/config.json", settings)
+        if tensors is not None:
+            safetensors.numpy.save_file(tensors, directory / folder / "model.safetensors")
+    write("modules.json", listed)
+
+
+# === The encoder and its texts ===
+
+
+@pytest.mark.parametrize("name", ["bert", *OLD])
+def test_settings_are_found_under_every_name(copy, name):
+    directory, write = copy
+    (directory / "sentence_bert_config.json").unlink()
+    write(f"sentence_{name}_config.json", {"max_seq_length": 5, "do_lower_case": True})
+    settings = read_sentence_settings(directory)
+    assert (settings["max_length"], settings["do_lower_case"]) == (5, True)
+
+
+def test_settings_of_an_old_name_are_followed(plain, copy):
+    directory, write = copy
+    (directory / "sentence_bert_config.json").unlink()
+    write("sentence_roberta_config.json", {"max_seq_length": 5, "do_lower_case": True})
+    model = TextEmbedder.from_pretrained(directory)
+    assert (model.max_length, model.do_lower_case) == (5, True)
+    texts = ["Good film", "GREAT joy the plot is dull", "not good"]
+    cut = ["good film", "great joy the", "not good"]  # three tokens between [CLS] and [SEP]
+    np.testing.assert_allclose(model.embed(texts), plain.embed(cut), atol=1e-6)
+    assert np.abs(plain.embed(texts) - plain.embed(cut))[:2].max() > 0.1  # or it says little
+
+
+def test_lower_case_is_in_every_form_of_the_model(copy, tmp_path_factory):
+    directory, write = copy
+    write("sentence_bert_config.json", {"do_lower_case": True})
+    model = TextEmbedder.from_pretrained(directory)
+    texts = ["Good film", "GREAT joy", "the plot"]
+    expected = model.embed([text.lower() for text in texts])
+    np.testing.assert_array_equal(model.embed(texts), expected)
+    np.testing.assert_array_equal(model.features_in_graph(tf.constant([texts]))["token_ids"][0],
+                                  model.tokenizer([text.lower() for text in texts])["token_ids"])
+    out = tmp_path_factory.mktemp("out")
+    model.save_pretrained(out / "saved")
+    assert json.loads((out / "saved" / "sentence_bert_config.json").read_text())["do_lower_case"]
+    np.testing.assert_array_equal(TextEmbedder.from_pretrained(out / "saved").embed(texts), expected)
+    model.export(out / "exported")
+    served = tf.saved_model.load(out / "exported").signatures["serving_default"]
+    answer = served(text=tf.constant(texts))["vectors"]
+    np.testing.assert_allclose(answer, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["Transformer", "RoBERTa"])
+def test_old_directories_have_the_encoder_in_a_folder(plain, copy, kind):
+    directory, write = copy
+    inner = directory / f"0_{kind}"
+    inner.mkdir()
+    for file in list(directory.iterdir()):
+        if file.is_file() and file.name not in ("modules.json", "config_sentence_transformers.json"):
+            file.rename(inner / file.name)
+    write("config.json", {"__version__": "0.3.8"})  # of the library
+    modules = json.loads((directory / "modules.json").read_text())
+    modules[0] |= {"path": f"0_{kind}", "type": f"sentence_transformers.models.{kind}"}
+    write("modules.json", modules)
+    model = TextEmbedder.from_pretrained(directory)
+    # Traced again, which may round otherwise.
+    np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-6)
+    assert model_class_of(directory) is TextEmbedder
+    states = Encoder.from_pretrained(directory)(plain.tokenizer(TEXTS))["sequence_output"]
+    assert states.shape[0] == 9
+    shutil.rmtree(inner)
+    with pytest.raises(InputError, match=f"0_{kind} has no config.json"):
+        TextEmbedder.from_pretrained(directory)
+
+
+@pytest.mark.parametrize(
+    "of_transformer, of_tokenizer, length",
+    [({}, {}, 32), ({}, {"model_max_length": 10**30}, 32), ({}, {"model_max_length": 9}, 9),
+     ({"max_seq_length": None}, {"model_max_length": 9}, 9), ({"max_seq_length": 7}, {}, 7),
+     ({"max_seq_length": 512}, {}, 32)],
+)  # fmt: skip
+def test_texts_are_as_long_as_the_library_s(copy, caplog, of_transformer, of_tokenizer, length):
+    directory, write = copy
+    config = json.loads((directory / "config.json").read_text())
+    write("config.json", {k: v for k, v in config.items() if k != "keras_bert_impl"})
+    write("sentence_bert_config.json", of_transformer)
+    saved = json.loads((directory / "tokenizer_config.json").read_text())
+    saved.pop("model_max_length", None)
+    write("tokenizer_config.json", saved | of_tokenizer)
+    assert TextEmbedder.from_pretrained(directory).max_length == length
+    is_cut = of_transformer.get("max_seq_length") == 512
+    assert ("max_seq_length is 512, and the encoder has 32 positions" in caplog.text) is is_cut
+
+
+# === Modules behind the pooling ===
+
+
+def tensors(*shapes, seed=0):
+    draw = np.random.default_rng(seed)
+    return [draw.normal(size=shape).astype("float32") for shape in shapes]
+
+
+@pytest.mark.parametrize("activation", ["gelu", "tanh"])
+def test_dense_and_layer_norm_are_those_of_pytorch(plain, copy, tmp_path_factory, activation):
+    directory, write = copy
+    kernel, bias, gamma, beta, last = tensors((7, 16), 7, 7, 7, (5, 7))
+    dense = {"in_features": 16, "out_features": 7, "activation_function": ACTIVATIONS[activation]}
+    linear = {"out_features": 5, "bias": False, "activation_function": ACTIVATIONS["linear"]}
+    add_modules(
+        directory,
+        write,
+        ("Dropout", {"dropout": 0.5}, None),
+        ("Dense", dense, {"linear.weight": kernel, "linear.bias": bias}),
+        ("LayerNorm", {"dimension": 7}, {"norm.weight": gamma, "norm.bias": beta}),
+        ("Dense", linear, {"linear.weight": last}),
+        ("Normalize", {}, None),
+    )
+    hidden = torch.tensor(plain.embed(TEXTS) @ kernel.T + bias)
+    hidden = {"tanh": torch.tanh, "gelu": functional.gelu}[activation](hidden)
+    hidden = functional.layer_norm(hidden, (7,), torch.tensor(gamma), torch.tensor(beta))
+    expected = functional.normalize(hidden @ torch.tensor(last.T), dim=-1)
+    model = TextEmbedder.from_pretrained(directory)
+    assert model.dim == 5
+    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-5)
+    out = tmp_path_factory.mktemp("out")
+    model.save_pretrained(out)
+    modules = [module["type"] for module in json.loads((out / "modules.json").read_text())]
+    assert [name.rpartition(".")[2] for name in modules] == [
+        "Transformer", "Pooling", "Dense", "LayerNorm", "Dense", "Normalize"
+    ]  # fmt: skip
+    again = TextEmbedder.from_pretrained(out)
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+
+
+def test_projections_that_do_not_fit_their_files(copy):
+    directory, write = copy
+    (kernel,) = tensors((7, 9))
+    dense = {"out_features": 7, "bias": False}
+    add_modules(directory, write, ("Dense", dense, {"linear.weight": kernel}))
+    with pytest.raises(InputError, match=r"kernel of projection_0 must have shape \(16, 7\)"):
+        TextEmbedder.from_pretrained(directory)
+    safetensors.numpy.save_file({"w": kernel}, directory / "2_Dense" / "model.safetensors")
+    with pytest.raises(InputError, match="has no tensor linear.weight"):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_projections_are_new_layers_for_training():
+    projections = [{"kind": "dense", "dim": 6}, {"kind": "layer_norm"}]
+    small = encoder(dropout=0.0, use_pooler=False)
+    model = TextEmbedder(small, tokenizer(), projections=projections, loss="multiple_negatives")
+    assert model.dim == 6
+    before = model.projection_layers[0].kernel.numpy()
+    model.fit(list(zip(TEXTS, TEXTS[::-1])), batch_size=9, verbose=0)
+    assert (before != model.projection_layers[0].kernel.numpy()).any()
+    with pytest.raises(InputError, match="activation of a projection must be one of"):
+        TextEmbedder(small, tokenizer(), projections=[{"kind": "dense", "dim": 6, "activation": "x"}])
+
+
+# === Prompts, dimensions ===
+
+
+def test_the_default_prompt_is_before_every_text(plain, copy, tmp_path_factory):
+    directory, write = copy
+    prompts = {"query": "what ", "document": "", "other": "a "}
+    settings = {"prompts": prompts, "default_prompt_name": "query", "truncate_dim": 3}
+    write("config_sentence_transformers.json", settings | {"similarity_fn_name": "dot"})
+    model = TextEmbedder.from_pretrained(directory)
+    expected = plain.embed(["what " + text for text in TEXTS])[:, :3]
+    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-6)
+    pairs = model.predict(list(zip(TEXTS, TEXTS[::-1])), verbose=0)
+    np.testing.assert_allclose(pairs[:, 1], expected[::-1], atol=1e-6)
+    out = tmp_path_factory.mktemp("out")
+    model.save_pretrained(out)
+    again = TextEmbedder.from_pretrained(out)
+    assert (again.prompts, again.similarity_fn_name, again.dim) == (model.prompts, "dot", 3)
+    np.testing.assert_allclose(again.embed(TEXTS), expected, atol=1e-6)
+
+
+# === What cannot be followed ===
+
+PATH = "sentence_transformers.models"
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("sentence_bert_config.json", {"max_seq_length": "9"}, "must be a positive integer, not '9'"),
+        ("sentence_bert_config.json", {"do_lower_case": "yes"}, "must be true or false, not 'yes'"),
+        ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
+        ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "the pooling is weightedmean"),
+        ("1_Pooling/config.json", {"pooling_mode_cls_token": 3}, "must be true or false, not 3"),
+        ("config_sentence_transformers.json", {"prompts": ["a"]}, "prompts must be an object"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "x"}, "'x' is none of the"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": "max"}, "similarity_fn_name"),
+        ("config_sentence_transformers.json", {"truncate_dim": -1}, "truncate_dim must be a whole"),
+        ("config_sentence_transformers.json", {"truncate_dim": 17}, "truncate_dim must be from 1 to"),
+        ("modules.json", [{"path": 1, "type": f"{PATH}.Pooling"}], "path of a module must be a str"),
+    ],
+)
+def test_settings_that_cannot_be_followed(copy, name, content, message):
+    directory, write = copy
+    write(name, content)
+    with pytest.raises(InputError, match=message):
+        TextEmbedder.from_pretrained(directory)
+
+
+@pytest.mark.parametrize(
+    "module, message",
+    [
+        (("WordWeights", {}, None), "WordWeights' is not supported"),
+        (("LSTM", {}, None), "LSTM' is not supported"),
+        (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' at this place is not supported"),
+        (("Dense", {"out_features": 2, "use_residual": True}, {}), "use_residual=True is not"),
+        (("Dense", {"out_features": 2, "activation_function": "os.system"}, {}), "'os.system' is not"),
+    ],
+)
+def test_modules_that_cannot_be_followed(copy, module, message):
+    directory, write = copy
+    add_modules(directory, write, module)
+    with pytest.raises(InputError, match=message):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_code_of_the_model_s_own_is_refused(copy):
+    directory, write = copy
+    modules = json.loads((directory / "modules.json").read_text())
+    modules[0]["type"] = "custom_st.Transformer"
+    write("modules.json", modules)
+    with pytest.raises(InputError, match="a module 'custom_st.Transformer' is not supported"):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_a_normalized_vector_is_not_projected(copy):
+    directory, write = copy
+    dense = ("Dense", {"out_features": 2}, {})
+    add_modules(directory, write, ("Normalize", {}, None), dense)
+    with pytest.raises(InputError, match="Dense' at this place is not supported"):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_prompts_that_are_not_pooled_are_refused(copy):
+    directory, write = copy
+    write("1_Pooling/config.json", {"pooling_mode": "cls", "include_prompt": False})
+    assert TextEmbedder.from_pretrained(directory).pooling == "cls"  # there is no prompt
+    write("config_sentence_transformers.json", {"prompts": {"query": "what "}})
+    with pytest.raises(InputError, match="include_prompt=false"):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_the_tokenizer_is_that_of_the_directory(plain):
+    assert Tokenizer.from_pretrained(plain.directory).vocabulary == plain.tokenizer.vocabulary
