@@ -56,10 +56,12 @@ def test_old_models_of_sentences_have_the_encoder_in_a_folder(hub):
         "2_Dense/config.json": b"{}",
         "2_Dense/pytorch_model.bin": b"weights",
     }
-    hub.add("owner/model", files | OTHERS)
+    version = {"config.json": b'{"__version__": "0.3.8"}'}  # of the library
+    hub.add("owner/model", files | OTHERS | version)
     directory = local_directory("hf://owner/model")
     found = [path for path in directory.rglob("*") if path.is_file()]
-    assert {str(path.relative_to(directory)): path.read_bytes() for path in found} == files
+    found = {str(path.relative_to(directory)): path.read_bytes() for path in found}
+    assert {name: found[name] for name in files} == files and set(found) <= {*files, *version}
 
 
 @pytest.mark.parametrize("folder", ["../other", "/etc", 7])
