@@ -14,7 +14,9 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.training.data_options import without_autotuner
 
 CHUNK = 1024  # texts tokenized at once
-_WINDOW = 16  # batches in a window that is sorted by length
+# Batches in a window that is sorted by length: at most so many, and a share of an epoch, so that
+# other texts are together in the next one; see docs/decisions/batches.md.
+_MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
 
 
 def as_list(texts):
@@ -217,9 +219,9 @@ def doublings(max_length, first=32):
 def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
     """An endless data set of batches, epoch after epoch, each a function of (seed, epoch).
 
-    An epoch permutes the texts, cuts them into windows of 16 batches, sorts each window by length,
-    cuts it into batches and shuffles the batches: rows of a batch are about equally long, and every
-    text is seen once.
+    An epoch permutes the texts, cuts them into windows of a quarter of its batches, 16 at most,
+    sorts each window by length, cuts it into batches and shuffles the batches: rows of a batch are
+    about equally long, every text is seen once, and few texts are together again in the next epoch.
 
     Args:
         tokenized: `TokenizedTexts`.
@@ -243,7 +245,8 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
         if shuffle:
             order_seed, batches_seed = tf.unstack(_seeds(seed, epoch, 2))
             order = tf.random.experimental.stateless_shuffle(order, order_seed)
-            order = _sorted_in_windows(order, tokenized.lengths, _WINDOW * batch_size)
+            window = batch_size * window_batches(per_epoch)
+            order = _sorted_in_windows(order, tokenized.lengths, window)
             batches = tf.random.experimental.stateless_shuffle(batches, batches_seed)
         rows = tf.data.Dataset.from_tensor_slices(batches)
         return rows.map(lambda batch: order[batch * batch_size : (batch + 1) * batch_size])
@@ -296,6 +299,15 @@ def split(examples, share):
         [None if part is None else part[:kept] for part in examples],
         [None if part is None else part[kept:] for part in examples],
     )
+
+
+def window_batches(per_epoch):
+    """int. Batches of a window that is sorted by length.
+
+    Args:
+        per_epoch: int, batches of an epoch.
+    """
+    return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
 def num_batches(tokenized, batch_size):
