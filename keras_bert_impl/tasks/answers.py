@@ -10,6 +10,8 @@ import numpy as np
 
 from keras_bert_impl.tasks.decisions import check_scores
 
+_QUESTIONS = 64  # whose spans are in memory at once, 85 KB each
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -55,10 +57,35 @@ def n_best_answers(
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
     """
     _check_logits(logits, windows)
-    tokens, can_start = _places(windows, logits.shape[-1])
+    nulls = least_nulls(logits, windows.texts, len(contexts)).tolist()
+    answers = []
+    for first in range(0, len(contexts), _QUESTIONS):
+        block = range(first, min(first + _QUESTIONS, len(contexts)))
+        spans = _spans_of(block, logits, windows, num_best, max_answer_length)
+        for number, own in zip(block, spans):
+            best = _distinct(contexts[number], own, num_best)
+            if with_null:
+                best = _with_null(best, ("", 0, 0, *nulls[number]), num_best)
+            answers.append(_answers(best or [("", 0, 0, 0.0, 0.0)]))
+    return answers
+
+
+def _spans_of(block, logits, windows, num_best, max_answer_length):
+    """The spans of a block of questions, best first.
+
+    Args:
+        block: range, the numbers of the questions.
+        logits, windows, num_best, max_answer_length: as of `n_best_answers`.
+
+    Returns:
+        list (a question) of iterators of (start, end, start logit, end logit), in characters.
+    """
+    first_row, end_row = np.searchsorted(windows.texts, [block.start, block.stop])
+    logits = logits[first_row:end_row]
+    tokens, can_start = _places(windows, first_row, end_row, logits.shape[-1])
     rows, starts, ends = best_spans(logits, can_start, tokens >= 0, num_best, max_answer_length)
     values = logits[rows, 0, starts].astype("float64"), logits[rows, 1, ends].astype("float64")
-    questions = windows.texts[rows]
+    questions = windows.texts[first_row + rows]
     # Stable: of equal spans the one of the earlier window, and with the higher start, is first.
     order = np.lexsort((-(values[0] + values[1]), questions))
     first_tokens = windows.text_splits[questions]
@@ -68,16 +95,10 @@ def n_best_answers(
         *values,
     ]
     spans = [column[order].tolist() for column in spans]
-    splits = np.searchsorted(questions[order], np.arange(len(contexts) + 1)).tolist()
-    nulls = least_nulls(logits, windows.texts, len(contexts)).tolist()
-    answers = []
-    for number, context in enumerate(contexts):
-        own = slice(splits[number], splits[number + 1])
-        best = _distinct(context, zip(*(column[own] for column in spans)), num_best)
-        if with_null:
-            best = _with_null(best, ("", 0, 0, *nulls[number]), num_best)
-        answers.append(_answers(best or [("", 0, 0, 0.0, 0.0)]))
-    return answers
+    splits = np.searchsorted(questions[order], [*block, block.stop]).tolist()
+    return [
+        zip(*(column[start:end] for column in spans)) for start, end in zip(splits, splits[1:])
+    ]
 
 
 def _check_logits(logits, windows):
@@ -157,14 +178,15 @@ def best_text(answers, null_threshold=None):
     return next((answer.text for answer in answers if answer.text), "")
 
 
-def _places(windows, length):
-    """(tokens, can_start): int32 and bool [rows, length], the number of each place's token in the
-    context (-1 elsewhere), and whether it has most context in this window."""
-    place = windows.columns()
-    tokens = np.full((windows.num_texts, length), -1, "int32")
-    can_start = np.zeros(tokens.shape, bool)
-    tokens[place] = windows.tokens
-    can_start[place] = windows.has_most_context
+def _places(windows, first_row, end_row, length):
+    """(tokens, can_start): int32 and bool [rows, length], of some rows the number of each place's
+    token in the context (-1 elsewhere), and whether it has most context in this window."""
+    splits = np.asarray(windows.row_splits)[first_row : end_row + 1]
+    place = np.arange(length) < np.diff(splits)[:, None]  # [rows, length]
+    tokens = np.full(place.shape, -1, "int32")
+    can_start = np.zeros(place.shape, bool)
+    tokens[place] = windows.tokens[splits[0] : splits[-1]]
+    can_start[place] = windows.has_most_context[splits[0] : splits[-1]]
     return tokens, can_start
 
 

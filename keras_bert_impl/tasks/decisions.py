@@ -13,7 +13,20 @@ EQUAL_COSINES = 1e-6
 
 
 class UndefinedScoresError(InputError):
-    """A model's scores are NaN, so that nothing can be decided by them."""
+    """A model's scores are NaN, so that nothing can be decided by them.
+
+    Args:
+        what: str. What an example is called.
+        number: int, that of the example.
+    """
+
+    def __init__(self, what, number):
+        super().__init__(
+            f"the scores of {what} {number} are NaN (not a number): the model has NaN or infinite "
+            "weights, or its numbers overflow. Load an earlier checkpoint, train with a lower "
+            "learning rate, or use dtype='float32'."
+        )
+        self.what, self.number = what, number
 
 
 def check_scores(scores, what="text"):
@@ -30,11 +43,7 @@ def check_scores(scores, what="text"):
         return
     for number, row in enumerate(scores):
         if np.isnan(row).any():
-            raise UndefinedScoresError(
-                f"the scores of {what} {number} are NaN (not a number): the model has NaN or "
-                "infinite weights, or its numbers overflow. Load an earlier checkpoint, train with "
-                "a lower learning rate, or use dtype='float32'."
-            )
+            raise UndefinedScoresError(what, number)
 
 
 def likeliest(scores):

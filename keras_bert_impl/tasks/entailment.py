@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.text_classifier import SINGLE
 
 
@@ -57,17 +58,23 @@ def zero_shot(
         raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
     entailment, contradiction = _classes(classifier)
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
-    pairs = [(text, hypothesis) for text in texts for hypothesis in hypotheses]
-    logits = _logits(classifier, pairs, batch_size)
-    logits = logits.reshape(len(texts), len(labels), classifier.num_classes)
-    if not multi_label and len(labels) > 1:
-        return _softmax(logits[:, :, entailment])
-    if contradiction is None:
+    is_alone = multi_label or len(labels) == 1
+    if is_alone and contradiction is None:
         raise InputError(
             "the classifier has no one label of contradiction, which labels taken alone need: "
             f"{listed(classifier.labels)}."
         )
-    return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
+
+    def probabilities(texts):
+        pairs = [(text, hypothesis) for text in texts for hypothesis in hypotheses]
+        logits = _logits(classifier, pairs, batch_size)
+        logits = logits.reshape(len(texts), len(labels), classifier.num_classes)
+        if is_alone:
+            return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
+        return _softmax(logits[:, :, entailment])
+
+    most = [max(1, limit // len(labels)) for limit in (MOST_TEXTS, MOST_CHARACTERS)]
+    return in_blocks(probabilities, list(texts), *most)
 
 
 def _classes(classifier):

@@ -21,8 +21,12 @@ from keras_bert_impl.models.serialization import deserialize_parts
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.fillings import FillingSignatures
+from keras_bert_impl.tasks.batching import tokenize_texts
+from keras_bert_impl.tasks.decisions import UndefinedScoresError
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tokenizers import Tokenizer
+
+_ROWS, _MASKS = 32, 64  # of a batch: each mask has a score for every piece of the vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,31 +129,42 @@ class MaskedLM(keras.Model):
             is filled as if the others remained.
 
         Raises:
-            InputError: a text without a mask within the model's length, or a candidate that is
-                not one piece.
+            InputError: a text without a mask within the model's length, a candidate that is not
+                one piece, or scores that are NaN.
         """
         if isinstance(texts, str) or not texts:
             raise InputError(f"fill takes a list of texts. Received: {texts!r:.60}")
         ids = self._candidate_ids(candidates)
         limit = self.max_length
-        features = {name: np.asarray(value) for name, value in self._features(texts, limit).items()}
-        rows, columns = np.nonzero(features["token_ids"] == self.tokenizer.mask_id)
-        per_text = [columns[rows == row] for row in range(len(texts))]
+        pack = functools.partial(self._features, limit=limit)
+        tokenized = tokenize_texts(texts, self.tokenizer, limit, pack=pack)
+        splits = tokenized.row_splits.numpy()
+        places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
+        # The places of the masks of each text among its tokens.
+        ends = np.searchsorted(places, splits)
+        per_text = [places[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
         mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
         for row, positions in enumerate(per_text):
             if not len(positions):
                 raise InputError(
                     f"text {row} has no {mask} within its first {limit} tokens: {texts[row]!r:.60}"
                 )
+        fillings = [None] * len(texts)
+        for rows in _batches_of_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
+            scores = self._scores_of_masks(tokenized, rows, [per_text[row] for row in rows])
+            for row, of_text in zip(rows, scores):
+                masks = range(len(per_text[row]))
+                fillings[row] = [self._best(of_text[slot], ids, top_k, row) for slot in masks]
+        return fillings
+
+    def _scores_of_masks(self, tokenized, rows, per_text):
+        """float32 [rows, masks, vocabulary], the probabilities of the pieces for each mask."""
+        features = tokenized.features(rows)
         slots = max(map(len, per_text))
         features["masked_positions"] = np.stack(
             [np.pad(positions, (0, slots - len(positions))) for positions in per_text]
         ).astype("int32")
-        scores = keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
-        return [
-            [self._best(scores[row, slot], ids, top_k) for slot in range(len(positions))]
-            for row, positions in enumerate(per_text)
-        ]
+        return keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
 
     def signatures(self, top_k=5):
         """The `serving.signatures.Signatures` of what an exported model answers.
@@ -197,7 +212,9 @@ class MaskedLM(keras.Model):
     def _ids_of_pieces(self):
         return {piece: i for i, piece in enumerate(self.tokenizer.vocabulary)}
 
-    def _best(self, scores, ids, top_k):
+    def _best(self, scores, ids, top_k, row):
+        if np.isnan(scores).any():
+            raise UndefinedScoresError("text", row)
         ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
         return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
 
@@ -224,3 +241,20 @@ class MaskedLM(keras.Model):
             model.pseudo_perplexity(["Paris is the capital of France."]).perplexity
         """
         return pseudo_perplexity(self, texts, batch_size)
+
+
+def _batches_of_masks(counts, lengths):
+    """Iterator of lists of int, the texts of a batch; texts of about one length are together.
+
+    Args:
+        counts: list of int [texts], masks of each.
+        lengths: int array [texts], tokens of each.
+    """
+    batch, most = [], 0
+    for text in np.argsort(lengths, kind="stable").tolist():
+        most = max(most, counts[text])
+        if batch and (len(batch) == _ROWS or (len(batch) + 1) * most > _MASKS):
+            yield batch
+            batch, most = [], counts[text]
+        batch.append(text)
+    yield batch

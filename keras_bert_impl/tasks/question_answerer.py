@@ -9,6 +9,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
+from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.score_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -121,8 +122,12 @@ class QuestionAnswerer(TaskModel):
         Args:
             pairs: as of `predict`.
         """
-        predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
-        return [best_text(answers, self.null_threshold) for answers in predictions]
+
+        def answer(pairs):
+            predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
+            return [best_text(answers, self.null_threshold) for answers in predictions]
+
+        return in_blocks(answer, self.as_texts(pairs))
 
     def __call__(self, inputs, *args, **kwargs):
         """The logits of features or of (question, context) pairs, by name."""

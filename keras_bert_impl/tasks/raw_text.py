@@ -1,5 +1,6 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings, of a network that takes ids."""
 
+import functools
 from types import SimpleNamespace
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss, TaskMetric, as_list
 from keras_bert_impl.tasks.raw_text_data import RawTextData
@@ -39,6 +41,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
 
     default_learning_rate = 3e-5
     default_rates = ()  # factors of it for some weights, see `AdamW`
+    block_texts = block_characters = None  # of `predict`, see `blocks`; None for its defaults
     outputs_are = Outputs()  # what the logits stand for, for losses and metrics of Keras
     _given = SimpleNamespace(arguments={})  # to `compile`
 
@@ -236,7 +239,9 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
 
         Args:
             x: texts or features, see the class; labels in a data set are passed over. The default
-                batch size is 32.
+                batch size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or
+                1,048,576 characters, so that memory does not grow with their number but by the
+                result.
             **kwargs: the other arguments of `keras.Model.predict`.
 
         Returns:
@@ -252,6 +257,15 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
             rows, _ = self._rows(FeatureRows(x))
             return super().predict(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
         texts = self.as_texts(x)
+        limits = self.block_texts, self.block_characters
+        if len(next(blocks(texts, *limits))) == len(texts):
+            return self._predict_block(texts, batch_size, **kwargs)
+        progress = keras.utils.Progbar(len(texts), verbose=1 if verbose == "auto" else verbose)
+        kwargs |= {"batch_size": batch_size, "verbose": 0}
+        predict = functools.partial(self._predict_block, **kwargs)
+        return in_blocks(predict, texts, *limits, done=progress.add)
+
+    def _predict_block(self, texts, batch_size, **kwargs):
         rows, _ = self.rows(texts)
         if not rows.num_texts:
             return self.joined(self._scores_of_nothing(), texts, rows)

@@ -16,6 +16,7 @@ from keras_bert_impl.interop.sentence_transformers import (
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
+from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
@@ -219,10 +220,14 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         Args:
             pairs: list of (first, second), or a tuple of two lists.
         """
-        vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
-        if vectors.ndim != 3 or vectors.shape[1] != 2:
-            raise InputError("similarities are of pairs: give (first, second) tuples.")
-        return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
+
+        def cosines(pairs):
+            vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
+            if vectors.ndim != 3 or vectors.shape[1] != 2:
+                raise InputError("similarities are of pairs: give (first, second) tuples.")
+            return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
+
+        return in_blocks(cosines, self.as_texts(pairs))
 
     # === Texts and labels ===
 

@@ -12,6 +12,7 @@ from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
+from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.entities import find_entities
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
@@ -123,8 +124,13 @@ class WordTagger(TaskModel):
         Returns:
             list of lists of str.
         """
-        answers = super().predict(as_words(texts), batch_size, verbose=verbose)
-        return [[self.labels[label] for label in row] for row in self._label_numbers(answers)]
+        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
+
+        def names(texts):
+            numbers = self._label_numbers(predict(texts))
+            return [[self.labels[label] for label in row] for row in numbers]
+
+        return in_blocks(names, as_words(texts), self.block_texts, self.block_characters)
 
     def entities(self, texts, batch_size=None, verbose=0):
         """The entities in each text, of whatever scheme the labels are.
@@ -153,14 +159,21 @@ class WordTagger(TaskModel):
         Returns:
             (what `tag` returns, what `entities` returns; or None where a label marks no entity).
         """
-        texts = as_words(texts)
-        answers = super().predict(texts, batch_size, verbose=verbose)
-        numbers = self._label_numbers(answers)
-        labels = [[self.labels[label] for label in row] for row in numbers]
+        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
+
+        def annotated(texts):
+            answers = predict(texts)
+            numbers = self._label_numbers(answers)
+            labels = [[self.labels[label] for label in row] for row in numbers]
+            if not self.has_entities:
+                return labels
+            parts = zip(texts, answers, numbers, self._probabilities(answers))
+            return list(zip(labels, [find_entities(*part, self.labels) for part in parts]))
+
+        found = in_blocks(annotated, as_words(texts), self.block_texts, self.block_characters)
         if not self.has_entities:
-            return labels, None
-        parts = zip(texts, answers, numbers, self._probabilities(answers))
-        return labels, [find_entities(*part, self.labels) for part in parts]
+            return found, None
+        return [labels for labels, _ in found], [entities for _, entities in found]
 
     def _label_numbers(self, answers):
         """list of int arrays [words].
