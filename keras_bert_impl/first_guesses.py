@@ -95,7 +95,7 @@ GUESSES = {
     },
     "Encoder": {
         "presets": "`keras-bert models` in a shell, which lists the published models",
-        "encode": "TextEmbedder.from_pretrained(name).embed(texts)",
+        "encode": "TextEmbedder.from_pretrained(name).encode(texts)",
     },
     "EncoderConfig": {
         "hidden_size": "EncoderConfig(hidden_dim=768)",
@@ -109,6 +109,26 @@ GUESSES = {
         "attention_probs_dropout_prob": "EncoderConfig(attention_dropout=0.1)",
         "type_vocab_size": "EncoderConfig(num_segments=2)",
         "hidden_act": 'EncoderConfig(activation="gelu")',
+    },
+    "TextEmbedder": {
+        "embed": "embedder.encode(texts)",
+        "encode_query": 'embedder.encode(queries, prompt_name="query")',
+        "encode_document": 'embedder.encode(texts, prompt_name="document")',
+        "encode_multi_process": "embedder.encode(texts)",
+        "start_multi_process_pool": "embedder.encode(texts)",
+        "similarity_pairwise": "embedder.similarities(pairs), of pairs of texts",
+        "get_sentence_embedding_dimension": "embedder.dim",
+        "max_seq_length": "embedder.max_length",
+        "tokenize": "embedder.tokenizer(texts)",
+    },
+    "TextEmbedder.encode": {
+        "normalize_embeddings": "TextEmbedder.from_pretrained(directory, normalize=True)",
+        "truncate_dim": "TextEmbedder.from_pretrained(directory, truncate_dim=256)",
+        "convert_to_tensor": "tf.constant(embedder.encode(texts))",
+        "convert_to_numpy": "embedder.encode(texts), which returns a NumPy array",
+        "show_progress_bar": "embedder.encode(texts, verbose=1)",
+        "sentences": "embedder.encode(texts)",
+        "device": "with tf.device(device): embedder.encode(texts)",
     },
     "WordPieceTokenizer": {
         "do_lower_case": "WordPieceTokenizer(vocabulary, lowercase=True)",

@@ -39,7 +39,7 @@ def masked_lm_head(encoder, name="masked_lm"):
     )
 
 
-def sequence_head(encoder, num_classes, dropout=None, name="classifier"):
+def sequence_head(encoder, num_classes, dropout=None, name="classifier", pools_tokens=False):
     """The head that classifies a sequence by its `sequence_vector`.
 
     Args:
@@ -47,11 +47,16 @@ def sequence_head(encoder, num_classes, dropout=None, name="classifier"):
         num_classes: int.
         dropout: float; None for the encoder's.
         name: str.
+        pools_tokens: bool. Whether it is given a pooling of all tokens in place of that vector.
 
     Raises:
-        InputError: the encoder lacks the pooler that this head was published with.
+        InputError: the encoder lacks the pooler that this head was published with, or has a
+            pooling of its own.
     """
-    if needs_pooler(encoder.config) and not encoder.config.use_pooler:
+    architecture = encoder.config.architecture
+    if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
+        raise InputError(f"pooling is not available for {architecture}, which pools in its own way.")
+    if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("to classify texts takes an encoder with a pooler (use_pooler=True).")
     transform = _SEQUENCE_TRANSFORMS.get(encoder.config.architecture)
     return _head(encoder, num_classes, dropout, transform, name)

@@ -9,7 +9,7 @@ _MOST_COLUMNS = 4
 _MOST_NAMED_TOKENS = 64  # more names than that cannot be read
 
 
-def attention_map(tokens, scores, path, title="Attention", names=None):
+def attention_map(tokens, scores, path=None, title="Attention", names=None):
     """Draws the attention of one head, or of several as a grid.
 
     Args:
@@ -17,7 +17,7 @@ def attention_map(tokens, scores, path, title="Attention", names=None):
         scores: array [length, length] or [heads, length, length], as in the encoder's
             `attention_scores` for one example. Rows look, columns are looked at; a row sums to
             1. A text padded to more than `len(tokens)` is cut.
-        path: str or `Path` of the PNG to write.
+        path: str or `Path` of the PNG to write; None to write no file.
         title: str. What is seen, such as `"Layer 3"`.
         names: list of str, a title for each head; `head 0`, `head 1`, ... when None.
 
@@ -28,7 +28,7 @@ def attention_map(tokens, scores, path, title="Attention", names=None):
         InputError: matplotlib is missing, or the shapes do not belong together.
 
     Example:
-        attention_map(["[CLS]", "a", "cat", "[SEP]"], np.full([4, 4], 0.25), "map.png")
+        attention_map(["[CLS]", "a", "cat", "[SEP]"], np.full([4, 4], 0.25))
     """
     scores = np.asarray(scores, dtype="float32")
     heads = scores[None] if scores.ndim == 2 else scores  # [heads, length, length]
@@ -65,7 +65,8 @@ def attention_map(tokens, scores, path, title="Attention", names=None):
     figure.supxlabel("looked at", fontsize=10)
     figure.supylabel("looking", fontsize=10)
     figure.suptitle(title, fontsize=12, fontweight="bold")
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
     return figure
 
 

@@ -1,7 +1,9 @@
-"""Learning curves from the `metrics.jsonl` of a run."""
+"""Learning curves of a run or of Keras's `fit`."""
 
 import json
+import numbers
 import os
+from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
@@ -18,13 +20,15 @@ _UNITS = {
 }
 
 
-def learning_curves(metrics, path, title="Learning curves", names=None, baselines=None):
-    """Draws how each metric went over the steps, training and held out together.
+def learning_curves(metrics, path=None, title="Learning curves", names=None, baselines=None):
+    """Draws each metric over the steps or epochs, training and held out together.
 
     Args:
-        metrics: path of a `metrics.jsonl`, or a list of dicts as in its lines: each has `step`
-            and the values of some metrics; `val_` before a name says held out.
-        path: str or `Path` of the PNG to write.
+        metrics: what `fit` returned, a `keras.callbacks.History`, or its `history`, a dict of
+            metric -> list of the values of the epochs; or a run directory or its `metrics.jsonl`;
+            or a list of dicts as in its lines: each has `step` and the values of some metrics.
+            `val_` before a name says held out.
+        path: str or `Path` of the PNG to write; None to write no file.
         title: str. What was trained.
         names: list of str, the metrics to draw, without `val_`; all numbers when None.
         baselines: dict of metric -> (label, value), drawn as a dashed level.
@@ -37,10 +41,11 @@ def learning_curves(metrics, path, title="Learning curves", names=None, baseline
             a step and a number.
 
     Example:
-        learning_curves("run/metrics.jsonl", "curves.png", "Pre-training",
+        learning_curves(model.fit(texts, labels, epochs=3))
+        learning_curves("run", "curves.png", "Pre-training",
                         baselines={"mlm_accuracy": ("always the commonest word", 0.05)})
     """
-    reports = _read(metrics) if isinstance(metrics, (str, os.PathLike)) else metrics
+    reports, unit = _reports(metrics)
     curves = _curves(reports)
     names = list(dict.fromkeys(name for name, _ in curves)) if names is None else names
     names = [name for name in names if (name, False) in curves or (name, True) in curves]
@@ -50,15 +55,44 @@ def learning_curves(metrics, path, title="Learning curves", names=None, baseline
     columns = -(-len(names) // rows)
     figure, grid = new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
     for axes, name in zip(grid.flat, names, strict=False):
-        _draw(axes, name, curves, (baselines or {}).get(name))
+        _draw(axes, name, curves, (baselines or {}).get(name), unit)
     for axes in grid.flat[len(names) :]:
         axes.remove()
     figure.suptitle(title, fontsize=13, fontweight="bold")
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
     return figure
 
 
-def _draw(axes, name, curves, baseline):
+def _reports(metrics):
+    """(list of dicts with `step`, what steps are) of what a user gives."""
+    if isinstance(metrics, (str, os.PathLike)):
+        is_run = os.path.isdir(metrics)
+        return _read(Path(metrics) / "metrics.jsonl" if is_run else metrics), "optimizer steps"
+    epochs = getattr(metrics, "epoch", None)
+    history = getattr(metrics, "history", metrics)
+    if not isinstance(history, dict):
+        if not isinstance(history, (list, tuple)) or not all(isinstance(r, dict) for r in history):
+            raise InputError(
+                "metrics must be what `fit` returned, a run directory, the path of a "
+                f"metrics.jsonl, or a list of dicts. Received: {metrics!r:.60}"
+            )
+        return history, "optimizer steps"
+    reports = {}
+    for name, values in history.items():
+        if not isinstance(values, (list, tuple)):
+            raise InputError(f"metrics: {name!r} must be a list of numbers, one an epoch.")
+        # Metrics of held-out data may be of every second epoch, up to the last one.
+        length = max(map(len, history.values()))
+        every = max(1, length // max(1, len(values)))
+        for number, value in enumerate(values, 1):
+            step = number * every
+            epoch = epochs[step - 1] + 1 if epochs and step <= len(epochs) else step
+            reports.setdefault(epoch, {"step": epoch})[name] = value
+    return [reports[epoch] for epoch in sorted(reports)], "epochs"
+
+
+def _draw(axes, name, curves, baseline, unit):
     for held_out, label in ((False, "training"), (True, "held out")):
         points = curves.get((name, held_out))
         if points:
@@ -77,7 +111,7 @@ def _draw(axes, name, curves, baseline):
     words = [word.upper() if word in _ACRONYMS else word for word in name.split("_")]
     readable = " ".join(words)
     axes.set_title(readable[:1].upper() + readable[1:])
-    axes.set_xlabel("optimizer steps")
+    axes.set_xlabel(unit)
     axes.set_ylabel(_axis_label(name))
     axes.xaxis.get_major_locator().set_params(nbins=6, integer=True)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
@@ -100,7 +134,7 @@ def _curves(reports):
     for report in reports:
         step = report.get("step")
         for key, value in report.items():
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
             if step is not None and is_number and key not in _NOT_CURVES:
                 name = key.removeprefix(_HELD_OUT_PREFIX)
                 curves.setdefault((name, name != key), []).append((step, value))

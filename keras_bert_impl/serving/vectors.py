@@ -7,14 +7,14 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class VectorSignatures(Signatures):
-    """Of a text `vectors`, float32 `[batch, dim]`, what `TextEmbedder.embed` returns."""
+    """Of a text `vectors`, float32 `[batch, dim]`, what `TextEmbedder.encode` returns."""
 
     def __init__(self, model, *parts):
         super().__init__(model, *parts)
         self.features_rank = len(model.input["token_ids"].shape) - 1  # of one text, no group
 
     def reference(self, text):
-        return [{"vectors": vector} for vector in self.model.embed(text)]
+        return [{"vectors": vector} for vector in self.model.encode(text)]
 
     def tokenize(self, text):
         return self.model.text_features(text)

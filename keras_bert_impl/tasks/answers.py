@@ -58,10 +58,11 @@ def n_best_answers(
     """
     _check_logits(logits, windows)
     nulls = least_nulls(logits, windows.texts, len(contexts)).tolist()
+    columns = windows.columns()
     answers = []
     for first in range(0, len(contexts), _QUESTIONS):
         block = range(first, min(first + _QUESTIONS, len(contexts)))
-        spans = _spans_of(block, logits, windows, num_best, max_answer_length)
+        spans = _spans_of(block, logits, windows, columns, num_best, max_answer_length)
         for number, own in zip(block, spans):
             best = _distinct(contexts[number], own, num_best)
             if with_null:
@@ -70,19 +71,20 @@ def n_best_answers(
     return answers
 
 
-def _spans_of(block, logits, windows, num_best, max_answer_length):
+def _spans_of(block, logits, windows, columns, num_best, max_answer_length):
     """The spans of a block of questions, best first.
 
     Args:
         block: range, the numbers of the questions.
-        logits, windows, num_best, max_answer_length: as of `n_best_answers`.
+        columns: what `windows.columns()` returns.
+        logits, windows, num_best, max_answer_length: see `n_best_answers`.
 
     Returns:
         list (a question) of iterators of (start, end, start logit, end logit), in characters.
     """
     first_row, end_row = np.searchsorted(windows.texts, [block.start, block.stop])
     logits = logits[first_row:end_row]
-    tokens, can_start = _places(windows, first_row, end_row, logits.shape[-1])
+    tokens, can_start = _places(windows, columns, first_row, logits[:, 0].shape)
     rows, starts, ends = best_spans(logits, can_start, tokens >= 0, num_best, max_answer_length)
     values = logits[rows, 0, starts].astype("float64"), logits[rows, 1, ends].astype("float64")
     questions = windows.texts[first_row + rows]
@@ -178,15 +180,17 @@ def best_text(answers, null_threshold=None):
     return next((answer.text for answer in answers if answer.text), "")
 
 
-def _places(windows, first_row, end_row, length):
-    """(tokens, can_start): int32 and bool [rows, length], of some rows the number of each place's
-    token in the context (-1 elsewhere), and whether it has most context in this window."""
-    splits = np.asarray(windows.row_splits)[first_row : end_row + 1]
-    place = np.arange(length) < np.diff(splits)[:, None]  # [rows, length]
-    tokens = np.full(place.shape, -1, "int32")
-    can_start = np.zeros(place.shape, bool)
-    tokens[place] = windows.tokens[splits[0] : splits[-1]]
-    can_start[place] = windows.has_most_context[splits[0] : splits[-1]]
+def _places(windows, columns, first_row, shape):
+    """(tokens, can_start): int32 and bool [rows, length], of the rows from `first_row` on the
+    number of each place's token in the context (-1 elsewhere), and whether it has most context in
+    this window."""
+    rows, columns = columns
+    own = slice(*np.searchsorted(rows, [first_row, first_row + shape[0]]))
+    place = rows[own] - first_row, columns[own]
+    tokens = np.full(shape, -1, "int32")
+    can_start = np.zeros(shape, bool)
+    tokens[place] = windows.tokens[own]
+    can_start[place] = windows.has_most_context[own]
     return tokens, can_start
 
 

@@ -45,7 +45,7 @@ class Texts(Kind):
     """Classes or numbers for texts, of `Examples`."""
 
     model_class = TextClassifier
-    settings = (*LONG_TEXT_SETTINGS, "class_weight")
+    settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
 
     def __init__(self, train, dev):
         self._problem_type, self._names = _problem_type(train), None

@@ -159,7 +159,8 @@ class MaskedLM(keras.Model):
 
     def _scores_of_masks(self, tokenized, rows, per_text):
         """float32 [rows, masks, vocabulary], the probabilities of the pieces for each mask."""
-        features = tokenized.features(rows)
+        features = tokenized.features(np.array(rows))
+        features = {name: np.asarray(feature) for name, feature in features.items()}
         slots = max(map(len, per_text))
         features["masked_positions"] = np.stack(
             [np.pad(positions, (0, slots - len(positions))) for positions in per_text]

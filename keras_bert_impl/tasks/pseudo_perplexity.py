@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.blocks import in_blocks
+from keras_bert_impl.tasks.feature_rows import FEATURES
 from keras_bert_impl.tasks.masked_rows import masked_batches
-from keras_bert_impl.tasks.raw_text import FEATURES
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 

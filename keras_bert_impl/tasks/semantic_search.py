@@ -20,8 +20,8 @@ def search(embedder, queries, vectors, k=5):
 
     Args:
         embedder: `TextEmbedder`, the one that made the vectors.
-        queries: list of str.
-        vectors: array `[texts, dim]`, such as of `embed` or `read_vectors`; it may lie on disk.
+        queries: list of str. The embedder's prompt `"query"` is put before them, if it has one.
+        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; it may lie on disk.
         k: int. How many to find, at most.
 
     Returns:
@@ -32,7 +32,7 @@ def search(embedder, queries, vectors, k=5):
         InputError: vectors of another width than the embedder's, or with NaN or infinite numbers.
 
     Example:
-        rows, scores = search(embedder, ["how to mend a bicycle"], embedder.embed(texts))
+        rows, scores = search(embedder, ["how to mend a bicycle"], embedder.encode(texts))
     """
     if vectors.ndim != 2 or vectors.shape[1] != embedder.dim:
         raise InputError(
@@ -41,7 +41,9 @@ def search(embedder, queries, vectors, k=5):
         )
     if not isinstance(k, (int, np.integer)) or k < 1:
         raise InputError(f"k must be an int of at least 1. Received: k={k!r}")
-    wanted = _finite(unit_length(embedder.embed(queries)), "the vector of query")  # [queries, dim]
+    prompt = "query" if "query" in embedder.prompts else None
+    wanted = unit_length(embedder.encode(list(queries), prompt_name=prompt))  # [queries, dim]
+    wanted = _finite(wanted, "the vector of query")
     rows = np.zeros((len(wanted), 0), "int64")
     scores = np.zeros((len(wanted), 0), "float32")
     for start in range(0, len(vectors), _VECTORS):

@@ -48,7 +48,9 @@ class FinetuneSettings(ObjectiveSettings):
         loss: str or None for the first. Of similarity: cosine (learns the labels as cosines) or
             cosent (learns their order); where texts have none, multiple_negatives or, of three
             texts, triplet.
-        pooling: str or None for the model's own, or mean. Of similarity: cls, mean or max.
+        pooling: str or None for the model's own. Of similarity: cls, mean (where a model has none)
+            or max. Of texts with classes or numbers: mean, max or attention over all tokens, in
+            place of the vector that the encoder was published with.
         keep_best: bool. Whether the model is that of the epoch with the best score on the
             development set, by the first of the task's metrics, and not that of the last epoch.
         patience: int or None. The run ends after so many epochs in a row without a better score,

@@ -231,6 +231,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             kwargs["max_length"] = max_length
         kept = cls.saved_settings(source, kwargs)
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
+        config = cls.encoder_config(config, arguments)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
             if cls.head is not None:
@@ -253,6 +254,11 @@ class TaskModel(RawTextTrainer, keras.Model):
             **kwargs: arguments of `from_pretrained`.
         """
         return cls.from_pretrained(preset, **kwargs)
+
+    @classmethod
+    def encoder_config(cls, config, arguments):
+        """The `EncoderConfig` for arguments of the class."""
+        return config
 
     @staticmethod
     def uses_pooler(config):

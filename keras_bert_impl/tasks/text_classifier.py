@@ -1,5 +1,6 @@
 """Classes, several labels at once, or numbers for a text or a pair of texts."""
 
+import dataclasses
 import functools
 
 import keras
@@ -32,6 +33,11 @@ from keras_bert_impl.tasks.long_texts import (
 )
 from keras_bert_impl.tasks.problem_types import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
 from keras_bert_impl.tasks.score_metrics import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.token_pooling import (
+    TOKEN_POOLING_TENSORS,
+    check_pooling,
+    pooled_tokens,
+)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -64,6 +70,9 @@ class TextClassifier(LongTextModel):
         problem_type: as above. Default: regression for `num_classes=1`, else single label.
         head_dropout: float. Rate before the linear layer; default: the encoder's.
         max_length: int. Tokens of a row. Default 128.
+        pooling: `"mean"`, `"max"` or `"attention"`: what is classified is the mean of the hidden
+            states of all tokens, the maximum of each number, or a mean whose weights are learned.
+            The pooler is left out. Default: the vector that the encoder was published with.
         long_texts, head_tokens, doc_stride, max_windows: as of `LongTextModel`. Default
             `"truncate"`.
 
@@ -78,6 +87,7 @@ class TextClassifier(LongTextModel):
 
     head = "classifier"
     signature_class = ClassSignatures
+    settings = ("pooling", *LongTextModel.settings)
 
     def __init__(
         self,
@@ -88,12 +98,14 @@ class TextClassifier(LongTextModel):
         problem_type=None,
         head_dropout=None,
         max_length=None,
+        pooling=None,
         long_texts=None,
         head_tokens=None,
         doc_stride=None,
         max_windows=None,
         name="text_classifier",
     ):
+        check_pooling(pooling)
         labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
         if problem_type not in PROBLEM_TYPES:
@@ -101,12 +113,15 @@ class TextClassifier(LongTextModel):
                 f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
                 f"Received: problem_type={problem_type!r}"
             )
-        head = sequence_head(encoder, len(labels), head_dropout, name="classifier")
+        head = sequence_head(
+            encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
+        )
         long_texts = check_long_texts(long_texts)
         inputs = text_inputs(long_texts)
-        vectors = vectors_of_texts(
-            functools.partial(self.row_vectors, encoder), inputs, long_texts, encoder
-        )
+        of_rows = functools.partial(self.row_vectors, encoder)
+        if pooling is not None:
+            of_rows = functools.partial(pooled_tokens, encoder, pooling)
+        vectors = vectors_of_texts(of_rows, inputs, long_texts, encoder)
         super().__init__(
             encoder,
             tokenizer,
@@ -119,6 +134,7 @@ class TextClassifier(LongTextModel):
             doc_stride=doc_stride,
             max_windows=max_windows,
         )
+        self.pooling = pooling
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
@@ -313,6 +329,15 @@ class TextClassifier(LongTextModel):
     @staticmethod
     def uses_pooler(config):
         return needs_pooler(config)
+
+    @classmethod
+    def encoder_config(cls, config, arguments):
+        pools_tokens = arguments.get("pooling") is not None
+        return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
+
+    def pooling_names(self):
+        of_tokens = TOKEN_POOLING_TENSORS if self.pooling == "attention" else []
+        return super().pooling_names() + of_tokens
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
@@ -16,9 +17,7 @@ from keras_bert_impl.interop.sentence_transformers import (
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
-from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.embedding_network import embedding_network
-from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.tasks.projections import (
     checked_projections,
@@ -26,15 +25,16 @@ from keras_bert_impl.tasks.projections import (
     set_tensors,
     tensors_of_layers,
 )
-from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.tasks.text_vectors import TextVectors
 from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
 
 _LOG = logging.getLogger(__name__)
 
 
+@first_guesses("TextEmbedder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextEmbedder(WholeBatchTrainer, LongTextModel):
+class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
     """Vectors of texts, pooled from the hidden states of the last layer or layers.
 
     What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`, but an example is a tuple of
@@ -91,7 +91,7 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
     Example:
         embedder = TextEmbedder.from_pretrained("path/to/model", loss="multiple_negatives")
         embedder.fit([("How old are you?", "What is your age?")], epochs=1)
-        embedder.embed(["a text", "another"])  # float32 [2, dim]
+        embedder.encode(["a text", "another"])  # float32 [2, dim]
     """
 
     settings = (
@@ -198,95 +198,7 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         """list of float, the weights of the last layers as they are now; None without any."""
         return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
 
-    def embed(self, texts, batch_size=None, verbose=0):
-        """The vectors of texts.
-
-        Args:
-            texts: list or array of str.
-            batch_size: int, default 32.
-            verbose: as for `predict`.
-
-        Returns:
-            float32 `[texts, dim]`.
-        """
-        texts = self.as_texts(texts)
-        if texts and not isinstance(texts[0], (str, bytes)):
-            raise InputError("embed() takes texts; predict() takes examples of several texts.")
-        return self.predict(texts, batch_size=batch_size, verbose=verbose)
-
-    def similarities(self, pairs, batch_size=None, verbose=0):
-        """The cosine of the two vectors of each pair of texts, float32 `[pairs]`.
-
-        Args:
-            pairs: list of (first, second), or a tuple of two lists.
-        """
-
-        def cosines(pairs):
-            vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
-            if vectors.ndim != 3 or vectors.shape[1] != 2:
-                raise InputError("similarities are of pairs: give (first, second) tuples.")
-            return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
-
-        return in_blocks(cosines, self.as_texts(pairs))
-
-    # === Texts and labels ===
-
-    def as_texts(self, x):
-        """A list of str, or of tuples of str, all of one length."""
-        if isinstance(x, (str, bytes)):
-            raise InputError(f"expected a list of texts. Received: one text, {x!r:.40}")
-        if isinstance(x, tuple):
-            columns = [self.as_texts(column) for column in x]
-            if len({len(column) for column in columns}) > 1:
-                sizes = ", ".join(str(len(column)) for column in columns)
-                raise InputError(f"the lists of texts differ in length: {sizes}.")
-            x = list(zip(*columns))
-        examples = list(x.numpy() if tf.is_tensor(x) else x)
-        examples = [one if isinstance(one, (str, bytes)) else tuple(one) for one in examples]
-        for number, example in enumerate(examples):
-            if _group(example) != _group(examples[0]):
-                raise InputError(
-                    f"example {number} has {_group(example)} text(s), those before it have "
-                    f"{_group(examples[0])}."
-                )
-        return examples
-
-    def tokenized(self, texts):
-        if self._prepares:
-            texts = self._prepared(as_strings(texts)).numpy().tolist()
-        return super().tokenized(texts)
-
-    def text_features(self, texts):
-        return super().text_features(self._prepared(texts))
-
-    @property
-    def _prepares(self):
-        """bool. Whether texts are changed before they are tokenized."""
-        return self.do_lower_case or self.default_prompt_name is not None
-
-    def _prepared(self, texts):
-        """string tensor `[texts]`: what the tokenizer reads, in any graph."""
-        if self.default_prompt_name is not None:
-            texts = tf.strings.join([self.prompts[self.default_prompt_name], texts])
-        return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
-
-    def rows(self, texts, labels=None, weights=None):
-        examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
-        tokenized = tokenize_groups(examples, self.tokenized)
-        return tokenized, tuple(target for target in (labels, weights) if target is not None)
-
-    def joined(self, outputs, texts, tokenized):
-        return outputs if texts and isinstance(texts[0], tuple) else outputs[:, 0]
-
-    def features_in_graph(self, texts):
-        features = self.text_features(tf.reshape(texts, [-1]))
-        group = texts.shape[1] or tf.shape(texts)[1]
-
-        def grouped(feature):
-            sizes = [size or tf.shape(feature)[axis] for axis, size in enumerate(feature.shape)]
-            return tf.reshape(feature, [-1, group, *sizes[1:]])
-
-        return {name: grouped(feature) for name, feature in features.items()}
+    # === Labels ===
 
     @property
     def needs_labels(self):
@@ -430,11 +342,7 @@ def _checked_prompts(prompts, default):
         raise InputError(f"prompts must be a dict of str to str. Received: {prompts!r:.80}")
     if default is not None and default not in prompts:
         raise InputError(
-            f"default_prompt_name must be one of {listed(prompts) or 'prompts, of which there are none'}"
-            f". Received: default_prompt_name={default!r:.60}"
+            f"default_prompt_name must be one of the prompts, {listed(prompts) or 'none'}. "
+            f"Received: default_prompt_name={default!r:.60}"
         )
     return prompts
-
-
-def _group(example):
-    return 1 if isinstance(example, (str, bytes)) else len(example)

@@ -17,6 +17,7 @@ from keras_bert_impl.tasks.tables import FORMATS, read_lines, table_rows
 
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
+_PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
 _SHOWN = 200  # characters of a text that are kept beside its vector
 
 
@@ -106,7 +107,8 @@ def write_vectors(embedder, texts, path, batch_size=None, progress=None):
     vector a line with path, line and the beginning of the text. `.parquet` has these as columns.
 
     Args:
-        embedder: `TextEmbedder`.
+        embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, the first
+            that it has, is put before the texts.
         texts: iterable of `PlacedText`, of `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
         batch_size: int, default 32.
@@ -125,9 +127,11 @@ def write_vectors(embedder, texts, path, batch_size=None, progress=None):
     if path.suffix not in _WRITERS:
         raise InputError(f"{path}: the name must end in {' or '.join(_WRITERS)}.")
     count = 0
+    prompt = next((name for name in _PROMPTS if name in embedder.prompts), None)
     with _WRITERS[path.suffix](path, embedder.dim) as write:
         for chunk in _chunks(texts):
-            write(chunk, embedder.embed([one.text for one in chunk], batch_size))
+            texts_of_chunk = [one.text for one in chunk]
+            write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
             count += len(chunk)
             if progress is not None:
                 progress(count)

@@ -81,8 +81,8 @@ def test_settings_of_an_old_name_are_followed(plain, copy):
     assert (model.max_length, model.do_lower_case) == (5, True)
     texts = ["Good film", "GREAT joy the plot is dull", "not good"]
     cut = ["good film", "great joy the", "not good"]  # three tokens between [CLS] and [SEP]
-    np.testing.assert_allclose(model.embed(texts), plain.embed(cut), atol=1e-6)
-    assert np.abs(plain.embed(texts) - plain.embed(cut))[:2].max() > 0.1  # or it says little
+    np.testing.assert_allclose(model.encode(texts), plain.encode(cut), atol=1e-6)
+    assert np.abs(plain.encode(texts) - plain.encode(cut))[:2].max() > 0.1  # or it says little
 
 
 def test_lower_case_is_in_every_form_of_the_model(copy, tmp_path_factory):
@@ -90,14 +90,14 @@ def test_lower_case_is_in_every_form_of_the_model(copy, tmp_path_factory):
     write("sentence_bert_config.json", {"do_lower_case": True})
     model = TextEmbedder.from_pretrained(directory)
     texts = ["Good film", "GREAT joy", "the plot"]
-    expected = model.embed([text.lower() for text in texts])
-    np.testing.assert_array_equal(model.embed(texts), expected)
+    expected = model.encode([text.lower() for text in texts])
+    np.testing.assert_array_equal(model.encode(texts), expected)
     np.testing.assert_array_equal(model.features_in_graph(tf.constant([texts]))["token_ids"][0],
                                   model.tokenizer([text.lower() for text in texts])["token_ids"])
     out = tmp_path_factory.mktemp("out")
     model.save_pretrained(out / "saved")
     assert json.loads((out / "saved" / "sentence_bert_config.json").read_text())["do_lower_case"]
-    np.testing.assert_array_equal(TextEmbedder.from_pretrained(out / "saved").embed(texts), expected)
+    np.testing.assert_array_equal(TextEmbedder.from_pretrained(out / "saved").encode(texts), expected)
     model.export(out / "exported")
     served = tf.saved_model.load(out / "exported").signatures["serving_default"]
     answer = served(text=tf.constant(texts))["vectors"]
@@ -118,7 +118,7 @@ def test_old_directories_have_the_encoder_in_a_folder(plain, copy, kind):
     write("modules.json", modules)
     model = TextEmbedder.from_pretrained(directory)
     # Traced again, which may round otherwise.
-    np.testing.assert_allclose(model.embed(TEXTS), plain.embed(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(model.encode(TEXTS), plain.encode(TEXTS), atol=1e-6)
     assert model_class_of(directory) is TextEmbedder
     states = Encoder.from_pretrained(directory)(plain.tokenizer(TEXTS))["sequence_output"]
     assert states.shape[0] == 9
@@ -169,13 +169,13 @@ def test_dense_and_layer_norm_are_those_of_pytorch(plain, copy, tmp_path_factory
         ("Dense", linear, {"linear.weight": last}),
         ("Normalize", {}, None),
     )
-    hidden = torch.tensor(plain.embed(TEXTS) @ kernel.T + bias)
+    hidden = torch.tensor(plain.encode(TEXTS) @ kernel.T + bias)
     hidden = {"tanh": torch.tanh, "gelu": functional.gelu}[activation](hidden)
     hidden = functional.layer_norm(hidden, (7,), torch.tensor(gamma), torch.tensor(beta))
     expected = functional.normalize(hidden @ torch.tensor(last.T), dim=-1)
     model = TextEmbedder.from_pretrained(directory)
     assert model.dim == 5
-    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-5)
     out = tmp_path_factory.mktemp("out")
     model.save_pretrained(out)
     modules = [module["type"] for module in json.loads((out / "modules.json").read_text())]
@@ -183,7 +183,7 @@ def test_dense_and_layer_norm_are_those_of_pytorch(plain, copy, tmp_path_factory
         "Transformer", "Pooling", "Dense", "LayerNorm", "Dense", "Normalize"
     ]  # fmt: skip
     again = TextEmbedder.from_pretrained(out)
-    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+    np.testing.assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
 
 
 def test_projections_that_do_not_fit_their_files(copy):
@@ -219,15 +219,15 @@ def test_the_default_prompt_is_before_every_text(plain, copy, tmp_path_factory):
     settings = {"prompts": prompts, "default_prompt_name": "query", "truncate_dim": 3}
     write("config_sentence_transformers.json", settings | {"similarity_fn_name": "dot"})
     model = TextEmbedder.from_pretrained(directory)
-    expected = plain.embed(["what " + text for text in TEXTS])[:, :3]
-    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-6)
+    expected = plain.encode(["what " + text for text in TEXTS])[:, :3]
+    np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-6)
     pairs = model.predict(list(zip(TEXTS, TEXTS[::-1])), verbose=0)
     np.testing.assert_allclose(pairs[:, 1], expected[::-1], atol=1e-6)
     out = tmp_path_factory.mktemp("out")
     model.save_pretrained(out)
     again = TextEmbedder.from_pretrained(out)
     assert (again.prompts, again.similarity_fn_name, again.dim) == (model.prompts, "dot", 3)
-    np.testing.assert_allclose(again.embed(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-6)
 
 
 # === What cannot be followed ===

@@ -62,7 +62,7 @@ def test_further_signatures_of_a_tagger():
 
     vectors = signatures.function("embed")(text=tf.constant(texts))["vectors"]
     embedder = TextEmbedder(model.encoder, model.tokenizer, max_length=model.max_length)
-    np.testing.assert_allclose(vectors, embedder.embed(texts), atol=TOLERANCE)
+    np.testing.assert_allclose(vectors, embedder.encode(texts), atol=TOLERANCE)
 
     windows = signatures.function("tokenize")(text=tf.constant(texts))
     flat = {name: tf.reshape(windows[name], [-1, 16]) for name in FEATURES}

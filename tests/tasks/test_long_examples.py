@@ -43,7 +43,7 @@ def pooled(model, vectors):
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_vectors_are_those_of_windows_pooled_and_then_normalized(pooling):
     model = embedder(pooling, pooling="cls", normalize=True)
-    for text, vector in zip(TEXTS[:6], model.embed(TEXTS[:6], batch_size=4)):
+    for text, vector in zip(TEXTS[:6], model.encode(TEXTS[:6], batch_size=4)):
         # The same windows as a classifier's; [CLS] is what its pooler takes.
         expected = pooled(model, cls_of_windows(model, text))
         np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
@@ -63,18 +63,18 @@ def test_short_texts_are_embedded_as_ever():
     for pooling in POOLINGS:
         model, plain = embedder(pooling, num_layers=2), embedder("truncate", num_layers=2)
         plain.encoder.set_weights(model.encoder.get_weights())
-        np.testing.assert_allclose(model.embed(texts), plain.embed(texts), atol=1e-6)
+        np.testing.assert_allclose(model.encode(texts), plain.encode(texts), atol=1e-6)
 
 
 def test_examples_of_several_texts_have_the_vectors_of_their_texts():
     model = embedder("mean")
     pairs = list(zip(TEXTS[:7], TEXTS[7:14]))
-    expected = np.stack([model.embed(TEXTS[:7]), model.embed(TEXTS[7:14])], axis=1)
+    expected = np.stack([model.encode(TEXTS[:7]), model.encode(TEXTS[7:14])], axis=1)
     np.testing.assert_allclose(model.predict(pairs, batch_size=3, verbose=0), expected, atol=1e-6)
     in_graph = model.features_in_graph(tf.constant(pairs))
     assert in_graph["token_ids"].shape.rank == 4
     np.testing.assert_allclose(model(in_graph), expected, atol=1e-6)
-    assert model.embed([]).shape == (0, 16)
+    assert model.encode([]).shape == (0, 16)
 
 
 def test_of_head_and_tail_the_middle_is_left_out():
@@ -82,7 +82,7 @@ def test_of_head_and_tail_the_middle_is_left_out():
     ids = ids_of(text)
     states = model.encoder(row(ids[:2] + ids[-4:]))["sequence_output"]
     expected = np.asarray(states).mean(axis=1)
-    np.testing.assert_allclose(model.embed([text]), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode([text]), expected, atol=1e-5)
 
 
 def test_an_embedder_learns_what_stands_at_the_end():
@@ -114,14 +114,14 @@ def test_the_cut_of_a_batch_changes_nothing():
 
 def test_files_of_an_embedder(tmp_path):
     model = embedder("attention", doc_stride=3, max_windows=5, num_layers=2)
-    expected = model.embed(TEXTS[:5])
+    expected = model.encode(TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
     again = TextEmbedder.from_pretrained(tmp_path / "model")
     assert (again.long_texts, again.doc_stride, again.max_windows) == ("attention", 3, 5)
-    np.testing.assert_array_equal(again.embed(TEXTS[:5]), expected)
+    np.testing.assert_array_equal(again.encode(TEXTS[:5]), expected)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.embed(TEXTS[:5]), expected)
+    np.testing.assert_array_equal(loaded.encode(TEXTS[:5]), expected)
 
 
 def test_another_way_takes_over_no_settings(tmp_path):
@@ -133,8 +133,8 @@ def test_another_way_takes_over_no_settings(tmp_path):
     assert (plain.doc_stride, plain.max_windows) == (None, None)
     with pytest.raises(InputError, match="max_windows is a setting of"):
         load_embedder(tmp_path, long_texts="truncate", max_windows=5)
-    expected = embedder("truncate").embed(TEXTS[:5])
-    np.testing.assert_array_equal(plain.embed(TEXTS[:5]), expected)
+    expected = embedder("truncate").encode(TEXTS[:5])
+    np.testing.assert_array_equal(plain.encode(TEXTS[:5]), expected)
 
 
 def test_the_command_embeds_whole_files(tmp_path):
@@ -148,9 +148,9 @@ def test_the_command_embeds_whole_files(tmp_path):
     assert main([*command, "--out", str(tmp_path / "vectors.npy")]) == 0
     expected = TextEmbedder.from_pretrained(
         tmp_path / "model", long_texts="max", max_windows=3
-    ).embed(TEXTS[:4])
+    ).encode(TEXTS[:4])
     np.testing.assert_allclose(read_vectors(tmp_path / "vectors.npy"), expected, atol=1e-6)
-    assert np.abs(model.embed(TEXTS[:4]) - expected).max() > 1e-3
+    assert np.abs(model.encode(TEXTS[:4]) - expected).max() > 1e-3
 
 
 # === Choices ===

@@ -76,7 +76,7 @@ KINDS = {
     "questions": (lambda: answerer(num_best=4, null_threshold=None).predict, questions),
     "answer": (lambda: answerer(null_threshold=None).answer, questions),
     "choices": (lambda: MultipleChoice(*small()).predict, choices),
-    "embed": (lambda: TextEmbedder(*small(use_pooler=False)).embed, texts),
+    "embed": (lambda: TextEmbedder(*small(use_pooler=False)).encode, texts),
     "similarities": (
         lambda: TextEmbedder(*small(use_pooler=False)).similarities,
         lambda count: list(zip(texts(count), texts(count))),
@@ -109,8 +109,27 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     few, many = of_count(BLOCK), of_count(4 * BLOCK)
     function(few)  # what is made once: graphs, caches
     once, four_times = transient(function, few), transient(function, many)
-    # A list of the texts, 300 bytes each with the bytes of their tokens, is no result.
-    assert four_times < 1.3 * once + 500 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
+    # Lists of what was given, checked, take some hundred bytes for each text.
+    assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
+
+
+def test_a_batch_of_masks_has_few_scores(monkeypatch):
+    """Each mask has a score for every piece of the vocabulary, 30,522 of BERT's."""
+    model = MaskedLM(*small(use_pooler=False))
+    asked = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
+    expected = model.fill(asked)
+    sizes, scores = [], model._scores_of_masks
+
+    def counted(*arguments):
+        found = scores(*arguments)
+        sizes.append(found.shape[0] * found.shape[1])
+        return found
+
+    monkeypatch.setattr(model, "_scores_of_masks", counted)
+    assert [len(masks) for masks in model.fill(asked)] == [1 + i % 9 for i in range(100)]
+    assert max(sizes) <= 64 and sum(sizes) >= sum(map(len, expected))
+    alone = model.fill(asked[:1], top_k=3)[0]
+    assert [filling.token for filling in alone[0]] == [f.token for f in expected[0][0][:3]]
 
 
 def test_blocks_end_at_texts_or_characters():

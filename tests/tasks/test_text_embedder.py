@@ -17,6 +17,7 @@ from torch.nn import functional
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import embedding_losses as losses
+from keras_bert_impl.tasks.vector_similarity import similarity
 from tests.helpers import mirrored
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 
@@ -111,18 +112,61 @@ def test_minilm_as_published():
         states = theirs(**features).last_hidden_state
     expected = functional.normalize(mean(states, features["attention_mask"][:, :, None]))
     # float32 through six layers; the numbers of a vector of length 1 are about 0.05.
-    np.testing.assert_allclose(ours.embed(texts), expected.numpy(), atol=1e-6)
+    np.testing.assert_allclose(ours.encode(texts), expected.numpy(), atol=1e-6)
 
 
 def test_embed_keeps_the_order(model):
-    vectors = model.embed(TEXTS, batch_size=4)
+    vectors = model.encode(TEXTS, batch_size=4)
     assert vectors.shape == (17, 16) and vectors.dtype == np.float32
-    np.testing.assert_allclose(model.embed([TEXTS[5]])[0], vectors[5], atol=1e-5)
-    assert model.embed([]).shape == (0, 16)
+    np.testing.assert_allclose(model.encode([TEXTS[5]])[0], vectors[5], atol=1e-5)
+    assert model.encode([]).shape == (0, 16)
     pairs = model.predict(PAIRS, verbose=0)
     np.testing.assert_allclose(pairs, np.stack([vectors, vectors[::-1]], axis=1), atol=1e-5)
     cosines = functional.cosine_similarity(*map(torch.tensor, (vectors, vectors[::-1].copy())))
     np.testing.assert_allclose(model.similarities(PAIRS), cosines, atol=1e-5)
+
+
+def test_one_text_and_prompts(model):
+    named = embedder(prompts={"query": "what "})
+    expected = model.encode(["what film", "film"])
+    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)
+    np.testing.assert_allclose(named.encode(["film"], "query")[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(named.encode(["film"], prompt="what ")[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # as before
+    with pytest.raises(InputError, match="there is no prompt 'x'; the model has 'query'"):
+        named.encode(["film"], prompt_name="x")
+
+
+@pytest.mark.parametrize(
+    "kind, formula",
+    [
+        ("cosine", lambda a, b: functional.cosine_similarity(a[:, None], b[None], dim=-1)),
+        ("dot", lambda a, b: a @ b.T),
+        ("euclidean", lambda a, b: -torch.cdist(a, b, p=2)),
+        ("manhattan", lambda a, b: -torch.cdist(a, b, p=1)),
+    ],
+)
+def test_similarity_is_that_of_pytorch(kind, formula):
+    first, second = np.random.default_rng(0).normal(size=(2, 7, 16)).astype("float32")
+    expected = formula(torch.tensor(first[:4]), torch.tensor(second))
+    np.testing.assert_allclose(similarity(first[:4], second, kind), expected, atol=1e-4)
+
+
+def test_similarity_of_vectors_and_of_texts(model):
+    vectors = model.encode(TEXTS[:3])
+    expected = model.similarities(list(zip(TEXTS[:3], TEXTS[:3][::-1])))
+    received = model.similarity(vectors, vectors)
+    assert received.shape == (3, 3) and received[1, 1] == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(np.diag(received[:, ::-1]), expected, atol=1e-5)
+    np.testing.assert_allclose(model.similarity(TEXTS[0], TEXTS[1:3]), received[:1, 1:], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["embed", "encode_multi_process", "encode_query"])
+def test_other_names_get_the_line_to_write(model, name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Write embedder.encode"):
+        getattr(model, name)
+    with pytest.raises(InputError, match="Write embedder.encode.texts, verbose=1"):
+        model.encode(TEXTS, show_progress_bar=True)
 
 
 def test_vectors_are_float32_in_mixed_precision():
@@ -166,7 +210,7 @@ def test_learns_to_find_the_positive():
     x = (list(firsts), list(firsts.values()))
     history = model.fit(x, epochs=30, batch_size=len(firsts), verbose=0).history["loss"]
     assert history[-1] < history[0] / 4
-    first, second = model.embed(x[0]), model.embed(x[1])
+    first, second = model.encode(x[0]), model.encode(x[1])
     assert (np.argmax(first @ second.T, axis=1) == np.arange(len(firsts))).mean() > 0.9
     assert model.layer_weights != [1.0, 1.0]
 
@@ -254,7 +298,7 @@ def test_examples_that_cannot_be_learned(model, loss, x, y, message):
 
 def test_groups_are_not_embedded(model):
     with pytest.raises(InputError, match="predict.. takes examples of several"):
-        model.embed(PAIRS)
+        model.encode(PAIRS)
     with pytest.raises(InputError, match="similarities are of pairs"):
         model.similarities(TEXTS)
 

@@ -92,7 +92,7 @@ def test_npy_holds_the_vectors_in_order(folder, embedder, written):
     found = list(read_texts(folder / "texts"))
     stored = np.load(written, allow_pickle=False)
     assert stored.shape == (11, 16) and stored.dtype == np.float32
-    np.testing.assert_allclose(stored, embedder.embed([text.text for text in found]), atol=1e-5)
+    np.testing.assert_allclose(stored, embedder.encode([text.text for text in found]), atol=1e-5)
     lines = [json.loads(line) for line in (folder / "vectors.jsonl").read_text().splitlines()]
     assert lines == [text._asdict() for text in found]
 
@@ -131,7 +131,7 @@ def test_search_is_exact(embedder, monkeypatch):
     stored = np.random.default_rng(0).normal(size=(50, 16)).astype("float32")
     stored[20] = stored[33] = stored[3] * 2  # equal cosines, in three chunks
     stored[5] = 0
-    queries = embedder.embed(TEXTS[:3]).astype("float64")
+    queries = embedder.encode(TEXTS[:3]).astype("float64")
     unit = stored / np.maximum(np.linalg.norm(stored, axis=1, keepdims=True), 1e-12)
     cosines = queries @ unit.T / np.linalg.norm(queries, axis=1, keepdims=True)
     rows, scores = search(embedder, TEXTS[:3], stored, k=50)
@@ -146,7 +146,7 @@ def test_search_is_exact(embedder, monkeypatch):
 
 def test_of_equal_vectors_the_first_are_found(embedder, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.semantic_search._VECTORS", 8)
-    monkeypatch.setattr(embedder, "embed", lambda queries: np.eye(16)[[0, 1, 0]])
+    monkeypatch.setattr(embedder, "encode", lambda queries, **_: np.eye(16)[[0, 1, 0]])
     stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are 0 or 1, without rounding
     first, second = list(range(0, 30, 2)), list(range(1, 30, 2))
     for k in (1, 3, 9, 15, 17, 30):
@@ -163,7 +163,7 @@ def test_vectors_that_are_not_numbers_are_refused(embedder, number, monkeypatch)
     stored[13, 2] = number
     with pytest.raises(InputError, match="vector 13 has NaN or infinite numbers"):
         search(embedder, ["film"], stored)
-    monkeypatch.setattr(embedder, "embed", lambda queries: stored[12:15])
+    monkeypatch.setattr(embedder, "encode", lambda queries, **_: stored[12:15])
     with pytest.raises(InputError, match="the vector of query 1 has NaN"):
         search(embedder, ["a", "b", "c"], np.ones((20, 16), "float32"))
 

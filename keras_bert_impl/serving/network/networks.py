@@ -156,9 +156,14 @@ def _group(model):
 
 def _text_classifier(graph, config, model):
     features = _inputs(graph, config, _group(model))
-    vectors = _of_texts(
-        graph, features, model, lambda rows: _pooled(graph, config, rows, needs_pooler(config))
-    )
+    def of_rows(rows):
+        if model.pooling is None:
+            return _pooled(graph, config, rows, needs_pooler(config))
+        states = _states(graph, config, rows)[-1]
+        mask = graph.add("Unsqueeze", rows["attention_mask"], [2])  # a token is a window of one
+        return _pool_windows(graph, states, mask, config.hidden_dim, model.pooling, "pooling")
+
+    vectors = _of_texts(graph, features, model, of_rows)
     logits = _classified(graph, vectors, model.head_layer)
     graph.output("logits", logits, ["batch", model.num_classes])
 
@@ -172,7 +177,7 @@ def _of_texts(graph, features, model, vectors_of_rows, dim=None):
     return _pool_windows(graph, rows, features["attention_mask"], dim, model.long_texts)
 
 
-def _pool_windows(graph, rows, mask, dim, pooling):
+def _pool_windows(graph, rows, mask, dim, pooling, name="pool_windows"):
     """`layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
@@ -186,8 +191,8 @@ def _pool_windows(graph, rows, mask, dim, pooling):
         number = graph.add("Max", graph.add("ReduceSum", real, [1]), np.float32(1))
         weights = graph.add("Div", real, number)
     else:
-        hidden = layers.dense(graph, graph.as_computed(vectors), "pool_windows/dense", "tanh")
-        scores = graph.as_float32(layers.dense(graph, hidden, "pool_windows/score"))
+        hidden = layers.dense(graph, graph.as_computed(vectors), f"{name}/dense", "tanh")
+        scores = graph.as_float32(layers.dense(graph, hidden, f"{name}/score"))
         weights = graph.add("Softmax", graph.add("Where", is_real, scores, _NO_ROW), axis=1)
     pooled = graph.add("ReduceSum", graph.add("Mul", weights, vectors), [1], keepdims=0)
     return graph.as_computed(pooled)
