@@ -9,6 +9,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
+from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.score_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -62,6 +63,7 @@ class QuestionAnswerer(TaskModel):
     head = "question_answerer"
     signature_class = AnswerSignatures
     has_several_rows = True
+    text_columns = ("question", "context")
     settings = (
         "doc_stride",
         "max_question_length",
@@ -119,10 +121,11 @@ class QuestionAnswerer(TaskModel):
         """The text of the best answer to each question, "" for none; see `null_threshold`.
 
         Args:
-            pairs: as of `predict`.
+            pairs: as of `predict`; or one (question, context), and the answer is its str.
         """
         predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
-        return [best_text(answers, self.null_threshold) for answers in predictions]
+        texts = [best_text(answers, self.null_threshold) for answers in predictions]
+        return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs, *args, **kwargs):
         """The logits of features or of (question, context) pairs, by name."""
@@ -139,7 +142,9 @@ class QuestionAnswerer(TaskModel):
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
-                raise InputError(f"text {position} is no (question, context) tuple: {pair!r:.60}.")
+                raise InputError(
+                    f"text {position} must be a (question, context) tuple. Received: {pair!r:.60}"
+                )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
     def encode_labels(self, labels, count):

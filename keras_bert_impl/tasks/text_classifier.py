@@ -15,6 +15,7 @@ from keras_bert_impl.models.heads import (
     sequence_vector,
 )
 from keras_bert_impl.serving.classes import ClassSignatures
+from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.labels import (
     class_weights,
@@ -150,14 +151,16 @@ class TextClassifier(LongTextModel):
         """The label name of each text; for several labels at once, a list of those from 0.5 on.
 
         Args:
-            texts: as of `predict`.
+            texts: as of `predict`; or one text or (first, second), and the answer is of that.
         """
         if self.problem_type == REGRESSION:
             raise InputError("a regression has no labels; predict() gives its values.")
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         if self.problem_type == SINGLE:
-            return [self.labels[number] for number in scores.argmax(axis=-1)]
-        return [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+            found = [self.labels[number] for number in scores.argmax(axis=-1)]
+        else:
+            found = [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+        return found[0] if is_one_text(texts) else found
 
     # === Training ===
 

@@ -13,6 +13,7 @@ from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
@@ -79,6 +80,7 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         *LongTextModel.settings,
     )
     text_rank = 2
+    most_columns = 8
     signature_class = VectorSignatures
 
     def __init__(
@@ -140,17 +142,18 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
         """The vectors of texts.
 
         Args:
-            texts: list or array of str.
+            texts: list, array or column of str; or one str, and the answer is its vector.
             batch_size: int, default 32.
             verbose: as for `predict`.
 
         Returns:
             float32 `[texts, dim]`.
         """
-        texts = self.as_texts(texts)
-        if texts and not isinstance(texts[0], (str, bytes)):
+        examples = self.as_texts(texts)
+        if examples and not isinstance(examples[0], (str, bytes)):
             raise InputError("embed() takes texts; predict() takes examples of several texts.")
-        return self.predict(texts, batch_size=batch_size, verbose=verbose)
+        vectors = self.predict(examples, batch_size=batch_size, verbose=verbose)
+        return vectors[0] if isinstance(texts, (str, bytes)) else vectors
 
     def similarities(self, pairs, batch_size=None, verbose=0):
         """The cosine of the two vectors of each pair of texts, float32 `[pairs]`.
@@ -167,17 +170,20 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
 
     def as_texts(self, x):
         """A list of str, or of tuples of str, all of one length."""
+        x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
-            raise InputError(f"expected a list of texts. Received: one text, {x!r:.40}")
+            x = [x]
         if isinstance(x, tuple):
             columns = [self.as_texts(column) for column in x]
             if len({len(column) for column in columns}) > 1:
                 sizes = ", ".join(str(len(column)) for column in columns)
                 raise InputError(f"the lists of texts differ in length: {sizes}.")
             x = list(zip(*columns))
-        examples = list(x.numpy() if tf.is_tensor(x) else x)
-        examples = [one if isinstance(one, (str, bytes)) else tuple(one) for one in examples]
+        examples = [tuple(one) if isinstance(one, list) else one for one in values(x)]
         for number, example in enumerate(examples):
+            for text in example if isinstance(example, tuple) else [example]:
+                if not isinstance(text, (str, bytes)):
+                    raise InputError(f"example {number}: a text {not_a_text(text)}")
             if _group(example) != _group(examples[0]):
                 raise InputError(
                     f"example {number} has {_group(example)} text(s), those before it have "

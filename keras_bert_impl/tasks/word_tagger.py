@@ -13,6 +13,7 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
 from keras_bert_impl.tasks.entities import find_entities
+from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
 from keras_bert_impl.tasks.labels import label_config, label_numbers
 from keras_bert_impl.tasks.score_metrics import tagging_metrics
@@ -45,6 +46,8 @@ class WordTagger(TaskModel):
     """
 
     has_several_rows = True
+    text_columns = ("tokens",)
+    most_columns = 1
     signature_class = TaggerSignatures
 
     def __init__(
@@ -117,19 +120,20 @@ class WordTagger(TaskModel):
         """The label name of each word; with `crf` those of the likeliest sequence.
 
         Args:
-            texts: list of str, or of lists of words.
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
 
         Returns:
             list of lists of str.
         """
         answers = super().predict(as_words(texts), batch_size, verbose=verbose)
-        return [[self.labels[label] for label in row] for row in self._label_numbers(answers)]
+        labels = [[self.labels[label] for label in row] for row in self._label_numbers(answers)]
+        return labels[0] if is_one_text(texts) else labels
 
     def entities(self, texts, batch_size=None, verbose=0):
         """The entities in each text, of whatever scheme the labels are.
 
         Args:
-            texts: list of str, or of lists of words.
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
 
         Returns:
             list (a text) of lists of `Entity`, in order. Of words, places are in the words joined
@@ -141,7 +145,8 @@ class WordTagger(TaskModel):
         if not self.has_entities:
             others = [label for label in self.labels if not is_entity_label(label)]
             raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
-        return self.annotate(texts, batch_size, verbose)[1]
+        entities = self.annotate(texts, batch_size, verbose)[1]
+        return entities[0] if is_one_text(texts) else entities
 
     def annotate(self, texts, batch_size=None, verbose=0):
         """Labels and entities from one pass of the network.

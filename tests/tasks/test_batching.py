@@ -104,35 +104,5 @@ def test_pipeline_has_no_python_in_it():
     assert b"PyFunc" not in graph and b"EagerPyFunc" not in graph
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["good", ("a", "b")],
-        np.array(["good", "bad"]),
-        tf.constant(["good", "bad"]),
-        (["a", "b"], ["c", "d"]),
-        [b"good", "bad"],
-    ],
-)
-def test_as_list_takes_every_batch_of_texts(texts):
-    assert len(batching.as_list(texts)) == 2
-
-
-@pytest.mark.parametrize(
-    "texts, message",
-    [
-        ("good", "a list of texts"),
-        (["good", None], "text 1 is neither"),
-        (["good", float("nan")], "text 1 is neither"),
-        ([("a", "b", "c")], "text 0 is neither"),
-        ((["a"], ["b", "c"]), "1 first segments, but 2"),
-        ((["a"], ["b"], ["c"]), "a pair of segments"),
-    ],
-)
-def test_as_list_refuses_what_is_no_batch_of_texts(texts, message):
-    with pytest.raises(InputError, match=message):
-        batching.as_list(texts)
-
-
 def test_words_of_the_helpers_are_single_tokens():
     np.testing.assert_array_equal(tokenized([" ".join(WORDS[:9])]).lengths, [11])
