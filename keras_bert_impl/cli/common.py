@@ -102,6 +102,14 @@ def positive_int(text):
     return int(text)
 
 
+def delimiter(text):
+    """argparse type: one character, or its name."""
+    text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
+    if len(text) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character, tab, comma or semicolon")
+    return text
+
+
 # === Runs ===
 
 

@@ -1,9 +1,11 @@
 """What commands say of labelled examples: which task, which files, which columns."""
 
 import argparse
+import csv
 import dataclasses
 from pathlib import Path
 
+from keras_bert_impl.cli.common import delimiter
 from keras_bert_impl.errors import InputError
 
 _OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
@@ -45,7 +47,7 @@ def add_examples(parser, is_training, is_scored=True):
                         f"directory of one; {files}: its splits")
     if is_training:
         parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table "
-                            "are .csv, .tsv or .jsonl; with --data the .jsonl that `keras-bert "
+                            "are .csv, .tsv, .jsonl, .json, .parquet or .arrow; with --data the .jsonl that `keras-bert "
                             "augment` made of it")
     if is_scored:
         parser.add_argument("--dev", metavar="FILE", help="what to score on")
@@ -63,6 +65,8 @@ def add_examples(parser, is_training, is_scored=True):
                         "in a table or of words; default: those of --train")
     parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
                         "labels, with this between their names")
+    parser.add_argument("--delimiter", type=delimiter, metavar="CHAR", help="what separates the "
+                        "cells of a table with quotes, such as ; or tab; default: by the file")
     parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
     parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
                         "what cannot be used")
@@ -120,8 +124,11 @@ def read_more(arguments):
 
 
 def _names(text):
-    """argparse type: a list of names."""
-    return text.split(",")
+    """argparse type: a list of names; one that holds a comma is in quotes."""
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write A,B")
+    return names
 
 
 def _read_similarity(arguments, split):
@@ -160,6 +167,7 @@ def _read_table(arguments, split, numeric, needed=("text", "label")):
         label_separator=arguments.label_separator,
         skip_bad_rows=arguments.skip_bad_rows,
         negative=arguments.negative,
+        delimiter=arguments.delimiter,
     )
 
 

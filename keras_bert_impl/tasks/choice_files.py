@@ -9,7 +9,9 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.choices import ChoiceExamples
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tables import csv_cells, csv_records, decoded, raw_lines, reason
+from keras_bert_impl.tasks.lines import decoded, raw_lines
+from keras_bert_impl.tasks.tables import csv_cells, csv_records
+from keras_bert_impl.tasks.typed_rows import reason
 
 _LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
 _ENDING = re.compile(r"ending\d+")

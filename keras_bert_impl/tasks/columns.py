@@ -8,7 +8,7 @@ from typing import NamedTuple
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.spans import is_entity_label
-from keras_bert_impl.tasks.tables import decoded, raw_lines
+from keras_bert_impl.tasks.lines import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}

@@ -1,5 +1,7 @@
 """Names of classes: as arguments, in `config.json`, in messages."""
 
+import csv
+import io
 import logging
 
 import numpy as np
@@ -35,6 +37,13 @@ def label_names(num_classes, labels):
     if num_classes not in (None, len(labels)):
         raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
     return labels
+
+
+def join_names(names):
+    """str. Names with commas between them; a name that holds a comma or a quote is in quotes."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(names)
+    return file.getvalue()
 
 
 def label_numbers(labels, names, where):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.tables import read_lines
+from keras_bert_impl.tasks.lines import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 
 _CHUNK = 1 << 16  # vectors compared at once

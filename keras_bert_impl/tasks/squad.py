@@ -7,7 +7,7 @@ import json
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import parse_json
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tables import read_lines
+from keras_bert_impl.tasks.lines import read_lines
 
 _LONGEST_TEXT = 4 << 20  # characters; a long novel
 

@@ -90,7 +90,9 @@ def as_words(texts):
     texts = from_columns(texts, ("tokens",), most=1)
     if isinstance(texts, (str, bytes)):
         texts = [texts]
-    if isinstance(texts, Words) or not isinstance(texts, tuple):
+    if isinstance(texts, Words):
+        raise InputError(f"expected a list. Received: {texts!r:.60}")
+    if not isinstance(texts, tuple):
         texts = values(texts)
     return [_words_of(text, position) for position, text in enumerate(texts)]
 
