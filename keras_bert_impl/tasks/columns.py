@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.spans import is_entity_label
+from keras_bert_impl.tasks.entity_labels import misfits
 from keras_bert_impl.tasks.lines import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples
 
@@ -101,7 +101,9 @@ def _read(path, rows, labels, skip_bad_rows):
     """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
     skipped = [] if skip_bad_rows else None
     sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
-    check = functools.partial(_check_labels, path, labels, _mark_entities(sentences))
+    found = {row.label for rows in sentences for row in rows if row.label is not None}
+    others = frozenset(misfits(found)) if labels is None else found.difference(labels)
+    check = functools.partial(_check_labels, path, labels, others)
     sentences = usable(check, sentences, skipped)
     warn_of_skipped(path, skipped, "sentences")
     if not sentences:
@@ -223,22 +225,18 @@ def _conllu_rows(path, label, sentence_ids, lines):
 # === Labels ===
 
 
-def _mark_entities(sentences):
-    """bool. Whether the labels are of entities: no other set has both an O and a B- in it."""
-    labels = {row.label for rows in sentences for row in rows if row.label is not None}
-    return "O" in labels and any(label.startswith("B-") for label in labels)
+def _check_labels(path, labels, others, rows):
+    """The rows of a sentence.
 
-
-def _check_labels(path, labels, mark_entities, rows):
+    Raises:
+        InputError: a label is among `others`.
+    """
     for row in rows:
-        if row.label is None:
-            continue
-        where = f"{path}, line {row.line}"
-        if labels is not None and row.label not in labels:
-            raise InputError(f"{where}: the label {row.label!r:.60} is none of {listed(labels)}.")
-        if labels is None and mark_entities and not is_entity_label(row.label):
+        if row.label in others:
+            where = f"{path}, line {row.line}: the label {row.label!r:.60}"
+            if labels is not None:
+                raise InputError(f"{where} is none of {listed(labels)}.")
             raise InputError(
-                f"{where}: the label {row.label!r:.60} is neither 'O' nor like 'B-PER', as others "
-                "are; to allow it, give labels."
+                f"{where} is neither 'O' nor like 'B-PER', as others are; to allow it, give labels."
             )
     return rows

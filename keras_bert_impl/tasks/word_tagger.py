@@ -13,11 +13,11 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
 from keras_bert_impl.tasks.entities import find_entities
+from keras_bert_impl.tasks.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
 from keras_bert_impl.tasks.labels import label_config, label_numbers
 from keras_bert_impl.tasks.score_metrics import tagging_metrics
-from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.word_scores import over_sequences
@@ -97,8 +97,8 @@ class WordTagger(TaskModel):
 
     @property
     def has_entities(self):
-        """bool. Whether all labels mark entities, or none."""
-        return all(map(is_entity_label, self.labels))
+        """bool. Whether the labels mark entities, see `entity_labels.read_labels`."""
+        return read_labels(self.labels) is not None
 
     # === Answers ===
 
@@ -143,7 +143,7 @@ class WordTagger(TaskModel):
             InputError: a label that marks no entity.
         """
         if not self.has_entities:
-            others = [label for label in self.labels if not is_entity_label(label)]
+            others = misfits(self.labels) or self.labels
             raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
         entities = self.annotate(texts, batch_size, verbose)[1]
         return entities[0] if is_one_text(texts) else entities
@@ -182,7 +182,7 @@ class WordTagger(TaskModel):
     @property
     def unknown_label(self):
         """int. Number of the label of words without pieces."""
-        return self.labels.index("O") if "O" in self.labels else 0
+        return outside_number(self.labels)
 
     @functools.cached_property
     def _decode(self):
