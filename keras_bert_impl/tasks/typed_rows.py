@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import re
+from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.tasks.lines import open_bytes, raw_lines, text_of
@@ -171,14 +172,15 @@ def arrow_columns(path):
         return schema.names
 
 
-def arrow_rows(path, layout):
+def arrow_rows(path, layout=None):
     """Yields (number of the row, from 1; function that returns it) of a file of Arrow's."""
     number = 0
-    with _arrow(path) as (_, batches):
-        for batch in batches(list(dict.fromkeys(layout.columns))):
+    with _arrow(path) as (schema, batches):
+        columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
+        for batch in batches(columns):
             for row in batch.to_pylist():
                 number += 1
-                yield number, functools.partial(cells, row, layout)
+                yield number, functools.partial(_object, row, layout)
 
 
 @contextlib.contextmanager
@@ -187,6 +189,7 @@ def _arrow(path):
     import pyarrow
     import pyarrow.parquet
 
+    path = Path(path)
     try:
         if path.suffix.lower() in PARQUET:
             file = pyarrow.parquet.ParquetFile(path)
