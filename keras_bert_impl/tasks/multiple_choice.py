@@ -13,7 +13,7 @@ from keras_bert_impl.serving.choices import ChoiceSignatures
 from keras_bert_impl.tasks import streams
 from keras_bert_impl.tasks.grouped import merged, tokenize_groups
 from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
-from keras_bert_impl.tasks.labels import tensors_to_read
+from keras_bert_impl.tasks.labels import label_values, tensors_to_read
 from keras_bert_impl.tasks.long_texts import (
     LongTextModel,
     check_long_texts,
@@ -158,10 +158,7 @@ class MultipleChoice(LongTextModel):
         return [_checked(example, position) for position, example in enumerate(values(x))]
 
     def encode_labels(self, labels, count):
-        if labels is None or len(labels) != count:
-            received = "none" if labels is None else len(labels)
-            raise InputError(f"{count} examples, but labels for {received}.")
-        numbers = np.asarray(labels)
+        numbers = np.asarray(label_values(labels, count))
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
                 "labels must be the numbers of the right endings, from 0. Received: "

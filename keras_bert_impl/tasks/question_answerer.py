@@ -9,7 +9,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
-from keras_bert_impl.tasks.inputs import is_one_text
+from keras_bert_impl.tasks.inputs import is_one_text, values
 from keras_bert_impl.tasks.score_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -27,7 +27,8 @@ class QuestionAnswerer(TaskModel):
     tuples. Labels:
 
     - for each pair an answer (text, start), where it begins in the context, in characters; or a
-      list of such, of which the first is learned; or None or [] where there is no answer;
+      list of such, or `{"text": [...], "answer_start": [...]}`, of which the first is learned; or
+      None or [] where there is no answer;
     - beside features, int `[rows, 2]`: the places in the row of the first and the last token.
 
     The loss is the mean over windows of the mean of both cross-entropies. A window without the
@@ -148,6 +149,8 @@ class QuestionAnswerer(TaskModel):
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
     def encode_labels(self, labels, count):
+        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
+            labels = values(labels)
         if len(labels) != count:
             raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
         if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
@@ -162,6 +165,8 @@ class QuestionAnswerer(TaskModel):
 
     def _answer(self, label, position):
         """(text, start), or None for no answer."""
+        if isinstance(label, dict) and isinstance(label.get("text"), list):
+            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
         if isinstance(label, list):
             label = label[0] if label else None
         if label is None:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import batching, inputs, streams
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.labels import check_weights
 from keras_bert_impl.tasks.text_datasets import encode_dataset
 
 
@@ -139,10 +140,7 @@ class RawTextData:
             labels = np.asarray(labels)
         if sample_weight is None:
             return texts, labels, None
-        weights = np.asarray(sample_weight, "float32")
-        if weights.shape[:1] != (len(texts),):
-            raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
-        return texts, labels, weights
+        return texts, labels, check_weights(sample_weight, len(texts))
 
     def _labels(self, y, count):
         if y is not None:

@@ -14,6 +14,7 @@ from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
 from keras_bert_impl.tasks.grouped import tokenize_groups
 from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
+from keras_bert_impl.tasks.labels import label_values
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.training.micro_batches import unpack
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer
@@ -217,7 +218,7 @@ class TextEmbedder(WholeBatchTrainer, LongTextModel):
     def encode_labels(self, labels, count):
         if not self.needs_labels:
             raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
-        labels = np.asarray(labels)
+        labels = np.asarray(label_values(labels, count))
         if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
             raise InputError(
                 f"labels must be a number for each of {count} examples. Received: shape "

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.entities import find_entities
 from keras_bert_impl.tasks.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
-from keras_bert_impl.tasks.labels import label_config, label_numbers
+from keras_bert_impl.tasks.labels import label_config, label_numbers, label_values
 from keras_bert_impl.tasks.score_metrics import tagging_metrics
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
@@ -204,9 +204,7 @@ class WordTagger(TaskModel):
         return as_words(x)
 
     def encode_labels(self, labels, count):
-        if labels is None or len(labels) != count:
-            received = "none" if labels is None else len(labels)
-            raise InputError(f"{count} texts, but labels for {received}.")
+        labels = label_values(labels, count)
         if isinstance(labels, np.ndarray) and labels.ndim == 2:
             return label_numbers(labels, self.labels, "labels")
         return [

@@ -215,7 +215,7 @@ def test_wrong_examples_are_refused(model, examples, message):
         ([0, -1], "numbers of the right endings"),
         ([0, 0.5], "numbers of the right endings"),
         (["a", "b"], "numbers of the right endings"),
-        ([0], "2 examples, but labels for 1"),
+        ([0], "2 texts, but 1 labels"),
     ],
 )
 def test_wrong_labels_are_refused(model, labels, message):
