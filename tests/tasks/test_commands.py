@@ -75,6 +75,54 @@ def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypat
     np.testing.assert_array_equal(printed, scores)
 
 
+@pytest.fixture
+def called(monkeypatch):
+    """The arguments that commands call `finetune` and `adapt` with."""
+    calls = []
+
+    def finetune(train, dev, output_directory, callbacks, **settings):
+        calls.append({"train": train, "dev": dev, **settings})
+        output_directory.mkdir(exist_ok=True)
+        (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
+
+    monkeypatch.setattr("keras_bert_impl.tasks.run.finetune", finetune)
+    monkeypatch.setattr(
+        "keras_bert_impl.pretraining.adaptation.adapt",
+        lambda *paths, **settings: calls.append({"paths": paths, **settings}),
+    )
+    return calls
+
+
+def test_settings_are_options_too(folder, called):
+    options = ["--epochs", "3", "--learning_rate=5e-5", "--batch-size", "16", "--keep-best"]
+    settings = ["epochs=3", "learning_rate=5e-5", "batch_size=16", "keep_best=true"]
+    for given in (options, settings, [*options[:2], *settings[1:]]):
+        assert main([*finetune(folder, out="options"), *given]) == 0
+    first, *others = called
+    assert first["epochs"] == 3 and first["learning_rate"] == 5e-5 and first["keep_best"]
+    assert others == [first, first]
+
+
+def test_one_table_is_split_by_the_seed(folder, called, capsys):
+    command = [each for each in finetune(folder, out="options") if not each.startswith("--dev")]
+    for seed in ("1", "1", "2"):
+        assert main([*command, "--dev-split", "0.25", "--seed", seed]) == 0
+        assert f"held out 4 of 16 examples to score on, seed {seed}" in capsys.readouterr().err
+    first, again, other = (call["dev"].texts for call in called)
+    assert len(first) == 4 and first == again != other
+    assert called[0]["seed"] == 1 and len(called[0]["train"]) == 12
+
+
+def test_adapt_is_a_command(folder, called, capsys):
+    command = ["adapt", "--model", "base", "corpus.txt", "--out", str(folder / "adapted")]
+    assert main([*command, "--adapt-steps", "20", "dtype=mixed_bfloat16", "--seed=4"]) == 0
+    (call,) = called
+    assert call["paths"] == ("base", "corpus.txt", str(folder / "adapted"))
+    assert (call["adapt_steps"], call["seed"], call["dtype"]) == (20, 4, "mixed_bfloat16")
+    assert main([*command, "steps=20"]) == 2
+    assert "there is no setting 'steps'; did you mean 'adapt_steps'?" in capsys.readouterr().err
+
+
 class TextClassifier:
     """Stands for a model: scores that tell texts apart, at once."""
 
