@@ -16,7 +16,7 @@ def search(embedder, queries, vectors, k=5):
 
     Args:
         embedder: `TextEmbedder`, the one that made the vectors.
-        queries: list of str.
+        queries: list of str, or one.
         vectors: array `[texts, dim]`, such as of `embed` or `read_vectors`; it may lie on disk.
         k: int. How many to find, at most.
 
@@ -37,7 +37,7 @@ def search(embedder, queries, vectors, k=5):
         )
     if k < 1:
         raise InputError(f"k must be at least 1. Received: k={k}")
-    wanted = unit_length(embedder.embed(queries))  # [queries, dim]
+    wanted = unit_length(embedder.embed([queries] if isinstance(queries, str) else queries))  # [queries, dim]
     rows = np.zeros((len(wanted), 0), "int64")
     scores = np.zeros((len(wanted), 0), "float32")
     for start in range(0, len(vectors), _CHUNK):

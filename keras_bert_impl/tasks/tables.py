@@ -184,7 +184,7 @@ def table_columns(path, delimiter=None):
     """list of str: the names of a table's columns; of JSON the keys of the first row."""
     path, kind = Path(path), table_format(path, delimiter)
     if kind == "csv":
-        return max((_header(path, each)[0] for each in delimiter or _DELIMITERS), key=len)
+        return csv_header(path, delimiter)[0]
     if kind == "arrow":
         return typed_rows.arrow_columns(path)
     if kind == "tsv":
@@ -219,10 +219,7 @@ def _tsv_row(columns, raw):
 
 
 def _csv_rows(path, layout, delimiter):
-    # A delimiter is right if all columns that are asked for are found with it.
-    headers = [_header(path, each) for each in delimiter or _DELIMITERS]
-    found = [header for header in headers if set(layout.columns) <= set(header[0])]
-    columns, delimiter = found[0] if found else max(headers, key=lambda header: len(header[0]))
+    columns, delimiter = csv_header(path, delimiter, layout.columns)
     if columns:
         _check_columns(path, columns, layout)
     for lines in itertools.islice(csv_records(path, delimiter), 1, None):
@@ -230,16 +227,29 @@ def _csv_rows(path, layout, delimiter):
             yield lines[-1][0], functools.partial(_csv_row, columns, delimiter, lines)
 
 
-def _header(path, delimiter):
-    """(list of the names of columns, the delimiter)."""
-    for lines in csv_records(path, delimiter):
+def csv_header(path, delimiter=None, needed=()):
+    """(list of the names of columns, the delimiter) of a CSV file.
+
+    Args:
+        path: `Path`.
+        delimiter: str; None for the first with which the needed columns are found, else that with
+            which there are most.
+        needed: list of str.
+    """
+    headers, errors = [], []
+    for each in delimiter or _DELIMITERS:
+        lines = next(csv_records(path, each), None)
         try:
-            return [name.strip() for name in csv_cells(lines, delimiter)], delimiter
+            columns = [name.strip() for name in csv_cells(lines, each)] if lines else []
         except InputError as error:
-            if delimiter != ",":
-                break  # another delimiter may be right
-            raise InputError(f"{path}, line {lines[-1][0]}: {error}") from error
-    return [], delimiter
+            errors.append(f"{path}, line {lines[-1][0]}: {error}")
+            continue
+        if needed and set(needed) <= set(columns):
+            return columns, each
+        headers.append((columns, each))
+    if not headers:
+        raise InputError(errors[0])
+    return max(headers, key=lambda header: len(header[0]))
 
 
 def csv_records(path, delimiter=","):

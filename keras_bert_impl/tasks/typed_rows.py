@@ -178,6 +178,7 @@ def arrow_rows(path, layout=None):
     with _arrow(path) as (schema, batches):
         columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
         for batch in batches(columns):
+            batch.validate(full=True)  # a damaged file may point anywhere
             for row in batch.to_pylist():
                 number += 1
                 yield number, functools.partial(_object, row, layout)

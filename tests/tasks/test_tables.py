@@ -1,8 +1,10 @@
+import contextlib
 import csv
 import gzip
 import io
 import json
 import lzma
+import random
 
 import pyarrow
 import pyarrow.feather
@@ -11,6 +13,7 @@ import pytest
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import read_table
+from keras_bert_impl.tasks.tables import read_texts_of, table_columns
 
 
 def write(tmp_path, name, content):
@@ -315,3 +318,47 @@ def test_many_labels_are_looked_up_and_not_searched(tmp_path):
     examples = read_table(path, "text", label="label", labels=names)
     assert examples.class_numbers(names).tolist() == list(range(500))
     assert Name.compared < 5000  # a search compares 250,000 times
+
+
+def test_tables_of_random_cells_are_those_of_the_csv_module(tmp_path):
+    draw = random.Random(0)
+    characters = ["a", '"', ",", ";", "\t", "|", "\n", " ", "ä", "\u2028", "\x0b", "\\", "'"]
+    for _ in range(300):
+        file = io.StringIO()
+        settings = {
+            "delimiter": draw.choice(",;\t|"),
+            "lineterminator": draw.choice(["\n", "\r\n"]),
+            "quoting": draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+        }
+        rows = [
+            tuple("".join(draw.choices(characters, k=draw.randint(0, 6))) for _ in range(2))
+            for _ in range(draw.randint(1, 4))
+        ]
+        csv.writer(file, **settings).writerows([("text", "label"), *rows])
+        encoding = draw.choice(["utf-8", "utf-8-sig", "utf-16"])
+        path = write(tmp_path, "a.csv", file.getvalue().encode(encoding))
+        assert list(read_texts_of(path, "text", "label")) == rows, file.getvalue()
+
+
+def test_damaged_files_are_always_an_input_error(tmp_path):
+    draw = random.Random(1)
+    files = [
+        b"text,label\nx,y\n",
+        b'[{"text":"a","label":"b"},{"text":"c","label":"d"}]',
+        b'{"text":"a","label":"b"}\n{"text":"c"}',
+        gzip.compress(b"text,label\nx,y\n"),
+        arrow("parquet"),
+        arrow("stream"),
+        "text,label\nx,y\n".encode("utf-16"),
+    ]
+    for _ in range(1500):
+        content = bytearray(draw.choice(files))
+        for _ in range(draw.randint(0, 4)):
+            place = draw.randrange(len(content) + 1)
+            content[place : place + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 2))
+        name = draw.choice(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet", "a.arrow"])
+        path = write(tmp_path, name, bytes(content))
+        with contextlib.suppress(InputError):
+            table_columns(path)
+        with contextlib.suppress(InputError):
+            read_table(path, "text", label="label")
