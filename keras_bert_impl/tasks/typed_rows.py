@@ -206,7 +206,9 @@ def _arrow(path):
             yield file.schema, functools.partial(_slices, batches)
     except FileNotFoundError as error:
         raise InputError(f"{path} cannot be read: No such file or directory.") from error
-    except (pyarrow.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         raise InputError(f"{path} is no Arrow or Parquet file: {error}.") from error
 
 
