@@ -1,6 +1,7 @@
 """What commands share: results, progress, and typed settings from recipes and the command line."""
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import GUESSES
 
 
 # === Results and progress ===
@@ -103,6 +105,14 @@ def positive_int(text):
     return int(text)
 
 
+def delimiter(text):
+    """argparse type: one character, or its name."""
+    text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
+    if len(text) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character, tab, comma or semicolon")
+    return text
+
+
 # === Runs ===
 
 
@@ -169,15 +179,45 @@ def add_settings(parser, settings_class, recipes=None):
     """
     named = f"one of {', '.join(recipes)}, or " if recipes else ""
     parser.add_argument("--recipe", metavar="NAME|FILE.yaml", help=f"settings: {named}a YAML file")
-    defaults = ", ".join(
-        f"{field.name}={_shown(field)}" for field in dataclasses.fields(settings_class)
-    )
+    fields = dataclasses.fields(settings_class)
+    defaults = ", ".join(f"{field.name}={_shown(field)}" for field in fields)
+    parser.set_defaults(options=[])
+    for field in fields:
+        _add_option(parser, settings_class, field.name)
     parser.add_argument(
         "overrides",
         nargs="*",
         metavar="key=value",
-        help=f"settings that override the recipe; defaults: {defaults}".replace("%", "%%"),
+        help=f"settings that override the recipe; --key value says the same, and --key that a "
+        f"setting is true; defaults: {defaults}".replace("%", "%%"),
     )
+
+
+def _add_option(parser, settings_class, key):
+    """Adds `--key value` for a setting, unless the command has an option of that name."""
+    is_switch = bool in _alternatives(typing.get_type_hints(settings_class)[key])
+    with contextlib.suppress(argparse.ArgumentError):
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            dest=key,
+            action=_Setting,
+            nargs=0 if is_switch else None,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,  # of all in one, that of `overrides`
+        )
+
+
+class _Setting(argparse.Action):
+    """Notes `--key value` as the override `key=value`."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        value = "true" if self.nargs == 0 else values
+        namespace.options = [*namespace.options, f"{self.dest}={value}"]
+
+
+def overrides_of(arguments):
+    """list of str: what the command line says of settings, each as `key=value`."""
+    return [*arguments.overrides, *arguments.options]
 
 
 def resolve_settings(arguments, settings_class, recipes=None):
@@ -206,10 +246,13 @@ def given_settings(arguments, settings_class, recipes=None):
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
-    for override in arguments.overrides:
+    seen = {}
+    for override in overrides_of(arguments):
         key, equals, text = override.partition("=")
         if not equals:
             raise InputError(f"{override!r} is not an override; write key=value.")
+        if seen.setdefault(key, override) != override:
+            raise InputError(f"{key} is given twice: {seen[key]} and {override}.")
         values[key] = _typed(settings_class, key, _parse_yaml(text, override), "command line")
     return values
 
@@ -274,15 +317,23 @@ def _typed(settings_class, key, value, where):
     """`value` as the field's type, or an `InputError` that names key and type."""
     hints = typing.get_type_hints(settings_class)
     if key not in hints:
-        near = difflib.get_close_matches(str(key), hints, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(hints)}."
-        raise InputError(f"{where}: there is no setting {key!r}; {hint}")
+        raise InputError(f"{where}: there is no setting {key!r}; {_setting_hint(key, hints)}")
     for kind in _alternatives(hints[key]):
         converted = _convert(value, kind)
         if converted is not _MISFIT:
             return converted
     names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
     raise InputError(f"{where}: {key} must be {names}. Received: {key}={value!r}")
+
+
+def _setting_hint(key, known):
+    """str. What to write in place of a setting that does not exist."""
+    line = GUESSES["keras-bert"].get(str(key).replace("_", "-"), "").split()
+    name = line[0].removeprefix("--").replace("-", "_") if line else None
+    if name in known:
+        return f"write {name}={line[1] if len(line) > 1 else 'true'}."
+    near = difflib.get_close_matches(str(key), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}."
 
 
 _MISFIT = object()

@@ -17,7 +17,7 @@ def add_arguments(parser):
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a .txt, .csv, .tsv or .jsonl file, or a folder of such files",
+        help="a .txt, .csv, .tsv, .jsonl, .json or .parquet file, or a folder of such files",
     )
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
     parser.add_argument(

@@ -1,9 +1,12 @@
 """What commands say of labelled examples: which task, which files, which columns."""
 
 import argparse
+import csv
 import dataclasses
+import sys
 from pathlib import Path
 
+from keras_bert_impl.cli.common import delimiter
 from keras_bert_impl.errors import InputError
 
 _OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
@@ -45,10 +48,14 @@ def add_examples(parser, is_training, is_scored=True):
                         f"directory of one; {files}: its splits")
     if is_training:
         parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table "
-                            "are .csv, .tsv or .jsonl; with --data the .jsonl that `keras-bert "
+                            "are .csv, .tsv, .jsonl, .json, .parquet or .arrow; with --data the .jsonl that `keras-bert "
                             "augment` made of it")
     if is_scored:
         parser.add_argument("--dev", metavar="FILE", help="what to score on")
+    if is_scored and is_training:
+        parser.add_argument("--dev-split", type=_share, metavar="SHARE", help="hold out this part "
+                            "of --train to score on, such as 0.1, in place of --dev; the same part "
+                            "for the same seed, with as many of each class")
     parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
                         "tagging, from 0 (default: 0)")
     parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
@@ -63,6 +70,8 @@ def add_examples(parser, is_training, is_scored=True):
                         "in a table or of words; default: those of --train")
     parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
                         "labels, with this between their names")
+    parser.add_argument("--delimiter", type=delimiter, metavar="CHAR", help="what separates the "
+                        "cells of a table with quotes, such as ; or tab; default: by the file")
     parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
     parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
                         "what cannot be used")
@@ -99,6 +108,30 @@ def read_examples(arguments, split):
     return _read_table(arguments, split, arguments.regression)
 
 
+def read_train_and_dev(arguments, seed):
+    """The labelled examples to train on, and those to score on.
+
+    Args:
+        arguments: the parsed arguments, with those of `add_examples` of training.
+        seed: int. Decides what `--dev-split` holds out.
+
+    Raises:
+        InputError: as of `read_examples`.
+    """
+    share = arguments.dev_split
+    if share is None:
+        return [read_examples(arguments, split) for split in ("train", "dev")]
+    if arguments.dev or arguments.data:
+        raise InputError("--dev-split is for --train alone: leave --dev and --data, or --dev-split.")
+    from keras_bert_impl.tasks.splits import hold_out
+
+    arguments = argparse.Namespace(**vars(arguments) | {"dev": arguments.train})
+    train, dev = hold_out(read_examples(arguments, "train"), share, seed)
+    count = len(train) + len(dev)
+    print(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}", file=sys.stderr)
+    return train, dev
+
+
 def read_examples_of(model, arguments, split):
     """As `read_examples`, to score a tuned model on: where no task is named, its own."""
     task = arguments.task or _MODEL_TASKS.get(type(model).__name__)
@@ -119,9 +152,23 @@ def read_more(arguments):
     }
 
 
+def _share(text):
+    """argparse type: a number between 0 and 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.1")
+    return share
+
+
 def _names(text):
-    """argparse type: a list of names."""
-    return text.split(",")
+    """argparse type: a list of names; one that holds a comma is in quotes."""
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write A,B")
+    return names
 
 
 def _read_similarity(arguments, split):
@@ -160,6 +207,7 @@ def _read_table(arguments, split, numeric, needed=("text", "label")):
         label_separator=arguments.label_separator,
         skip_bad_rows=arguments.skip_bad_rows,
         negative=arguments.negative,
+        delimiter=arguments.delimiter,
     )
 
 
@@ -199,7 +247,10 @@ def _file(arguments, split, *columns):
     for name in names:
         if not getattr(arguments, name):
             needed = ", ".join(f"--{name}" for name in names)
-            raise InputError(f"--{name} is missing: give {needed}, or a GLUE task with --data.")
+            more = ", --dev-split 0.1 in place of it" if name == "dev" and "train" in names else ""
+            raise InputError(
+                f"--{name} is missing: give {needed}{more}, or a GLUE task with --data."
+            )
     if split == "test":
         raise InputError("--test is of a folder in --data; name the file to score on by --dev.")
     return getattr(arguments, split)

@@ -46,7 +46,7 @@ def check(arguments):
 def run(arguments, model):
     """Exports, and says what came out."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
-    from keras_bert_impl.tasks.tables import read_lines
+    from keras_bert_impl.tasks.lines import read_lines
 
     settings = {"fused": False} if arguments.standard else {}
     if arguments.calibrate:

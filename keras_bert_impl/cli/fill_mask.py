@@ -3,14 +3,17 @@
 import dataclasses
 
 from keras_bert_impl.cli.common import positive_int, print_json
+from keras_bert_impl.errors import InputError
 
-EXAMPLE = '  keras-bert fill-mask --model run/model "Paris is the [MASK] of France."'
+EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
 
 def add_arguments(parser):
     """The arguments of the command."""
-    parser.add_argument("text", nargs="+", help="texts with [MASK] in them")
-    parser.add_argument("--model", required=True, metavar="DIR", help="a model directory")
+    parser.add_argument(
+        "text", nargs="+", help="a model directory, unless --model says it; texts with [MASK] in them"
+    )
+    parser.add_argument("--model", metavar="DIR", help="a model directory")
     parser.add_argument("--top-k", type=positive_int, default=5, help="words a mask; default: 5")
     parser.add_argument(
         "--candidate",
@@ -25,17 +28,22 @@ def run(arguments):
     """Prints the words and their probabilities."""
     from keras_bert_impl.tasks.masked_lm import MaskedLM
 
-    model = MaskedLM.from_pretrained(arguments.model)
-    fillings = model.fill(arguments.text, arguments.top_k, arguments.candidate)
+    path, texts = arguments.model, arguments.text
+    if path is None:
+        path, *texts = texts
+    if not texts:
+        raise InputError('there is no text: write keras-bert fill-mask DIR "a [MASK] text".')
+    model = MaskedLM.from_pretrained(path)
+    fillings = model.fill(texts, arguments.top_k, arguments.candidate)
     if arguments.json:
         print_json(
             [
                 {"text": text, "masks": [[dataclasses.asdict(f) for f in mask] for mask in masks]}
-                for text, masks in zip(arguments.text, fillings, strict=True)
+                for text, masks in zip(texts, fillings, strict=True)
             ]
         )
         return
-    for text, masks in zip(arguments.text, fillings, strict=True):
+    for text, masks in zip(texts, fillings, strict=True):
         print(text)
         for mask in masks:
             print("  " + ", ".join(f"{filling.token} {filling.score:.1%}" for filling in mask))

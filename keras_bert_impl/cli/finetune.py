@@ -10,13 +10,14 @@ from keras_bert_impl.cli.common import (
     add_run,
     add_settings,
     given_settings,
+    overrides_of,
     prepared_strategy,
     print_json,
     print_scores,
     print_table,
     read_grid,
 )
-from keras_bert_impl.cli.examples import add_examples, read_examples, read_more
+from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks.settings import PAPER_GRID, FinetuneSettings
@@ -25,6 +26,8 @@ EXAMPLE = (
     "  keras-bert finetune --model DIR --task mrpc --data glue --out run epochs=4\n"
     "  keras-bert finetune --model DIR --train train.csv --dev dev.csv --text review "
     "--label stars --out run\n"
+    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 --text review --label stars "
+    "--out run --epochs 4\n"
     "  keras-bert finetune --model DIR --task tagging --train train.conllu --dev dev.conllu "
     "--out run\n"
     "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
@@ -68,7 +71,7 @@ def add_arguments(parser):
 def run(arguments):
     """Tunes, and says what the model scores and where it is."""
     grid, settings, of_adaptation = _resolve(arguments)
-    train, dev = (read_examples(arguments, split) for split in ("train", "dev"))
+    train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
     from keras_bert_impl.tasks.run import finetune, kind_with
     from keras_bert_impl.tasks.run_set import combinations, finetune_set
@@ -130,7 +133,7 @@ def _resolve(arguments):
         if "seed" in grid:
             raise InputError(f"--seeds and {arguments.sweep} both say which seeds.")
         grid["seed"] = arguments.seeds
-    for override in arguments.overrides:
+    for override in overrides_of(arguments):
         key = override.partition("=")[0]
         if key in grid:
             raise InputError(f"{override}: there are several values of {key} to try already.")

@@ -5,10 +5,12 @@ import difflib
 import errno
 import importlib
 import os
+import re
 import sys
 import tempfile
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.lazy import import_tensorflow_alone
 
 # Command -> what it does. The module `keras_bert_impl.cli.<command with _ for ->` holds
@@ -24,6 +26,7 @@ COMMANDS = {
     "input-worker": "make batches for pre-training on other machines",
     "student": "write some layers of a model as a smaller one, to learn from the other",
     "augment": "write labelled texts with copies in which some words are others",
+    "adapt": "go on with the pre-training of a model, on text of a domain",
     "finetune": "tune a model on labelled texts",
     "evaluate": "score a tuned model on labelled texts",
     "predict": "ask a tuned model",
@@ -90,8 +93,8 @@ def _run(arguments):
     )
     module.add_arguments(parser)
     _add_debug(parser)
-    # Settings may stand before, between and behind options.
-    parsed = parser.parse_intermixed_args(rest)
+    # Settings may stand before, between and after options.
+    parsed = parser.parse_intermixed_args(list(map(_dashed, rest)))
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
         _import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
     module.run(parsed)
@@ -148,11 +151,29 @@ def _version():
     return f"keras-bert {keras_bert_impl.__version__}"
 
 
+def _dashed(argument):
+    """An argument; of an option that is written with underscores, with dashes."""
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if argument.startswith("--") else argument
+
+
 class CommandParser(argparse.ArgumentParser):
     """Raises `InputError` where argparse prints its usage and exits."""
 
     def error(self, message):
+        unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
+        if unknown:
+            message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
+
+    def _hint(self, name):
+        """str. What to write in place of an option that does not exist."""
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        line = GUESSES["keras-bert"].get(name, "")
+        if line and line.split()[0] in known:
+            return f"write {line}"
+        near = difflib.get_close_matches(f"--{name}", known, n=1)
+        return f"did you mean {near[0]}?" if near else f"there is {', '.join(sorted(known))}"
 
 
 def _report(error):

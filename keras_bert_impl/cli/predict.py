@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import sys
-from pathlib import Path
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.cli.common import delimiter
+from keras_bert_impl.errors import InputError, listed
 
 EXAMPLE = (
     "  keras-bert predict --model run --input reviews.txt\n"
@@ -22,34 +22,47 @@ def add_arguments(parser):
         "--input",
         required=True,
         metavar="FILE",
-        help="a text on each line, - for standard input; or with --text a .csv, .tsv or .jsonl; "
-        "for choices what finetune takes",
+        help="a text on each line, - for standard input; or a table: .csv, .tsv, .jsonl, .json, "
+        ".parquet, .arrow or .feather; for choices what finetune takes",
     )
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text or question")
+    parser.add_argument(
+        "--text",
+        metavar="COLUMN",
+        help="the column of the text or question; of a table with one column it need not be said",
+    )
     parser.add_argument(
         "--pair", metavar="COLUMN", help="the column of the second segment or context, if any"
     )
+    parser.add_argument("--delimiter", type=delimiter, metavar="CHAR", help="what separates the "
+                        "cells of a table with quotes, such as ; or tab; default: by the file")
     parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
 
 def run(arguments):
-    """Prints a line for each text.
+    """Prints a line for each text, some texts at a time.
 
     Label and score, or the values of a regression; of words `word/label`; of a question the answer
     and its probability, or nothing; of choices the best ending and its probability; of a pair the
     cosine of its embeddings.
     """
     from keras_bert_impl.tasks.run import load_tuned
+    from keras_bert_impl.tasks.tables import in_blocks
 
     model = load_tuned(arguments.model, arguments.dtype, arguments.base)
-    texts = _choices(arguments) if type(model).__name__ == "MultipleChoice" else _texts(arguments)
-    for answer, columns in _ANSWERS[type(model).__name__](model, texts):
-        if arguments.json:
-            print(json.dumps(answer, ensure_ascii=False))
-        else:
-            print("\t".join(columns))
+    kind = type(model).__name__
+    if kind == "MultipleChoice":
+        blocks = [_choices(arguments)]
+    else:
+        blocks = in_blocks(_texts(arguments, kind))
+    for texts in blocks:
+        for answer, columns in _ANSWERS[kind](model, texts):
+            if arguments.json:
+                print(json.dumps(answer, ensure_ascii=False))
+            else:
+                print("\t".join(columns))
+        sys.stdout.flush()
 
 
 # Each yields, for a text, a dict of what there is to say, and the columns of a line.
@@ -57,6 +70,7 @@ def run(arguments):
 
 def _classes(model, texts):
     from keras_bert_impl.tasks.decisions import check_scores
+    from keras_bert_impl.tasks.labels import join_names
 
     rows = model.predict(texts, verbose=0)
     check_scores(rows)
@@ -66,7 +80,7 @@ def _classes(model, texts):
             yield {"values": row}, [f"{value:.6g}" for value in row]
         elif model.problem_type == "multi_label_classification":
             chosen = [name for name, score in scores.items() if score >= 0.5]
-            yield {"labels": chosen, "scores": scores}, [",".join(chosen)]
+            yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
         else:
             label = max(scores, key=scores.get)
             answer = {"label": label, "score": scores[label], "scores": scores}
@@ -127,17 +141,37 @@ _ANSWERS = {
 }
 
 
-def _texts(arguments):
-    from keras_bert_impl.tasks.tables import read_lines, read_table
+def _texts(arguments, kind):
+    """Iterator of the texts or pairs of the input."""
+    from keras_bert_impl.tasks.lines import STANDARD_INPUT, read_lines, suffix_of
+    from keras_bert_impl.tasks.tables import FORMATS, read_texts_of
 
-    if arguments.text:
-        examples = read_table(arguments.input, arguments.text, arguments.pair, allow_empty=True)
-        return examples.texts
+    path = arguments.input
+    is_table = path != STANDARD_INPUT and (arguments.delimiter or suffix_of(path) in FORMATS)
+    if arguments.text or is_table:
+        if path == STANDARD_INPUT:
+            raise InputError("standard input has a text on each line; write a table to a file.")
+        return read_texts_of(path, *_columns(arguments, kind), arguments.delimiter)
     if arguments.pair:
         raise InputError("--pair needs --text, the column of the first segment.")
-    if arguments.input == "-":
-        return sys.stdin.read().splitlines()
-    return [text for _, text in read_lines(Path(arguments.input))]
+    return (text for _, text in read_lines(path))
+
+
+def _columns(arguments, kind):
+    """(column of the text, column of the second segment or None) of a table."""
+    from keras_bert_impl.tasks.tables import table_columns
+
+    if arguments.text:
+        return arguments.text, arguments.pair
+    columns = table_columns(arguments.input, arguments.delimiter)
+    if kind == "QuestionAnswerer" and {"question", "context"} <= set(columns):
+        return "question", "context"
+    if len(columns) == 1 and not arguments.pair:
+        return columns[0], None
+    raise InputError(
+        f"{arguments.input} is a table with the columns {listed(columns)}: say which one holds the "
+        "texts by --text COLUMN, and for pairs --pair COLUMN."
+    )
 
 
 def _choices(arguments):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_impl.tasks.entity_labels import read_labels
 from keras_bert_impl.tokenizers.places import places_of
 
 
@@ -79,16 +80,17 @@ class LabelParts:
     """What labels say of entities, as tables: prefix and type of each.
 
     Args:
-        labels: list of str, `"O"` or a prefix, alone or before a hyphen and a type.
+        labels: list of str that mark entities, as `read_labels` reads them.
     """
 
     def __init__(self, labels):
-        names = [label[2:] or "_" if label != "O" else "" for label in labels]
+        parts = read_labels(labels).parts
+        prefixes, names = zip(*(parts[label] for label in labels))
         self.types = sorted(set(names))
         self._types = [self.types.index(name) for name in names]
-        self._is_out = [label == "O" for label in labels]
-        self._begins = [label[0] in "BS" for label in labels]
-        self._ends = [label[0] in "OES" for label in labels]  # what follows begins anew
+        self._is_out = [prefix == "O" for prefix in prefixes]
+        self._begins = [prefix in "BS" for prefix in prefixes]
+        self._ends = [prefix in "OES" for prefix in prefixes]  # what follows begins anew
 
     def entities(self, words, units, labels, probabilities):
         """`Entities` of the labels of words, as `tasks.spans.spans_of` finds them.

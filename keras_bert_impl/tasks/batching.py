@@ -11,44 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks import inputs
 from keras_bert_impl.training.data_options import without_autotuner
 
 CHUNK = 1024  # texts tokenized at once
 # Batches in a window that is sorted by length: at most so many, and a share of an epoch, so that
 # other texts are together in the next one; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
-
-
-def as_list(texts):
-    """A list of what a user may give as a batch of texts.
-
-    Args:
-        texts: list or array of str (or bytes), of (first, second) tuples, or of both; a string
-            tensor [batch]; or a tuple of two of those, the first and the second segments.
-
-    Returns:
-        list of str, bytes and (first, second) tuples.
-
-    Raises:
-        InputError: one text alone, something that is no text, or segments that differ in number.
-    """
-    if isinstance(texts, (str, bytes)):
-        raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
-    if isinstance(texts, tuple):
-        if len(texts) != 2:
-            raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members")
-        first, second = as_list(texts[0]), as_list(texts[1])
-        if len(first) != len(second):
-            raise InputError(f"{len(first)} first segments, but {len(second)} second ones.")
-        texts = list(zip(first, second))
-    texts = list(texts.numpy() if tf.is_tensor(texts) else texts)
-    for position, text in enumerate(texts):
-        segments = text if isinstance(text, tuple) else (text,)
-        if len(segments) > 2 or not all(isinstance(s, (str, bytes)) for s in segments):
-            raise InputError(
-                f"text {position} is neither a string nor a pair of strings: {text!r:.60}."
-            )
-    return texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +105,7 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
     """Tokenizes texts once, in graph, a chunk at a time.
 
     Args:
-        texts: as `as_list` takes them.
+        texts: as `inputs.as_list` takes them.
         tokenizer: `Tokenizer`.
         max_length: int. Longer rows are cut, the longer segment first.
         widths: list of int, ascending: the lengths to pad batches to; default any up to
@@ -147,7 +116,7 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
     Returns:
         `TokenizedTexts`.
     """
-    texts = as_list(texts)
+    texts = inputs.as_list(texts)
     pack = pack or functools.partial(tokenizer, length=max_length)
     chunks = [
         flat_rows(pack(texts[start : start + CHUNK]))
@@ -334,13 +303,25 @@ def _with_features(rows, tokenized, targets):
 
     @tf.autograph.experimental.do_not_convert
     def batch(numbers):
-        features = tokenized.features(numbers)
-        width = tf.shape(tf.nest.flatten(features)[0])[1]
-        return (features, *(_rows_of(target, numbers, width) for target in targets))
+        return batch_of(tokenized, targets, numbers)
 
     # The order of batches is part of what a seed fixes.
     batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
+
+
+def batch_of(tokenized, targets, numbers=None):
+    """(features, *targets) of a batch, in eager mode and in any graph.
+
+    Args:
+        tokenized, targets: as of `training_batches`.
+        numbers: int64 [rows], numbers of texts; None for all.
+    """
+    if numbers is None:
+        numbers = tf.range(tokenized.num_texts, dtype=tf.int64)
+    features = tokenized.features(numbers)
+    width = tf.shape(tf.nest.flatten(features)[0])[1]
+    return (features, *(_rows_of(target, numbers, width) for target in targets))
 
 
 def _rows_of(target, numbers, width):

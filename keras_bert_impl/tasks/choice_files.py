@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks import typed_rows
 from keras_bert_impl.tasks.choices import ChoiceExamples
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tables import csv_cells, csv_records, decoded, raw_lines, reason
+from keras_bert_impl.tasks.lines import decoded, raw_lines, suffix_of
+from keras_bert_impl.tasks.tables import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.typed_rows import reason
 
 _LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
 _ENDING = re.compile(r"ending\d+")
@@ -20,9 +23,9 @@ def read_choices(path, labels=None, skip_bad_rows=False):
     """Reads prompts with endings to choose from.
 
     The suffix decides: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` holds an object on
-    each line: of SIQA, or with the keys `prompt`, `endings`, a list of two or more, and `answer`,
-    the number of the right one, from 0. All are UTF-8, with or without a byte order mark, with LF
-    or CRLF. Blank lines are passed over.
+    each line, or an array of objects: of SIQA, or with the keys `prompt`, `endings`, a list of two
+    or more, and `answer`, the number of the right one, from 0. Encodings, line ends and compression
+    are as of `lines.raw_lines`. Blank lines are passed over.
 
     - SWAG: the prompt is `sent1`, and `sent2` begins each of `ending0`, `ending1`, ...; without
       these two columns the prompt is `startphrase`.
@@ -52,7 +55,7 @@ def read_choices(path, labels=None, skip_bad_rows=False):
         examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
     """
     path = Path(path)
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix == ".csv":
         example, rows = _swag_rows(path)
     elif suffix == ".tsv":
@@ -123,8 +126,8 @@ def _number(where, value, first=0):
 
 def _swag_rows(path):
     """(function that makes an example of a row, iterator of rows)."""
-    records = csv_records(path)
-    header = _cells(path, next(records, [(1, b"")]))
+    header, delimiter = csv_header(path, needed=("ending0", "ending1"))
+    records = itertools.islice(csv_records(path, delimiter), 1, None)
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
     has_sentences = {"sent1", "sent2"} <= set(header)
     if len(endings) < 2 or not (has_sentences or "startphrase" in header):
@@ -134,7 +137,7 @@ def _swag_rows(path):
         )
 
     def example(record):
-        line, cells = record[-1][0], _cells(path, record)
+        line, cells = record[-1][0], _cells(path, record, delimiter)
         where = f"{path}, line {line}"
         if len(cells) != len(header):
             raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
@@ -149,9 +152,9 @@ def _swag_rows(path):
     return example, filter(lambda record: b"".join(line for _, line in record).strip(), records)
 
 
-def _cells(path, record):
+def _cells(path, record, delimiter):
     try:
-        return csv_cells(record)
+        return csv_cells(record, delimiter)
     except InputError as error:
         raise InputError(f"{path}, line {record[-1][0]}: {error}") from error
 
@@ -175,7 +178,10 @@ def _codah_row(path, numbered):
 
 def _json_rows(path, labels):
     """As `_swag_rows`; `labels` is the path of a file with a number on each line, or None."""
-    lines = _lines(path)
+    if typed_rows.is_json_array(path):
+        lines = [(n, json.dumps(read()).encode()) for n, read in typed_rows.json_array(path)]
+    else:
+        lines = _lines(path)
     if labels is None:
         return functools.partial(_json_row, path, None), zip(lines, itertools.repeat(None))
     lines, numbers = list(lines), list(_lines(labels))

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks.entity_labels import misfits
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.spans import is_entity_label
-from keras_bert_impl.tasks.tables import decoded, raw_lines
+from keras_bert_impl.tasks.lines import decoded, raw_lines
 from keras_bert_impl.tasks.tagging import TaggedExamples
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
+# Comments stand before the words of a sentence; "#" and "#tag" may be words, too.
+_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)")
 _LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
 
 
@@ -26,9 +28,10 @@ class _Row(NamedTuple):
 def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
     """Reads a file with a word and its label on each line and blank lines between sentences.
 
-    Columns are separated by tabs if the first row has one, else by runs of spaces. The file is
-    UTF-8, with or without a byte order mark, with LF or CRLF. A line of white space alone is
-    blank; lines that begin with `-DOCSTART-` are passed over.
+    Columns are separated by tabs if the first row has one, else by runs of spaces. Encodings, line
+    ends and compression are as of `lines.raw_lines`. A line of white space alone is blank; lines
+    that begin with `-DOCSTART-` are passed over, as are comments before a sentence: lines that
+    begin with `#` and have another number of columns, or are like `# key = value`.
 
     Args:
         path: str or `Path`.
@@ -44,7 +47,7 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
         `TaggedExamples`.
 
     Raises:
-        InputError: a row of another length, an empty cell, a label that is not in the set or is
+        InputError: one column for words and labels; a row of another length, an empty cell, a label that is not in the set or is
             neither `"O"` nor like `"B-PER"` among ones that are, wrong encoding, a NUL byte, a
             word of more than 10,000 characters; with file and line. A file without sentences.
 
@@ -57,6 +60,11 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:
             raise InputError(f"{path}: there is no column {name}={column}; there are {width}.")
+    if label is not None and word % width == label % width:
+        raise InputError(
+            f"{path}: word={word} and label={label} are the same column, of {width}. Give another "
+            "one, or label=None for words without labels."
+        )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     return _read(path, rows, labels, skip_bad_rows)
 
@@ -93,7 +101,9 @@ def _read(path, rows, labels, skip_bad_rows):
     """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
     skipped = [] if skip_bad_rows else None
     sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
-    check = functools.partial(_check_labels, path, labels, _mark_entities(sentences))
+    found = {row.label for rows in sentences for row in rows if row.label is not None}
+    others = frozenset(misfits(found)) if labels is None else found.difference(labels)
+    check = functools.partial(_check_labels, path, labels, others)
     sentences = usable(check, sentences, skipped)
     warn_of_skipped(path, skipped, "sentences")
     if not sentences:
@@ -133,13 +143,19 @@ def _is_between(line):
 
 
 def _layout(path):
-    """(whether tabs separate columns, number of columns), by the first row."""
+    """(whether tabs separate columns, number of columns), by the first row that is no comment."""
+    first = None
     for _, line in raw_lines(path):
         if not _is_between(line):
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            has_tabs = "\t" in text
-            return has_tabs, len(_cells(text, has_tabs))
-    raise InputError(f"{path} has no rows.")
+            first = first or line
+            if not line.startswith(b"#"):
+                break
+    else:
+        line = first  # every word begins with a number sign
+    if first is None:
+        raise InputError(f"{path} has no rows.")
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    return "\t" in text, len(_cells(text, "\t" in text))
 
 
 def _cells(text, has_tabs):
@@ -150,7 +166,10 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"
-        cells = _cells(decoded(line, path, number), has_tabs)
+        text = decoded(line, path, number)
+        cells = _cells(text, has_tabs)
+        if not rows and text.startswith("#") and (len(cells) != width or _COMMENT.match(text)):
+            continue
         if len(cells) != width:
             raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
         if not cells[word].startswith(prefix):
@@ -206,22 +225,18 @@ def _conllu_rows(path, label, sentence_ids, lines):
 # === Labels ===
 
 
-def _mark_entities(sentences):
-    """bool. Whether the labels are of entities: no other set has both an O and a B- in it."""
-    labels = {row.label for rows in sentences for row in rows if row.label is not None}
-    return "O" in labels and any(label.startswith("B-") for label in labels)
+def _check_labels(path, labels, others, rows):
+    """The rows of a sentence.
 
-
-def _check_labels(path, labels, mark_entities, rows):
+    Raises:
+        InputError: a label is among `others`.
+    """
     for row in rows:
-        if row.label is None:
-            continue
-        where = f"{path}, line {row.line}"
-        if labels is not None and row.label not in labels:
-            raise InputError(f"{where}: the label {row.label!r:.60} is none of {listed(labels)}.")
-        if labels is None and mark_entities and not is_entity_label(row.label):
+        if row.label in others:
+            where = f"{path}, line {row.line}: the label {row.label!r:.60}"
+            if labels is not None:
+                raise InputError(f"{where} is none of {listed(labels)}.")
             raise InputError(
-                f"{where}: the label {row.label!r:.60} is neither 'O' nor like 'B-PER', as others "
-                "are; to allow it, give labels."
+                f"{where} is neither 'O' nor like 'B-PER', as others are; to allow it, give labels."
             )
     return rows

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from keras_bert_impl.tasks.entity_labels import read_labels
 from keras_bert_impl.tasks.spans import spans_of
 from keras_bert_impl.tasks.word_scores import units
 
@@ -40,8 +41,8 @@ def find_entities(words, answer, numbers, probabilities, labels):
     starts, ends = units(answer.tokens)
     numbers = numbers[starts]
     scores = probabilities[starts, numbers]
-    entities = []
-    for name, first, end in spans_of([labels[number] for number in numbers]):
+    entities, parts = [], read_labels(labels).parts
+    for name, first, end in spans_of([labels[number] for number in numbers], parts=parts):
         place = slice(int(words.starts[starts[first]]), int(words.ends[ends[end - 1] - 1]))
         score = float(scores[first:end].mean())
         entities.append(Entity(name, words.text[place], place.start, place.stop, score))

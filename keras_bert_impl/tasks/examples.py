@@ -1,6 +1,8 @@
 """Labelled texts, and where each one came from."""
 
+import csv
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -20,6 +22,11 @@ def content_hash(*columns):
     """
     content = json.dumps(columns, default=str)  # of ASCII alone, whatever the texts
     return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def places_of(names):
+    """dict of each name to its number."""
+    return {name: number for number, name in enumerate(names)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Examples:
         Raises:
             InputError: a label is not among them; says where.
         """
-        places = {name: number for number, name in enumerate(names)}
+        places = places_of(names)
         return np.array(
             [self._place(places, position, label) for position, label in enumerate(self.labels)],
             "int32",
@@ -79,7 +86,7 @@ class Examples:
 
     def multi_hot(self, names):
         """float32 array [texts, names], 1 where a text has the label; errors as above."""
-        places = {name: number for number, name in enumerate(names)}
+        places = places_of(names)
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
             for label in labels:
@@ -87,12 +94,11 @@ class Examples:
         return rows
 
     def _place(self, places, position, label):
-        names = list(places)
         if isinstance(label, (int, np.integer)):
-            label = (self.label_names or names)[label]
+            label = self.label_names[label] if self.label_names else list(places)[label]
         if label not in places:
             raise InputError(
-                f"{self.where(position)}: the label {label!r} is none of {listed(names)}."
+                f"{self.where(position)}: the label {label!r} is none of {listed(places)}."
             )
         return places[label]
 
@@ -155,24 +161,41 @@ class Layout:
         value = row[self.label]
         if self.numeric:
             return _number(value)
-        if self.label_separator is None:
+        if not isinstance(value, list) and self.label_separator is None:
             return self._name(value)
-        names = [name.strip() for name in value.split(self.label_separator)]
-        names = [] if names == [""] else [self._name(name) for name in names]
+        names = value if isinstance(value, list) else self._parts(value)
+        names = [self._name(name) for name in names]
         if len(set(names)) < len(names):
             raise InputError(f"a label occurs twice in {value!r:.80}.")
         return names
 
+    def _parts(self, value):
+        """The names in a cell; those that hold the separator are in quotes."""
+        separator = self.label_separator
+        if len(separator) == 1 and '"' in value:
+            parts = next(csv.reader([value], delimiter=separator, skipinitialspace=True))
+        else:
+            parts = value.split(separator)
+        parts = [part.strip() for part in parts]
+        return [] if parts == [""] else parts
+
     def _name(self, value):
-        if not value or (self.labels is not None and value not in self.labels):
+        if not isinstance(value, str):
+            raise InputError(f"labels must be names. Received: {value!r:.40}")
+        value = value.strip()
+        if not value or (self.labels is not None and value not in self._known):
             raise InputError(f"the label {value!r:.80} is none of {listed(self.labels or [])}.")
         return value
+
+    @functools.cached_property
+    def _known(self):
+        return frozenset(self.labels)
 
 
 def _number(value):
     try:
         number = float(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"the label {value!r:.80} is no number.") from error
     if not np.isfinite(number):
         raise InputError(f"the label {value!r:.80} is not finite.")
@@ -185,7 +208,7 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     Args:
         source: str or `Path`, what it is called in errors.
         rows: iterable of (number, function) pairs. The function returns the row as a dict of
-            column to str, or raises an `InputError`.
+            column to str (of several labels to a list), or raises an `InputError`.
         layout: `Layout`.
         skip_bad_rows: bool. Whether rows that cannot be used are left out, counted in a warning
             and listed in `skipped`.
@@ -212,6 +235,12 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     if not found:
         raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
     texts, labels, lines = map(list, zip(*found))
+    kinds = [isinstance(label, list) for label in labels]
+    if any(kinds) and not all(kinds):
+        raise InputError(
+            f"{source}, {unit} {lines[kinds.index(False)]}: one label, but other rows have a list "
+            "of labels; write a list in each row."
+        )
     return Examples(
         texts,
         None if layout.label is None else labels,

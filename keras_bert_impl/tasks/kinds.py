@@ -23,7 +23,7 @@ from keras_bert_impl.tasks.decisions import (
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
-from keras_bert_impl.tasks.labels import class_weights
+from keras_bert_impl.tasks.labels import class_weights, join_names
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
@@ -330,7 +330,8 @@ def names_of(classifier, row):
 def write_predictions(path, classifier, scores):
     """Writes a line for each text: its number, the label, and the score of every class.
 
-    Several labels are separated by commas; a regression has none.
+    Several labels are separated by commas, and names with a comma are in quotes; a regression has
+    none.
 
     Args:
         path: str or `Path` of the `.tsv` file.
@@ -344,6 +345,6 @@ def write_predictions(path, classifier, scores):
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(columns)
         for number, row in enumerate(scores):
-            label = [",".join(names_of(classifier, row))] if "label" in columns[:2] else []
+            label = [join_names(names_of(classifier, row))] if "label" in columns[:2] else []
             # Nine digits give a float32 back exactly.
             writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])

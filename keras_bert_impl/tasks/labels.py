@@ -1,10 +1,15 @@
 """Names of classes: as arguments, in `config.json`, in messages."""
 
+import csv
+import io
 import logging
+import numbers
 
 import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks.examples import places_of
+from keras_bert_impl.tasks.inputs import is_missing, values
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,7 +31,7 @@ def label_names(num_classes, labels):
             raise InputError(
                 f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
             )
-        return [f"LABEL_{number}" for number in range(num_classes)]
+        return made_names(num_classes)
     labels = list(labels)
     if not labels or not all(isinstance(label, str) for label in labels):
         raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
@@ -35,6 +40,83 @@ def label_names(num_classes, labels):
     if num_classes not in (None, len(labels)):
         raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
     return labels
+
+
+def made_names(num_classes):
+    """list of str: the names of classes that were given none."""
+    return [f"LABEL_{number}" for number in range(num_classes)]
+
+
+def join_names(names):
+    """str. Names with commas between them; a name that holds a comma or a quote is in quotes."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(names)
+    return file.getvalue()
+
+
+def label_values(labels, count):
+    """Labels in any form that users hold, as a list or as an array of numbers.
+
+    Args:
+        labels: list, array, column of a table, `Series` or tensor.
+        count: int, the number of texts.
+
+    Raises:
+        InputError: another number of labels, or a missing one; says of which text.
+    """
+    if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
+        labels = np.asarray(labels)
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":
+        labels = values(labels)
+    if len(labels) != count:
+        raise InputError(f"{count} texts, but {len(labels)} labels.")
+    if isinstance(labels, list):
+        for position, label in enumerate(labels):
+            if is_missing(label):
+                raise InputError(f"text {position} has no label ({label}); leave such texts out.")
+    return labels
+
+
+def number_of(name, position, places):
+    """int. The number of a label.
+
+    Args:
+        name: str or bytes.
+        position: int, the text that has it.
+        places: dict of each label to its number.
+
+    Raises:
+        InputError: it is not among them; says of which text.
+    """
+    name = name.decode() if isinstance(name, bytes) else name
+    if not isinstance(name, str) or name not in places:
+        wrong = f"text {position} has the label {name!r}, which is none of {listed(places)}."
+        if isinstance(name, str) and list(places) == made_names(len(places)):
+            wrong += " Name the classes where the model is made or loaded: labels=[...]."
+        raise InputError(wrong)
+    return places[name]
+
+
+def check_weights(weights, count):
+    """float32 array of weights of texts.
+
+    Args:
+        weights: list, array or column of numbers.
+        count: int, the number of texts.
+
+    Raises:
+        InputError: another number of weights, or one that is not finite; says of which text.
+    """
+    weights = np.asarray(weights, "float32")
+    if weights.shape[:1] != (count,):
+        raise InputError(f"{count} texts, but sample_weight has shape {weights.shape}.")
+    wrong = np.argwhere(~np.isfinite(weights))
+    if len(wrong):
+        raise InputError(
+            f"sample_weight of text {wrong[0][0]} must be finite. "
+            f"Received: {weights[tuple(wrong[0])]}"
+        )
+    return weights
 
 
 def label_numbers(labels, names, where):
@@ -69,36 +151,53 @@ def label_numbers(labels, names, where):
     return numbers.astype("int32")
 
 
-def class_weights(weights, names, numbers=None):
+def class_weights(weights, names, classes=None):
     """dict of class number -> factor of its texts in the loss.
 
     Args:
-        weights: dict of label name or class number -> positive number, 1 for those it lacks; or
-            `"balanced"`: texts / (classes * texts of the class).
+        weights: dict of label name or class number -> positive number, 1 for those it lacks; a
+            list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
+            the class).
         names: list of str, the names of the classes.
-        numbers: int array [texts], their classes; needed for `"balanced"`.
+        classes: int array [texts], their classes; needed for `"balanced"`.
 
     Raises:
         InputError: no such weights, or a class that is none or that no text has.
     """
-    if weights == "balanced":
-        if numbers is None:
+    if isinstance(weights, str) and weights == "balanced":
+        if classes is None:
             raise InputError("balanced class weights need the labels: give them beside the texts.")
-        counts = np.bincount(numbers, minlength=len(names))
+        counts = np.bincount(classes, minlength=len(names))
         if not counts.all():
             raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
-        return dict(enumerate((len(numbers) / (len(names) * counts)).tolist()))
+        return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
     if not isinstance(weights, dict):
-        raise InputError(f"class_weight must be 'balanced' or a dict. Received: {weights!r:.60}")
-    factors = dict.fromkeys(range(len(names)), 1.0)
+        if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
+            raise InputError(
+                "class_weight must be 'balanced', a dict, or a number for each class. "
+                f"Received: {weights!r:.60}"
+            )
+        if len(weights) != len(names):
+            raise InputError(f"class_weight: {len(weights)} numbers for {len(names)} classes.")
+        weights = dict(enumerate(values(weights)))
+    factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
     for label, weight in weights.items():
-        number = names.index(label) if label in names else label
-        if number not in factors:
+        number = places.get(label, label)
+        if isinstance(number, (bool, np.bool_)) or number not in factors:
             raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:
-            raise InputError(f"class_weight of {label!r} must be positive. Received: {weight!r}")
-        factors[number] = float(weight)
+        factors[number] = _positive(label, weight)
     return factors
+
+
+def _positive(label, weight):
+    if isinstance(weight, np.ndarray) and weight.ndim == 0:
+        weight = weight.item()
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    if not is_number or not 0 < weight < float("inf"):
+        raise InputError(
+            f"class_weight of {label!r} must be positive and finite. Received: {weight!r}"
+        )
+    return float(weight)
 
 
 def labels_of(source, last):

@@ -10,9 +10,11 @@ from keras_bert_impl.interop import classifier_dropout_key, head_tensors
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.serving.choices import ChoiceSignatures
+from keras_bert_impl.tasks import streams
 from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.grouped import merged, tokenize_groups
-from keras_bert_impl.tasks.labels import tensors_to_read
+from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
+from keras_bert_impl.tasks.labels import label_values, tensors_to_read
 from keras_bert_impl.tasks.long_texts import (
     LongTextModel,
     check_long_texts,
@@ -58,6 +60,7 @@ class MultipleChoice(LongTextModel):
     head = "multiple_choice"
     signature_class = ChoiceSignatures
     has_several_rows = True
+    text_columns = ("prompt", "endings")
     long_part = "first"
 
     def __init__(
@@ -112,6 +115,10 @@ class MultipleChoice(LongTextModel):
             list (an example) of float32 arrays `[endings]`. Of features: an array
             `[batch, choices]`, 0 for padding.
         """
+        if streams.gives_batches(x):
+            batches = streams.text_batches(x, kwargs.pop("steps", None))
+            return streams.joined(self.predict(texts, batch_size, **kwargs) for texts in batches)
+        x = from_columns(x, self.text_columns)
         if isinstance(x, (dict, tf.data.Dataset)):
             return super().predict(x, batch_size, **kwargs)
         examples = self.as_texts(x)
@@ -129,14 +136,16 @@ class MultipleChoice(LongTextModel):
         """The number of the likeliest ending of each example, from 0.
 
         Args:
-            examples: as of `predict`.
+            examples: as of `predict`; or one (prompt, endings), and the answer is its int.
 
         Returns:
             list of int.
         """
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
         check_scores(scores, "example")
-        return [int(row.argmax()) for row in scores]
+        numbers = [int(row.argmax()) for row in scores]
+        is_one = isinstance(examples, tuple) and isinstance(examples[0], str)
+        return numbers[0] if is_one else numbers
 
     def scores(self, outputs):
         return ops.softmax(outputs)
@@ -144,15 +153,14 @@ class MultipleChoice(LongTextModel):
     # === From examples to rows ===
 
     def as_texts(self, x):
-        if isinstance(x, (str, bytes, tuple)):
-            raise InputError(f"expected a list of (prompt, endings). Received: {x!r:.60}")
-        return [_checked(example, position) for position, example in enumerate(x)]
+        x = from_columns(x, self.text_columns)
+        if isinstance(x, tuple) and len(x) == 2:
+            prompt, endings = x
+            x = [x] if isinstance(prompt, str) else list(zip(prompt, endings, strict=True))
+        return [_checked(example, position) for position, example in enumerate(values(x))]
 
     def encode_labels(self, labels, count):
-        if labels is None or len(labels) != count:
-            received = "none" if labels is None else len(labels)
-            raise InputError(f"{count} examples, but labels for {received}.")
-        numbers = np.asarray(labels)
+        numbers = np.asarray(label_values(labels, count))
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
                 "labels must be the numbers of the right endings, from 0. Received: "
@@ -212,5 +220,5 @@ def _checked(example, position):
         )
     for text in (prompt, *endings):
         if not isinstance(text, (str, bytes)):
-            raise InputError(f"example {position} has a text that is no string: {text!r:.60}.")
+            raise InputError(f"example {position}: a text {not_a_text(text)}")
     return prompt, list(endings)

@@ -10,6 +10,7 @@ from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
 from keras_bert_impl.tasks.blocks import in_blocks
+from keras_bert_impl.tasks.inputs import is_one_text, values
 from keras_bert_impl.tasks.score_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.squad import check_answer
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -27,7 +28,8 @@ class QuestionAnswerer(TaskModel):
     tuples. Labels:
 
     - for each pair an answer (text, start), where it begins in the context, in characters; or a
-      list of such, of which the first is learned; or None or [] where there is no answer;
+      list of such, or `{"text": [...], "answer_start": [...]}`, of which the first is learned; or
+      None or [] where there is no answer;
     - beside features, int `[rows, 2]`: the places in the row of the first and the last token.
 
     The loss is the mean over windows of the mean of both cross-entropies. A window without the
@@ -63,6 +65,7 @@ class QuestionAnswerer(TaskModel):
     head = "question_answerer"
     signature_class = AnswerSignatures
     has_several_rows = True
+    text_columns = ("question", "context")
     settings = (
         "doc_stride",
         "max_question_length",
@@ -120,14 +123,15 @@ class QuestionAnswerer(TaskModel):
         """The text of the best answer to each question, "" for none; see `null_threshold`.
 
         Args:
-            pairs: as of `predict`.
+            pairs: as of `predict`; or one (question, context), and the answer is its str.
         """
 
         def answer(pairs):
             predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             return [best_text(answers, self.null_threshold) for answers in predictions]
 
-        return in_blocks(answer, self.as_texts(pairs))
+        texts = in_blocks(answer, self.as_texts(pairs))
+        return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs, *args, **kwargs):
         """The logits of features or of (question, context) pairs, by name."""
@@ -144,10 +148,14 @@ class QuestionAnswerer(TaskModel):
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
-                raise InputError(f"text {position} is no (question, context) tuple: {pair!r:.60}.")
+                raise InputError(
+                    f"text {position} must be a (question, context) tuple. Received: {pair!r:.60}"
+                )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
     def encode_labels(self, labels, count):
+        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
+            labels = values(labels)
         if len(labels) != count:
             raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
         if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
@@ -162,6 +170,8 @@ class QuestionAnswerer(TaskModel):
 
     def _answer(self, label, position):
         """(text, start), or None for no answer."""
+        if isinstance(label, dict) and isinstance(label.get("text"), list):
+            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
         if isinstance(label, list):
             label = label[0] if label else None
         if label is None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks import batching, streams
 from keras_bert_impl.tasks.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss, TaskMetric, as_list
@@ -26,8 +26,11 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
 
     The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take
 
-    - texts: a list or array of str, of (first, second) tuples for pairs of segments, or a tuple of
-      two such lists, the first and the second segments; and labels beside them;
+    - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
+      tuple of two such lists, the first and the second segments; and labels beside them;
+    - a table with one column of texts, or two for pairs, see `inputs.from_columns`;
+    - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
+      `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
     - a dict of features as numpy arrays or tensors;
     - a `tf.data.Dataset` of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
       string tensor `[batch]`, a tuple of two, or a dict of features.
@@ -188,6 +191,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         steps_per_epoch = _positive("steps_per_epoch", steps_per_epoch, None)
         self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it behind
         first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
+        x = self._read(x, shuffle)
         if isinstance(x, tf.data.Dataset):
             x = encode_dataset(self, x)
             # A repeating data set has no end.
@@ -230,6 +234,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         """
         self._compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # Keras, from inside `fit`
+            x = self._read(x)
             data = x if isinstance(x, tf.data.Dataset) else (x, y, sample_weight)
             x = self._validation(data, _positive("batch_size", batch_size, 32))
         return super().evaluate(x, verbose=verbose, **kwargs)
@@ -250,6 +255,12 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         _check_backend()
         batch_size = _positive("batch_size", batch_size, 32)
         kwargs["verbose"] = verbose
+        if streams.gives_batches(x):
+            each = functools.partial(RawTextTrainer.predict, self, batch_size=batch_size)
+            labels, steps = getattr(self, "labels", ()), kwargs.pop("steps", None)
+            batches = streams.text_batches(x, steps, labels)
+            return streams.joined(each(texts, **kwargs) for texts in batches)
+        x = self._read(x)
         if isinstance(x, tf.data.Dataset):
             return super().predict(encode_dataset(self, x, with_labels=False), **kwargs)
         if isinstance(x, dict):

@@ -5,8 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks import batching, inputs, streams
 from keras_bert_impl.tasks.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.labels import check_weights
 from keras_bert_impl.tasks.text_datasets import encode_dataset
 
 
@@ -20,6 +21,8 @@ class RawTextData:
     has_several_rows = False  # whether a text may be several rows
     needs_labels = True  # whether the loss has any
     text_rank = 1  # of string tensors in a data set: [batch]
+    text_columns = ()  # columns of a table that are known by name, see `inputs.from_columns`
+    most_columns = 2
 
     # === What a subclass says ===
 
@@ -43,8 +46,8 @@ class RawTextData:
         raise NotImplementedError
 
     def as_texts(self, x):
-        """A list of what `rows` takes, of what a user may give as a batch of texts."""
-        return batching.as_list(x)
+        """Converts user input to a list of texts, as `rows` takes it."""
+        return inputs.as_list(x)
 
     def pack(self, texts):
         """Features of texts, a row for each, cut to `max_length` tokens.
@@ -106,8 +109,24 @@ class RawTextData:
         """tuple of str. The features that the network takes."""
         return tuple(self.input)
 
+    def _read(self, x, shuffle=False):
+        """Texts of a table; a data set of features for what gives batches; others as they are."""
+        if streams.gives_batches(x):
+            seed = self.compile_arguments().get("seed", 0)
+            return streams.features_of_batches(self, x, seed, shuffle)
+        return inputs.from_columns(x, self.text_columns, self.most_columns)
+
+    def batch_features(self, x, y=None, sample_weight=None):
+        """(features, *targets) of one batch, as the network takes them.
+
+        Args:
+            x, y, sample_weight: see `fit`.
+        """
+        return batching.batch_of(*self._rows(*self._examples(x, y, sample_weight)))
+
     def _examples(self, x, y, sample_weight):
         """Texts as a list or `FeatureRows`, labels as `rows` takes them, and weights or None."""
+        x = inputs.from_columns(x, self.text_columns, self.most_columns)
         if isinstance(x, dict):
             x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
             texts = FeatureRows(x)
@@ -121,10 +140,7 @@ class RawTextData:
             labels = np.asarray(labels)
         if sample_weight is None:
             return texts, labels, None
-        weights = np.asarray(sample_weight, "float32")
-        if weights.shape[:1] != (len(texts),):
-            raise InputError(f"{len(texts)} texts, but sample_weight has shape {weights.shape}.")
-        return texts, labels, weights
+        return texts, labels, check_weights(sample_weight, len(texts))
 
     def _labels(self, y, count):
         if y is not None:
@@ -141,6 +157,8 @@ class RawTextData:
 
     def _validation(self, data, batch_size):
         """A data set of features and labels, of what a user may give to validate on."""
+        if streams.gives_batches(data):
+            data = self._read(data)
         if isinstance(data, tf.data.Dataset):
             return encode_dataset(self, data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)

@@ -12,11 +12,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.tasks.entity_labels import read_labels
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskMetric
 from keras_bert_impl.tasks.problem_types import MULTI
-from keras_bert_impl.tasks.spans import is_entity_label, spans_of
+from keras_bert_impl.tasks.spans import spans_of
 from keras_bert_impl.tasks.token_weights import token_weights
-
 
 SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
 
@@ -123,13 +123,14 @@ class EntityF1(ScoreMetric):
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
         super().__init__(name=name)
-        alone = [next(iter(spans_of([label])), None) for label in labels]
+        parts = read_labels(labels).parts
+        alone = [next(iter(spans_of([label], parts=parts)), None) for label in labels]
         types = sorted({span.type for span in alone if span})
         self._is_outside = np.array([span is None for span in alone])
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
         # Whether an entity begins at a word depends on its label and that of the word before.
         self._begins = np.array(
-            [[_begins_second(before, label) for label in labels] for before in labels]
+            [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )
         self._found, self._wanted, self._right = map(self._count, ("found", "wanted", "right"))
 
@@ -189,7 +190,7 @@ def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
     """Scores of labels of words by name, as functions that make the metric."""
     found = score_metrics(len(labels))
     found.pop("f1", None)  # of words or of entities?
-    if all(map(is_entity_label, labels)):
+    if read_labels(labels) is not None:
         found["entity_f1"] = lambda: EntityF1(labels)
     return found
 
@@ -206,5 +207,5 @@ def _before(values):
     return ops.concatenate([values[:, :1], values[:, :-1]], axis=1)
 
 
-def _begins_second(before, label):
-    return any(span.start == 1 for span in spans_of([before, label]))
+def _begins_second(before, label, parts):
+    return any(span.start == 1 for span in spans_of([before, label], parts=parts))

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import recover
-from keras_bert_impl.tasks.tables import read_lines
+from keras_bert_impl.tasks.lines import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 
 _VECTORS, _QUERIES = 1 << 13, 256  # compared at once
@@ -20,7 +20,8 @@ def search(embedder, queries, vectors, k=5):
 
     Args:
         embedder: `TextEmbedder`, the one that made the vectors.
-        queries: list of str. The embedder's prompt `"query"` is put before them, if it has one.
+        queries: list of str, or one. The embedder's prompt `"query"` is put before them, if it has
+            one.
         vectors: array `[texts, dim]`, from `encode` or `read_vectors`; it may lie on disk.
         k: int. How many to find, at most.
 
@@ -41,8 +42,9 @@ def search(embedder, queries, vectors, k=5):
         )
     if not isinstance(k, (int, np.integer)) or k < 1:
         raise InputError(f"k must be an int of at least 1. Received: k={k!r}")
+    queries = [queries] if isinstance(queries, str) else list(queries)
     prompt = "query" if "query" in embedder.prompts else None
-    wanted = unit_length(embedder.encode(list(queries), prompt_name=prompt))  # [queries, dim]
+    wanted = unit_length(embedder.encode(queries, prompt_name=prompt))  # [queries, dim]
     wanted = _finite(wanted, "the vector of query")
     rows = np.zeros((len(wanted), 0), "int64")
     scores = np.zeros((len(wanted), 0), "float32")

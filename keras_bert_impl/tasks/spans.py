@@ -1,13 +1,13 @@
-"""Labels of words and the entities that they mark: IOB1, IOB2, BIOES; precision, recall and F1."""
+"""Labels of words and the entities that they mark; precision, recall and F1."""
 
 import re
 from collections import Counter
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.entity_labels import LETTERS, OUTSIDE, read_labels
 
-SCHEMES = {"IOB1": "IOB", "IOB2": "IOB", "BIOES": "BIOES"}  # name -> prefixes that may occur
-_LABEL = re.compile("O|[BIES](-.+)?", re.DOTALL)
+SCHEMES = (*LETTERS, "IO")
 
 
 class Span(NamedTuple):
@@ -30,28 +30,26 @@ def detect_scheme(labels):
         labels: iterable of str.
 
     Returns:
-        `"BIOES"` where an E or S is among them; `"IOB1"` where a type has an I and no B; else
-        `"IOB2"`. None where some label marks no entity, as part of speech, or all are `"O"`.
+        `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` where letters of its own are among them;
+        `"IO"` where they are types; `"IOB1"` where a type has an I and no B; else `"IOB2"`. None
+        where they mark no entities, as parts of speech, or all are `"O"`.
 
     Example:
         detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
     """
-    labels = set(labels)
-    if labels <= {"O"} or not all(map(is_entity_label, labels)):
+    found = read_labels(labels)
+    if found is None:
         return None
-    parts = {_parts(label) for label in labels}
-    if {prefix for prefix, _ in parts} & {"E", "S"}:
-        return "BIOES"
-    begun = {type_ for prefix, type_ in parts if prefix == "B"}
-    return "IOB1" if {type_ for prefix, type_ in parts if prefix == "I"} - begun else "IOB2"
+    if not found.letters:
+        return "IO"
+    if found.letters - set("BI"):
+        return next(s for s, letters in LETTERS.items() if found.letters <= set(letters))
+    begun = {type_ for prefix, type_ in found.parts.values() if prefix == "B"}
+    inside = {type_ for prefix, type_ in found.parts.values() if prefix == "I"}
+    return "IOB1" if inside - begun else "IOB2"
 
 
-def is_entity_label(label):
-    """bool. Whether it is `"O"`, or B, I, E or S alone or before a hyphen and a type."""
-    return _LABEL.fullmatch(label) is not None
-
-
-def spans_of(labels, scheme=None):
+def spans_of(labels, scheme=None, parts=None):
     """The entities that the labels of a sentence mark.
 
     Without a scheme every label but `"O"` is of some entity, so that of a broken sequence nothing
@@ -60,7 +58,8 @@ def spans_of(labels, scheme=None):
 
     Args:
         labels: list of str.
-        scheme: a key of `SCHEMES`, or None.
+        scheme: one of `SCHEMES`, or None.
+        parts: dict, of `read_labels` over all labels that may occur. Default: over these.
 
     Returns:
         list of `Span`, in order.
@@ -76,7 +75,7 @@ def spans_of(labels, scheme=None):
         spans_of(["I-PER", "I-PER", "O"], scheme="IOB2")  # []
     """
     _check_scheme(scheme, None)
-    parts = [_checked_parts(label, scheme) for label in labels]
+    parts = _parts_of(labels, scheme, parts)
     spans, start = [], None
     for place, (before, word) in enumerate(zip([("O", ""), *parts], [*parts, ("O", "")])):
         begins = _begins(before, word)
@@ -97,7 +96,7 @@ def labels_of(spans, length, scheme="IOB2"):
     Args:
         spans: list of `Span` that do not overlap.
         length: int, words of the sentence.
-        scheme: a key of `SCHEMES`.
+        scheme: one of `SCHEMES`.
 
     Returns:
         list of `length` str.
@@ -113,13 +112,18 @@ def labels_of(spans, length, scheme="IOB2"):
     for span in sorted(spans, key=lambda span: span.start):
         if not end <= span.start < span.end <= length:
             raise InputError(f"{span} overlaps another, or {length} words do not hold it.")
-        prefixes = ["B"] + ["I"] * (span.end - span.start - 1)
-        if scheme == "BIOES":
-            prefixes[-1] = "E" if len(prefixes) > 1 else "S"
-        elif scheme == "IOB1" and not (span.start == end and span.type == last_type):
-            prefixes[0] = "I"
-        suffix = "" if span.type == "_" else f"-{span.type}"
-        labels[span.start : span.end] = [prefix + suffix for prefix in prefixes]
+        count = span.end - span.start
+        if scheme == "IO":
+            labels[span.start : span.end] = [span.type] * count
+        else:
+            begin, inside, *ends = LETTERS[scheme]
+            prefixes = [begin] + [inside] * (count - 1)
+            if ends:
+                prefixes[-1] = ends[count == 1]
+            elif scheme == "IOB1" and not (span.start == end and span.type == last_type):
+                prefixes[0] = "I"
+            suffix = "" if span.type == "_" else f"-{span.type}"
+            labels[span.start : span.end] = [prefix + suffix for prefix in prefixes]
         end, last_type = span.end, span.type
     return labels
 
@@ -129,7 +133,7 @@ def convert_labels(labels, scheme):
 
     Args:
         labels: list of str, of any scheme.
-        scheme: a key of `SCHEMES`.
+        scheme: one of `SCHEMES`.
 
     Example:
         convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
@@ -137,12 +141,13 @@ def convert_labels(labels, scheme):
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
-def entity_scores(gold, predicted, scheme=None):
+def entity_scores(gold, predicted, scheme=None, labels=()):
     """Precision, recall and F1 of entities: found are those with the same words and type.
 
     Args:
         gold, predicted: list (a sentence) of lists of labels, of equal lengths.
         scheme: as of `spans_of`.
+        labels: iterable of str. Further labels that may occur, which show how they are written.
 
     Returns:
         dict of float: `precision`, `recall`, `f1` over all entities; `macro_precision`,
@@ -154,12 +159,14 @@ def entity_scores(gold, predicted, scheme=None):
         InputError: sentences differ in number or length; a label as of `spans_of`.
     """
     counts = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
+    found = read_labels({*labels, *(x for rows in (gold, predicted) for row in rows for x in row)})
+    parts = found and found.parts
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} sentences, but predictions for {len(predicted)}.")
     for number, (true, guess) in enumerate(zip(gold, predicted)):
         if len(true) != len(guess):
             raise InputError(f"sentence {number}: {len(true)} labels, but {len(guess)} predicted.")
-        true, guess = (set(spans_of(labels, scheme)) for labels in (true, guess))
+        true, guess = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
         for counter, spans in zip(counts, (true & guess, guess, true)):
             counter.update(span.type for span in spans)
     types = {
@@ -186,17 +193,19 @@ def _check_scheme(scheme, *also):
         raise InputError(f"scheme must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
 
 
-def _parts(label):
-    """(prefix, type) of a label."""
-    return label[0], label[2:] or "_" if label != "O" else ""
-
-
-def _checked_parts(label, scheme):
-    if not is_entity_label(label):
-        raise InputError(f"the label {label!r} is neither 'O' nor like 'B-PER'.")
-    if scheme is not None and label[0] not in SCHEMES[scheme]:
-        raise InputError(f"the label {label!r} is none of {scheme}.")
-    return _parts(label)
+def _parts_of(labels, scheme, parts):
+    """list of (prefix, type) of the labels of a sentence."""
+    found = read_labels(labels)
+    if parts is None:
+        parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
+    for label in labels:
+        if label not in parts:
+            raise InputError(f"the label {label!r} is neither 'O' nor like 'B-PER'.")
+    if scheme is not None and found:
+        for label, letter in found.written.items():
+            if letter not in LETTERS.get(scheme, ""):
+                raise InputError(f"the label {label!r} is none of {scheme}.")
+    return [parts[label] for label in labels]
 
 
 def _begins(before, word):
@@ -227,4 +236,5 @@ def _strict_bioes(span, parts):
     return span if re.fullmatch("S|BI*E", prefixes) else None
 
 
-_STRICT = {"IOB1": _strict_iob1, "IOB2": _strict_iob2, "BIOES": _strict_bioes}
+_STRICT = {"IOB1": _strict_iob1, "IOB2": _strict_iob2, "IO": lambda span, _: span}
+_STRICT |= dict.fromkeys(("BIOES", "BILOU", "BMES", "BMEWO"), _strict_bioes)

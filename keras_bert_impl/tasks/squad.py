@@ -6,8 +6,9 @@ import json
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import parse_json
+from keras_bert_impl.tasks import typed_rows
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tables import read_lines
+from keras_bert_impl.tasks.lines import read_lines, suffix_of
 
 _LONGEST_TEXT = 4 << 20  # characters; a long novel
 
@@ -54,10 +55,15 @@ class QuestionExamples:
 
 
 def read_squad(path, skip_bad_rows=False):
-    """Reads a file in the layout of SQuAD 1.1 or 2.0.
+    """Reads a file in the layout of SQuAD 1.1 or 2.0, or of both in one, or with flat rows.
+
+    Flat rows hold `question`, `context` and `answers`, `{"text": [...], "answer_start": [...]}` or
+    a list of such pairs, and may hold `id`, `title` and `is_impossible`. They are JSON lines, a
+    JSON array, the list `data` of an object, Parquet or Arrow. Where some question has no answers,
+    or says `is_impossible`, those without answers are impossible.
 
     Args:
-        path: str or `Path` of a JSON file in UTF-8, with or without a byte order mark.
+        path: str or `Path`; encodings and compression as of `lines.raw_lines`.
         skip_bad_rows: bool. Whether questions that cannot be used are left out, with a warning that
             lists them, instead of ending the reading.
 
@@ -67,8 +73,7 @@ def read_squad(path, skip_bad_rows=False):
 
     Raises:
         InputError: the file has another layout; or a question has no text, context or answer, an id
-            that another one has, or an answer that does not stand where it should; or some
-            questions have `is_impossible` (SQuAD 2.0) and others have not. Says where.
+            that another one has, or an answer that does not stand where it should. Says where.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -79,7 +84,7 @@ def read_squad(path, skip_bad_rows=False):
     found = list(_questions(path))
     if not found:
         raise InputError(f"{path} has no questions.")
-    is_v2 = any(isinstance(row, dict) and "is_impossible" in row for *_, row in found)
+    is_v2 = any(map(_may_have_no_answer, found))
     seen, skipped = {}, [] if skip_bad_rows else None
 
     def example(found):
@@ -107,17 +112,74 @@ def read_squad(path, skip_bad_rows=False):
     )
 
 
+def _may_have_no_answer(found):
+    """bool. Whether a question shows that the file is as SQuAD 2.0."""
+    *_, row = found
+    if not isinstance(row, dict):
+        return False
+    return "is_impossible" in row or row.get("answers") == {"text": [], "answer_start": []}
+
+
 def _questions(path):
     """Yields (place, title, context, question), as they stand in the file."""
-    text = "\n".join(line for _, line in read_lines(path))
-    document = parse_json(text, path)
+    rows, unit = _flat_rows(path)
+    if rows is not None:
+        for number, read in rows:
+            place = f"{unit} {number}"
+            try:
+                row = read()
+            except InputError as error:
+                raise InputError(f"{path}, {place}: {error}") from error
+            yield _flat(row, place)
+        return
+    document = parse_json("\n".join(line for _, line in read_lines(path)), path)
     for i, article in enumerate(_list_in(document, "data", path, "the file")):
         place = f"data[{i}]"
+        if isinstance(article, dict) and "question" in article:
+            yield _flat(article, place)
+            continue
         for j, paragraph in enumerate(_list_in(article, "paragraphs", path, place)):
             inner = f"{place}.paragraphs[{j}]"
             for k, question in enumerate(_list_in(paragraph, "qas", path, inner)):
                 where = f"{inner}.qas[{k}]"
                 yield where, str(article.get("title", "")), paragraph.get("context"), question
+
+
+def _flat_rows(path):
+    """(iterator of (number, function that returns the row), unit); None for SQuAD's layout."""
+    suffix = suffix_of(path)
+    if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
+        return typed_rows.arrow_rows(path), "row"
+    if suffix in (".jsonl", ".ndjson"):
+        return typed_rows.json_lines(path), "line"
+    if typed_rows.is_json_array(path):
+        return typed_rows.json_array(path), "row"
+    try:
+        first = next(read() for _, read in typed_rows.json_lines(path))
+    except (InputError, StopIteration):
+        return None, None  # no object on each line, but one on several
+    return (typed_rows.json_lines(path), "line") if "question" in first else (None, None)
+
+
+def _flat(row, place):
+    """As `_questions`, of a row that holds question, context and answers."""
+    if not isinstance(row, dict):
+        return place, "", None, row
+    question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
+    return place, str(question.get("title", "")), question.get("context"), question
+
+
+def _answers_of(question):
+    """list of dicts with text and answer_start."""
+    answers = question.get("answers")
+    if isinstance(answers, dict):
+        parts = [answers.get(name) for name in ("text", "answer_start")]
+        if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
+            raise InputError("its answers need two lists of one length, text and answer_start.")
+        answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
+    if not isinstance(answers, list):
+        raise InputError("it has no list 'answers'.")
+    return answers
 
 
 def _list_in(value, key, path, place):
@@ -136,12 +198,12 @@ def _row(question, context, is_v2, seen, place):
         raise InputError(f"the question at {seen[name]} has the same id.")
     text = _text(question.get("question"), "question").strip()
     context = _text(context, "context")
-    answers = question.get("answers")
-    if not isinstance(answers, list):
-        raise InputError("it has no list 'answers'.")
-    is_impossible = question.get("is_impossible") if is_v2 else False
+    answers = _answers_of(question)
+    is_impossible = question.get("is_impossible")
+    if is_impossible is None:
+        is_impossible = is_v2 and not answers  # of SQuAD 1.1, or of rows that do not say it
     if not isinstance(is_impossible, bool):
-        raise InputError("it has no true or false 'is_impossible', which other questions have.")
+        raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):
         raise InputError(
             "it is impossible, but it has answers." if is_impossible else "it has no answers."

@@ -1,18 +1,20 @@
-"""Reading tables of labelled text: CSV, TSV and JSON lines."""
+"""Reading tables of labelled text: CSV, TSV, JSON, Arrow and Parquet."""
 
-import codecs
 import csv
 import functools
-import json
-import re
+import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.tasks import typed_rows
 from keras_bert_impl.tasks.examples import Layout, examples_of
+from keras_bert_impl.tasks.lines import decoded, raw_lines, suffix_of, text_of
+from keras_bert_impl.tasks.typed_rows import LONGEST_ROW, check_size
 
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
-_LONGEST_ROW = 4 << 20  # bytes; a long novel. What has more is a file in a cell, or a lost quote
+_JSON = (".jsonl", ".ndjson", ".json")
+FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
+_DELIMITERS = (",", ";", "\t", "|")  # of a .csv file, tried in this order
 
 
 def read_table(
@@ -27,12 +29,20 @@ def read_table(
     label_separator=None,
     skip_bad_rows=False,
     negative=None,
+    delimiter=None,
 ):
     """Reads texts and labels from a file with named columns.
 
-    The suffix decides: `.csv` has commas and quotes, `.tsv` has tabs and no quoting at all, and
-    `.jsonl` or `.json` holds a JSON object on each line. All are UTF-8, with or without a byte
-    order mark, with LF or CRLF.
+    The suffix decides:
+
+    - `.csv`: quotes, and the first of comma, semicolon, tab and `|` with which the columns that are
+      asked for are found in the first line;
+    - `.tsv`: tabs and no quoting at all;
+    - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
+    - `.parquet`, `.arrow`, `.feather`.
+
+    Text files may be compressed, with `.gz`, `.xz` or `.bz2` after these, and are in UTF-8, or in
+    UTF-16 with its mark; see `lines.raw_lines`. Blank lines are passed over.
 
     Args:
         path: str or `Path`.
@@ -44,10 +54,13 @@ def read_table(
         allow_empty: bool. Whether a text may be empty.
         id: str, a column whose values must differ from row to row; None for none.
         label_separator: str, such as `","`. A text has any number of labels, and this stands
-            between their names; an empty cell is none. In JSON lines labels may be a list.
+            between their names; an empty cell is none. A name that holds it is in quotes. Lists
+            of labels in JSON, Arrow and Parquet are read without it.
         skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
             warning and listed in `skipped`.
         negative: str, the column of a third text, behind a pair; see `AnchorExamples`.
+        delimiter: str, one character that separates the cells of a file with quotes, of any
+            suffix. Default: by the suffix.
 
     Returns:
         `Examples`; the labels are names, lists of names with a `label_separator`, or floats where
@@ -63,65 +76,122 @@ def read_table(
     """
     path = Path(path)
     layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator, negative)
-    return examples_of(path, table_rows(path, layout), layout, skip_bad_rows)
+    table = open_table(path, layout, delimiter)
+    return examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
 
 
-def table_rows(path, layout):
-    """The rows of a table, read one after the other.
+def read_texts_of(path, text, pair=None, delimiter=None):
+    """Yields the texts of a table, read one after the other, whatever its size.
 
     Args:
-        path: `Path`; see `read_table`.
-        layout: `Layout`.
+        path, text, pair, delimiter: as of `read_table`. Texts may be empty.
 
     Returns:
-        Iterator of (line number, function): the function returns the row as a dict of column to
-        str, or raises an `InputError`.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds.")
-    return _READERS[FORMATS[path.suffix.lower()]](path, layout)
-
-
-# === Lines ===
-
-
-def read_lines(path):
-    """Yields (line number from 1, text without line end) of a UTF-8 file.
+        Iterator of str, or with a `pair` of (first, second) tuples.
 
     Raises:
-        InputError: no such file, bytes that are no UTF-8, or a NUL; with the line.
+        InputError: as `read_table`, while iterating.
     """
-    for number, line in raw_lines(path):
-        yield number, decoded(line, path, number)
+    layout = Layout(text, pair, allow_empty=True)
+    table = open_table(path, layout, delimiter)
+    for number, read in table.rows:
+        try:
+            yield layout.text_of(read())
+        except InputError as error:
+            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
 
-def raw_lines(path):
-    """Yields (line number from 1, bytes with the line end) of a file, without byte order mark."""
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                    raise InputError(f"{path} is in UTF-16; convert it to UTF-8.")
-                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+def in_blocks(texts, most=1024, most_characters=1 << 20):
+    """Yields lists of texts, so that no more of a long iterable is in memory at once.
+
+    Args:
+        texts: iterable of str, or of (first, second) tuples.
+        most: int. Texts of a block.
+        most_characters: int. A block ends with the text that reaches this number.
+    """
+    block, characters = [], 0
+    for text in texts:
+        block.append(text)
+        characters += len(text) if isinstance(text, str) else sum(map(len, text))
+        if len(block) == most or characters >= most_characters:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
-def decoded(line, path, number):
-    """str of a line's bytes, without line end; errors as of `read_lines`."""
-    try:
-        return _text_of(line)
-    except InputError as error:
-        raise InputError(f"{path}, line {number}: {error}") from error
+class Table(NamedTuple):
+    """A table to be read one row after the other.
+
+    Attributes:
+        rows: iterator of (number, function): the function returns the row as a dict of column to
+            str, or raises an `InputError`.
+        unit: `"line"` or `"row"`, what the numbers count, from 1.
+    """
+
+    rows: object
+    unit: str
 
 
-def _text_of(line):
-    if b"\0" in line:
-        raise InputError("a NUL byte; this is no text file.")
-    try:
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 (byte {error.start}); convert the file to UTF-8.") from error
+def open_table(path, layout, delimiter=None):
+    """The rows of a table that a layout names.
+
+    Args:
+        path: str or `Path`; see `read_table`.
+        layout: `Layout`.
+        delimiter: str or None; see `read_table`.
+
+    Returns:
+        `Table`.
+    """
+    path, kind = Path(path), table_format(path, delimiter)
+    if kind == "csv":
+        return Table(_csv_rows(path, layout, delimiter), "line")
+    if kind == "tsv":
+        return Table(tsv_rows(path, layout), "line")
+    if kind == "arrow":
+        _check_columns(path, typed_rows.arrow_columns(path), layout)
+        return Table(typed_rows.arrow_rows(path, layout), "row")
+    if kind == "json" and typed_rows.is_json_array(path):
+        return Table(typed_rows.json_array(path, layout), "row")
+    return Table(typed_rows.json_lines(path, layout), "line")
+
+
+def table_format(path, delimiter=None):
+    """str: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`.
+
+    Raises:
+        InputError: the suffix tells none of them.
+    """
+    suffix = suffix_of(path)
+    if delimiter is not None:
+        if len(delimiter) != 1 or delimiter in '"\r\n':
+            raise InputError(f"the delimiter must be one character. Received: {delimiter!r}")
+        if suffix in FORMATS[2:]:
+            raise InputError(f"{path} has no delimiter: it is no CSV or TSV file.")
+        return "csv"
+    if suffix not in FORMATS:
+        raise InputError(
+            f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds, or a "
+            "delimiter must be given."
+        )
+    if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
+        return "arrow"
+    return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
+
+
+def table_columns(path, delimiter=None):
+    """list of str: the names of a table's columns; of JSON the keys of the first row."""
+    path, kind = Path(path), table_format(path, delimiter)
+    if kind == "csv":
+        return csv_header(path, delimiter)[0]
+    if kind == "arrow":
+        return typed_rows.arrow_columns(path)
+    if kind == "tsv":
+        return next((decoded(raw, path, line).split("\t") for line, raw in raw_lines(path)), [])
+    is_array = kind == "json" and typed_rows.is_json_array(path)
+    rows = typed_rows.json_array(path) if is_array else typed_rows.json_lines(path)
+    return next((list(read()) for _, read in rows), [])
 
 
 # === Rows: pairs of (line number, function that returns a dict of column to str) ===
@@ -139,35 +209,55 @@ def tsv_rows(path, layout, columns=None):
         if columns is None:
             columns = decoded(raw, path, line).split("\t")
             _check_columns(path, columns, layout)
-        else:
+        elif raw.strip(b" \r\n"):
             yield line, functools.partial(_tsv_row, columns, raw)
 
 
 def _tsv_row(columns, raw):
-    _check_size(raw)
-    return _row(columns, _text_of(raw).split("\t"))
+    check_size(raw)
+    return _row(columns, text_of(raw).split("\t"))
 
 
-def _csv_rows(path, layout):
-    columns = None
-    for lines in csv_records(path):
-        last, _ = lines[-1]
-        if columns is None:
-            try:
-                columns = csv_cells(lines)
-            except InputError as error:
-                raise InputError(f"{path}, line {last}: {error}") from error
-            _check_columns(path, columns, layout)
-        elif len(lines) > 1 or lines[0][1].strip(b"\r\n"):
-            yield last, functools.partial(_csv_row, columns, lines)
+def _csv_rows(path, layout, delimiter):
+    columns, delimiter = csv_header(path, delimiter, layout.columns)
+    if columns:
+        _check_columns(path, columns, layout)
+    for lines in itertools.islice(csv_records(path, delimiter), 1, None):
+        if len(lines) > 1 or lines[0][1].strip(b" \r\n"):
+            yield lines[-1][0], functools.partial(_csv_row, columns, delimiter, lines)
 
 
-def csv_records(path):
+def csv_header(path, delimiter=None, needed=()):
+    """(list of the names of columns, the delimiter) of a CSV file.
+
+    Args:
+        path: `Path`.
+        delimiter: str; None for the first with which the needed columns are found, else that with
+            which there are most.
+        needed: list of str.
+    """
+    headers, errors = [], []
+    for each in delimiter or _DELIMITERS:
+        lines = next(csv_records(path, each), None)
+        try:
+            columns = [name.strip() for name in csv_cells(lines, each)] if lines else []
+        except InputError as error:
+            errors.append(f"{path}, line {lines[-1][0]}: {error}")
+            continue
+        if needed and set(needed) <= set(columns):
+            return columns, each
+        headers.append((columns, each))
+    if not headers:
+        raise InputError(errors[0])
+    return max(headers, key=lambda header: len(header[0]))
+
+
+def csv_records(path, delimiter=","):
     """Yields lists of (line number, bytes): one, and those into which a quoted cell goes on."""
-    lines, is_open = [], False
+    lines, is_open, before = [], False, delimiter.encode("utf-8")[-1:]
     for line in raw_lines(path):
         lines.append(line)
-        is_open = _ends_in_quotes(line[1], is_open)
+        is_open = _ends_in_quotes(line[1], is_open, before)
         if not is_open:
             yield lines
             lines = []
@@ -175,22 +265,28 @@ def csv_records(path):
         yield lines
 
 
-def _ends_in_quotes(line, is_open):
-    """bool. Whether a quoted cell goes on behind this line; `is_open`: whether one did before."""
+def _ends_in_quotes(line, is_open, before):
+    """bool. Whether a quoted cell goes on after this line.
+
+    Args:
+        line: bytes.
+        is_open: bool. Whether one went on before it.
+        before: bytes, the last one of the delimiter.
+    """
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
         if is_open:
             is_open, closed_at = False, place
         else:
             # At the beginning of a cell, or the second of two that stand for one.
-            is_open = place == 0 or line[place - 1 : place] == b"," or closed_at == place - 1
+            is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
         place = line.find(b'"', place + 1)
     return is_open
 
 
-def _csv_row(columns, lines):
+def _csv_row(columns, delimiter, lines):
     try:
-        return _row(columns, csv_cells(lines))
+        return _row(columns, csv_cells(lines, delimiter))
     except InputError as error:
         if len(lines) == 1:
             raise
@@ -198,13 +294,14 @@ def _csv_row(columns, lines):
         raise InputError(f"{error} {begins}") from error
 
 
-def csv_cells(lines):
+def csv_cells(lines, delimiter=","):
     """List of str, the cells of one of the `csv_records`."""
     raw = [line for _, line in lines]
-    _check_size(*raw)
-    before = csv.field_size_limit(_LONGEST_ROW)
+    check_size(*raw)
+    before = csv.field_size_limit(LONGEST_ROW)
     try:
-        rows = list(csv.reader((_text_of(line) + "\n" for line in raw), strict=True))
+        texts = (text_of(line) + "\n" for line in raw)
+        rows = list(csv.reader(texts, strict=True, delimiter=delimiter))
     except csv.Error as error:
         raise InputError(f"not valid CSV: {error}.") from error
     finally:
@@ -214,66 +311,11 @@ def csv_cells(lines):
     return rows[0]
 
 
-def _json_rows(path, layout):
-    for line, raw in raw_lines(path):
-        yield line, functools.partial(_json_row, raw, layout)
-
-
-def _json_row(raw, layout):
-    _check_size(raw)
-    try:
-        row = json.loads(_text_of(raw), parse_constant=_no_number)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {reason(error)}.") from error
-    if not isinstance(row, dict):
-        raise InputError("expected a JSON object.")
-    values = {}
-    for name in layout.columns:
-        if name not in row:
-            raise InputError(f"there is no column {name!r}; there is {listed(row)}.")
-        value, separator = row[name], layout.label_separator
-        if name == layout.label and separator and isinstance(value, list):
-            value = _joined(value, separator)
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
-        if _HALF_A_CHARACTER.search(str(value)):
-            raise InputError(f"half of a surrogate pair in {name!r}.")
-        values[name] = str(value)
-    return values
-
-
-def reason(error):
-    """str. What is wrong with the JSON of a line, without a line number of its own."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} (character {error.pos})"
-    return str(error)
-
-
-def _joined(names, separator):
-    for name in names:
-        if not isinstance(name, str) or separator in name:
-            raise InputError(f"labels must be names without {separator!r}. Received: {name!r:.40}")
-    return separator.join(names)
-
-
-def _no_number(name):
-    raise InputError(f"{name} is not valid JSON, and no number to learn.")
-
-
-_READERS = {"csv": _csv_rows, "tsv": tsv_rows, "jsonl": _json_rows}
-
-
 def _check_columns(path, columns, layout):
     for name in layout.columns:
         if columns.count(name) != 1:
             what = f"are {columns.count(name)} columns" if name in columns else "is no column"
             raise InputError(f"{path}: there {what} {name!r}; there is {listed(columns)}.")
-
-
-def _check_size(*lines):
-    size = sum(map(len, lines))
-    if size > _LONGEST_ROW:
-        raise InputError(f"a row of {size:,} bytes; up to {_LONGEST_ROW:,} can be a text.")
 
 
 def _row(columns, cells):

@@ -1,14 +1,18 @@
 """Sentences whose words have labels: where each came from, scores, and files of predictions."""
 
 import dataclasses
+import logging
 
 import numpy as np
 
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.tasks.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.examples import content_hash
 from keras_bert_impl.tasks.metrics import accuracy, macro_f1
-from keras_bert_impl.tasks.spans import detect_scheme, entity_scores
+from keras_bert_impl.tasks.spans import entity_scores
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,15 +91,27 @@ def score_tags(examples, predictions):
     )
     if not len(gold):
         raise InputError(f"{examples.source} has no words.")
-    if detect_scheme([*gold, *predicted]) is None:
+    names = {*gold, *predicted, *(examples.label_names or [])}
+    if read_labels(names) is None:
+        _warn_of_misfits(examples, names)
         return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
-    scores = entity_scores(examples.labels, predictions)
+    scores = entity_scores(examples.labels, predictions, labels=names)
     names = ("f1", "precision", "recall", "macro_f1")
     return {
         **{name: scores[name] for name in names},
         "accuracy": accuracy(gold, predicted),
         **{f"f1/{name}": of_type["f1"] for name, of_type in scores["types"].items()},
     }
+
+
+def _warn_of_misfits(examples, names):
+    others = misfits(names)
+    if others:
+        _LOG.warning(
+            "%s: no F1 of entities, since %s is not written as the labels that mark them.",
+            examples.source,
+            listed(others),
+        )
 
 
 def write_tag_predictions(path, examples, predictions):

@@ -17,12 +17,16 @@ from keras_bert_impl.models.heads import (
 )
 from keras_bert_impl.serving.classes import ClassSignatures
 from keras_bert_impl.tasks.decisions import check_scores
+from keras_bert_impl.tasks.examples import places_of
+from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.labels import (
     class_weights,
     label_config,
     label_names,
+    label_values,
     labels_of,
+    number_of,
     tensors_to_read,
 )
 from keras_bert_impl.tasks.long_texts import (
@@ -167,15 +171,17 @@ class TextClassifier(LongTextModel):
         """The label name of each text; for several labels at once, a list of those from 0.5 on.
 
         Args:
-            texts: as of `predict`.
+            texts: as of `predict`; or one text or (first, second), and the answer is of that.
         """
         if self.problem_type == REGRESSION:
             raise InputError("a regression has no labels; predict() gives its values.")
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:
-            return [self.labels[number] for number in scores.argmax(axis=-1)]
-        return [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+            found = [self.labels[number] for number in scores.argmax(axis=-1)]
+        else:
+            found = [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+        return found[0] if is_one_text(texts) else found
 
     # === Training ===
 
@@ -197,25 +203,25 @@ class TextClassifier(LongTextModel):
     # === What the labels are ===
 
     def encode_labels(self, labels, count):
-        if len(labels) != count:
-            raise InputError(f"{count} texts, but {len(labels)} labels.")
-        if tf.is_tensor(labels):
-            labels = labels.numpy()
+        labels = label_values(labels, count)
         if self.problem_type == SINGLE:
             return self._class_numbers(labels)
         if self.problem_type == MULTI:
             return self._multi_hot(labels)
         values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
-        if values.shape[1] != self.num_classes or not np.isfinite(values).all():
+        wrong = np.argwhere(~np.isfinite(values))
+        if values.shape[1] != self.num_classes or len(wrong):
+            received = f"{labels[wrong[0][0]]} (text {wrong[0][0]})" if len(wrong) else values.shape
             raise InputError(
                 f"labels must be {self.num_classes} finite number(s) for each text. "
-                f"Received: shape {values.shape}"
+                f"Received: {received}"
             )
         return values
 
     def _class_numbers(self, labels):
         if any(isinstance(label, (str, bytes)) for label in labels):
-            return np.array([self._number(name, i) for i, name in enumerate(labels)], "int32")
+            places = places_of(self.labels)
+            return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
         numbers = _numeric(labels, "a class number or a label name")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
@@ -260,9 +266,9 @@ class TextClassifier(LongTextModel):
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
-            rows = np.zeros((len(labels), self.num_classes), "float32")
+            rows, places = np.zeros((len(labels), self.num_classes), "float32"), places_of(self.labels)
             for position, names in enumerate(labels):
-                rows[position, [self._number(name, position) for name in names]] = 1
+                rows[position, [number_of(name, position, places) for name in names]] = 1
             return rows
         rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
         if rows.shape != (len(labels), self.num_classes) or not np.isin(rows, (0, 1)).all():
@@ -271,14 +277,6 @@ class TextClassifier(LongTextModel):
                 f"Received: shape {rows.shape}, values from {rows.min()} to {rows.max()}"
             )
         return rows
-
-    def _number(self, name, position):
-        name = name.decode() if isinstance(name, bytes) else name
-        if name not in self.labels:
-            raise InputError(
-                f"text {position} has the label {name!r}, which is none of {listed(self.labels)}."
-            )
-        return self.labels.index(name)
 
     def label_tensor(self, labels):
         if self.problem_type == REGRESSION:
@@ -367,7 +365,12 @@ class TextClassifier(LongTextModel):
 
 
 def _is_list_of_names(row):
-    return isinstance(row, (list, tuple, set)) and all(isinstance(n, (str, bytes)) for n in row)
+    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
+    return is_list and all(isinstance(name, (str, bytes)) for name in row)
+
+
+def _is_number(label):
+    return np.asarray(label).dtype.kind in "biuf"
 
 
 def _numeric(labels, what):
@@ -376,5 +379,8 @@ def _numeric(labels, what):
     except ValueError as error:
         raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
     if array.dtype.kind not in "biuf":
-        raise InputError(f"labels must be {what} for each text. Received: {labels[0]!r:.60}")
+        wrong = next((i for i, x in enumerate(labels) if not _is_number(x)), 0)
+        raise InputError(
+            f"labels must be {what} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
+        )
     return array

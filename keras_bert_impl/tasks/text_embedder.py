@@ -18,6 +18,7 @@ from keras_bert_impl.interop.sentence_transformers_writing import write_sentence
 from keras_bert_impl.serving.vectors import VectorSignatures
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.embedding_network import embedding_network
+from keras_bert_impl.tasks.labels import label_values
 from keras_bert_impl.tasks.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.tasks.projections import (
     checked_projections,
@@ -112,6 +113,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         *LongTextModel.settings,
     )
     text_rank = 2
+    most_columns = 8
     signature_class = VectorSignatures
 
     def __init__(
@@ -208,7 +210,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
     def encode_labels(self, labels, count):
         if not self.needs_labels:
             raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
-        labels = np.asarray(labels)
+        labels = np.asarray(label_values(labels, count))
         if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
             raise InputError(
                 f"labels must be a number for each of {count} examples. Received: shape "

@@ -8,6 +8,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.tasks import embedding_losses as losses
 from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
 from keras_bert_impl.tasks.vector_similarity import similarity
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
@@ -92,17 +93,20 @@ class TextVectors:
 
     def as_texts(self, x):
         """A list of str, or of tuples of str, all of one length."""
+        x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
-            raise InputError(f"expected a list of texts. Received: one text, {x!r:.40}")
+            x = [x]
         if isinstance(x, tuple):
             columns = [self.as_texts(column) for column in x]
             if len({len(column) for column in columns}) > 1:
                 sizes = ", ".join(str(len(column)) for column in columns)
                 raise InputError(f"the lists of texts differ in length: {sizes}.")
             x = list(zip(*columns))
-        examples = list(x.numpy() if tf.is_tensor(x) else x)
-        examples = [one if isinstance(one, (str, bytes)) else tuple(one) for one in examples]
+        examples = [tuple(one) if isinstance(one, list) else one for one in values(x)]
         for number, example in enumerate(examples):
+            for text in example if isinstance(example, tuple) else [example]:
+                if not isinstance(text, (str, bytes)):
+                    raise InputError(f"example {number}: a text {not_a_text(text)}")
             if _group(example) != _group(examples[0]):
                 raise InputError(
                     f"example {number} has {_group(example)} text(s), those before it have "

@@ -131,7 +131,7 @@ def tokenize_documents(
     """Tokenizes texts once, in graph, a chunk at a time.
 
     Args:
-        texts: as `as_list` takes them.
+        texts: as `inputs.as_list` takes them.
         tokenizer, stride, max_windows, long_part: as of `document_windows`.
         max_length: int, the most tokens of a window.
         widths: list of int, as of `tokenize_texts`.

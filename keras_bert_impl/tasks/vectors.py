@@ -10,10 +10,10 @@ import pyarrow
 import pyarrow.parquet
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import recover, replace_file, replace_files
-from keras_bert_impl.reading import read_text
+from keras_bert_impl.files import replace_file, replace_files
 from keras_bert_impl.tasks.examples import Layout
-from keras_bert_impl.tasks.tables import FORMATS, read_lines, table_rows
+from keras_bert_impl.tasks.lines import read_lines, suffix_of
+from keras_bert_impl.tasks.tables import FORMATS, open_table
 
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
@@ -38,8 +38,8 @@ class PlacedText(NamedTuple):
 def read_texts(paths, column="text", unit="line"):
     """Iterates over the texts of files and folders, in order; blank ones are left out.
 
-    Folders are walked in sorted order, without hidden files, for `.txt`, `.csv`, `.tsv`, `.jsonl`,
-    `.json` and `.ndjson`. A row of a table is a text.
+    Folders are walked in sorted order, without hidden files, for `.txt` and what `read_table`
+    reads. A row of a table is a text.
 
     Args:
         paths: str or `Path`, or a list of them.
@@ -79,25 +79,26 @@ def _files(path):
 
 
 def _is_read(path):
-    return path.suffix.lower() in {".txt", *FORMATS}
+    return suffix_of(path) in {".txt", *FORMATS}
 
 
 def _read(path, column, unit):
-    if path.suffix.lower() != ".txt":
+    if suffix_of(path) != ".txt":
         rows = _column(path, column)
     elif unit == "line":
         rows = read_lines(path)
     else:
-        rows = [(1, read_text(path).removeprefix("\ufeff"))]
+        rows = [(1, "".join(f"{line}\n" for _, line in read_lines(path)))]
     return (PlacedText(str(path), line, text) for line, text in rows)
 
 
 def _column(path, column):
-    for line, read in table_rows(path, Layout(column)):
+    table = open_table(path, Layout(column))
+    for number, read in table.rows:
         try:
-            yield line, read()[column]
+            yield number, read()[column]
         except InputError as error:
-            raise InputError(f"{path}, line {line}: {error}") from error
+            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
 
 def write_vectors(embedder, texts, path, batch_size=None, progress=None):

@@ -15,10 +15,11 @@ from keras_bert_impl.serving.taggers import TaggerSignatures
 from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.entities import find_entities
+from keras_bert_impl.tasks.entity_labels import misfits, outside_number, read_labels
+from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
-from keras_bert_impl.tasks.labels import label_config, label_numbers
+from keras_bert_impl.tasks.labels import label_config, label_numbers, label_values
 from keras_bert_impl.tasks.score_metrics import tagging_metrics
-from keras_bert_impl.tasks.spans import is_entity_label
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.word_scores import over_sequences
@@ -47,6 +48,8 @@ class WordTagger(TaskModel):
     """
 
     has_several_rows = True
+    text_columns = ("tokens",)
+    most_columns = 1
     signature_class = TaggerSignatures
 
     def __init__(
@@ -96,8 +99,8 @@ class WordTagger(TaskModel):
 
     @property
     def has_entities(self):
-        """bool. Whether all labels mark entities, or none."""
-        return all(map(is_entity_label, self.labels))
+        """bool. Whether the labels mark entities, see `entity_labels.read_labels`."""
+        return read_labels(self.labels) is not None
 
     # === Answers ===
 
@@ -119,7 +122,7 @@ class WordTagger(TaskModel):
         """The label name of each word; with `crf` those of the likeliest sequence.
 
         Args:
-            texts: list of str, or of lists of words.
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
 
         Returns:
             list of lists of str.
@@ -130,13 +133,14 @@ class WordTagger(TaskModel):
             numbers = self._label_numbers(predict(texts))
             return [[self.labels[label] for label in row] for row in numbers]
 
-        return in_blocks(names, as_words(texts), self.block_texts, self.block_characters)
+        labels = in_blocks(names, as_words(texts), self.block_texts, self.block_characters)
+        return labels[0] if is_one_text(texts) else labels
 
     def entities(self, texts, batch_size=None, verbose=0):
         """The entities in each text, of whatever scheme the labels are.
 
         Args:
-            texts: list of str, or of lists of words.
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
 
         Returns:
             list (a text) of lists of `Entity`, in order. Of words, places are in the words joined
@@ -146,9 +150,10 @@ class WordTagger(TaskModel):
             InputError: a label that marks no entity.
         """
         if not self.has_entities:
-            others = [label for label in self.labels if not is_entity_label(label)]
+            others = misfits(self.labels) or self.labels
             raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
-        return self.annotate(texts, batch_size, verbose)[1]
+        entities = self.annotate(texts, batch_size, verbose)[1]
+        return entities[0] if is_one_text(texts) else entities
 
     def annotate(self, texts, batch_size=None, verbose=0):
         """Labels and entities from one pass of the network.
@@ -196,7 +201,7 @@ class WordTagger(TaskModel):
     @property
     def unknown_label(self):
         """int. Number of the label of words without pieces."""
-        return self.labels.index("O") if "O" in self.labels else 0
+        return outside_number(self.labels)
 
     @functools.cached_property
     def _decode(self):
@@ -218,9 +223,7 @@ class WordTagger(TaskModel):
         return as_words(x)
 
     def encode_labels(self, labels, count):
-        if labels is None or len(labels) != count:
-            received = "none" if labels is None else len(labels)
-            raise InputError(f"{count} texts, but labels for {received}.")
+        labels = label_values(labels, count)
         if isinstance(labels, np.ndarray) and labels.ndim == 2:
             return label_numbers(labels, self.labels, "labels")
         return [

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
 
 
 class Words(NamedTuple):
@@ -80,28 +81,39 @@ def as_words(texts):
     """`Words` of each of a batch of texts.
 
     Args:
-        texts: list of str, whose words are found, of lists of words, or of `Words`.
+        texts: list, array or column of str, whose words are found, of lists of words, or of
+            `Words`; a table with one column of those; or one text.
 
     Raises:
-        InputError: one text alone, or something that is neither.
+        InputError: something that is neither; says which text.
     """
-    if not isinstance(texts, (list, tuple, np.ndarray)) or isinstance(texts, Words):
-        raise InputError(f"expected a list of texts or of lists of words. Received: {texts!r:.40}")
+    texts = from_columns(texts, ("tokens",), most=1)
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    if isinstance(texts, Words):
+        raise InputError(f"expected a list. Received: {texts!r:.60}")
+    if not isinstance(texts, tuple):
+        texts = values(texts)
     return [_words_of(text, position) for position, text in enumerate(texts)]
 
 
 def _words_of(text, position):
     if isinstance(text, Words):
         return text
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
+    text = _decoded(text)
     if isinstance(text, str):
         return find_words(text)
-    if not isinstance(text, (list, tuple, np.ndarray)) or not all(
-        isinstance(word, str) for word in text
-    ):
-        raise InputError(f"text {position} is neither a string nor a list of words: {text!r:.60}.")
-    return join_words(text)
+    if not isinstance(text, (list, tuple, np.ndarray)):
+        raise InputError(f"text {position} {not_a_text(text)}")
+    words = [_decoded(word) for word in text]
+    for word in words:
+        if not isinstance(word, str):
+            raise InputError(f"text {position}: a word {not_a_text(word)}")
+    return join_words(words)
+
+
+def _decoded(text):
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,6 +42,25 @@ def test_defaults_recipe_overrides_in_this_order(tmp_path):
     )
 
 
+def test_options_say_the_same_as_overrides():
+    given = ["--batch-size", "8", "--learning-rate=5e-5", "--jit-compile", "--lengths", "[8, 16]"]
+    overrides = ["batch_size=8", "learning_rate=5e-5", "jit_compile=true", "lengths=[8, 16]"]
+    assert resolve(*given) == resolve(*overrides) != resolve()
+    assert resolve("--recipe", "tiny", "--batch-size", "8", "warmup_steps=3").warmup_steps == 3
+    for twice in (["batch_size=8", "--batch-size", "9"], ["batch_size=8", "batch_size=9"]):
+        with pytest.raises(InputError, match="batch_size is given twice: batch_size=8 and"):
+            resolve(*twice)
+
+
+def test_an_option_of_the_command_stays_its_own():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--strategy", default="own")
+    common.add_settings(parser, Settings)
+    arguments = parser.parse_args(["--strategy", "mirrored"])
+    assert arguments.strategy == "mirrored"
+    assert common.resolve_settings(arguments, Settings).strategy == "auto"
+
+
 def test_values_have_the_types_of_the_fields():
     settings = resolve("learning_rate=3", "strategy=4", "warmup_steps=null", "lengths=[8]")
     assert settings == Settings(learning_rate=3.0, strategy="4", lengths=(8,))

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from keras_bert_impl.cli.examples import add_examples, read_examples
+from keras_bert_impl.cli.examples import add_examples, read_examples, read_train_and_dev
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.augmentation import write_examples
@@ -75,3 +75,44 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
             read(*files, *more)
     with pytest.raises(InputError, match="--negative is for --task similarity"):
         read(*files[2:], "--label", "score", "--negative", "three")
+
+
+def test_one_table_is_split(tmp_path, capsys):
+    table = tmp_path / "all.csv"
+    table.write_text("text;label\n" + "".join(f"t{i};{'ab'[i % 2]}\n" for i in range(40)))
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+
+    def read_both(*options, seed=1):
+        options = ["--train", table, "--text", "text", "--label", "label", *options]
+        return read_train_and_dev(parser.parse_args(list(map(str, options))), seed)
+
+    train, dev = read_both("--dev-split", 0.1)
+    assert (len(train), len(dev)) == (36, 4) and sorted(dev.labels) == ["a", "a", "b", "b"]
+    assert "held out 4 of 40 examples to score on, seed 1" in capsys.readouterr().err
+    assert read_both("--dev-split", 0.1)[1] == dev != read_both("--dev-split", 0.1, seed=2)[1]
+    with pytest.raises(InputError, match="leave --dev and --data, or --dev-split"):
+        read_both("--dev-split", 0.1, "--dev", table)
+    with pytest.raises(InputError, match="--dev is missing: give .*--dev-split 0.1 in place of it"):
+        read_both()
+    for share in ("0", "1", "ten"):
+        with pytest.raises(SystemExit):
+            read_both("--dev-split", share)
+
+
+def test_names_may_hold_commas_and_spaces(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text('text,label\nx,"legal, privacy"\ny,other\n')
+    files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
+    assert read(*files, "--labels", '"legal, privacy", other').labels == ["legal, privacy", "other"]
+    with pytest.raises(InputError, match="'legal, privacy' is none of 'legal', 'privacy', 'other'"):
+        read(*files, "--labels", "legal, privacy,other")
+
+
+def test_the_delimiter_of_a_table(tmp_path):
+    table = tmp_path / "a.txt"
+    table.write_text("text^label\nx^a\n")
+    files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
+    assert read(*files, "--delimiter", "^").labels == ["a"]
+    with pytest.raises(InputError, match="or a delimiter must be given"):
+        read(*files)

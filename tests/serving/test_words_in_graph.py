@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_bert_impl.serving.word_labels import LabelParts, find_units
 from keras_bert_impl.serving.words import TextReader, TextWords, find_words
 from keras_bert_impl.tasks import words as in_python
+from keras_bert_impl.tasks.entity_labels import read_labels
 from keras_bert_impl.tasks.spans import spans_of
 
 
@@ -44,10 +45,22 @@ def test_no_texts_have_no_words(reader):
     assert found.starts.shape == (0,) and found.counts.shape == (0,)
 
 
-@pytest.mark.parametrize("prefixes", ["BI", "BIES", "I"])
-def test_entities_of_random_labels(prefixes):
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(
+            ["O", *(f"{prefix}{kind}" for prefix in prefixes for kind in ("-X", "-Y", ""))]
+            for prefixes in ("BI", "BIES", "I", "BILU")
+        ),
+        ["B_X", "M_X", "E_X", "S_X", "O", "M_Y"],
+        ["o", "b-x", "i-x", "i-y", "[CLS]", "X"],
+        ["O", "PER", "LOC"],
+        ["PER-B", "PER-I", "O", "LOC-I"],
+    ],
+)
+def test_entities_of_random_labels(labels):
     """Sequences of all kinds, broken ones too, as `spans_of` reads them; of three texts."""
-    labels = ["O", *(f"{prefix}{kind}" for prefix in prefixes for kind in ("-X", "-Y", ""))]
+    of_labels = read_labels(labels).parts
     parts, draw = LabelParts(labels), np.random.default_rng(0)
     for _ in range(50):
         counts = draw.integers(0, 9, 3)
@@ -64,7 +77,7 @@ def test_entities_of_random_labels(prefixes):
         expected, first = [], 0
         for text, count in enumerate(counts):
             row = numbers[first : first + count]
-            for span in spans_of([labels[number] for number in row]):
+            for span in spans_of([labels[number] for number in row], parts=of_labels):
                 own = slice(first + span.start, first + span.end)
                 score = scores[own][np.arange(span.end - span.start), numbers[own]].mean()
                 expected.append((span.type, 2 * own.start, 2 * own.stop - 1, text, score))

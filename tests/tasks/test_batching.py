@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import batching
 from tests.tasks.helpers import WORDS, examples, tokenizer
 
@@ -126,36 +125,6 @@ def test_pipeline_has_no_python_in_it():
     data = batching.training_batches(tokenized(), (NUMBERS,), 32, seed=0)
     graph = data._as_serialized_graph().numpy()
     assert b"PyFunc" not in graph and b"EagerPyFunc" not in graph
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["good", ("a", "b")],
-        np.array(["good", "bad"]),
-        tf.constant(["good", "bad"]),
-        (["a", "b"], ["c", "d"]),
-        [b"good", "bad"],
-    ],
-)
-def test_as_list_takes_every_batch_of_texts(texts):
-    assert len(batching.as_list(texts)) == 2
-
-
-@pytest.mark.parametrize(
-    "texts, message",
-    [
-        ("good", "a list of texts"),
-        (["good", None], "text 1 is neither"),
-        (["good", float("nan")], "text 1 is neither"),
-        ([("a", "b", "c")], "text 0 is neither"),
-        ((["a"], ["b", "c"]), "1 first segments, but 2"),
-        ((["a"], ["b"], ["c"]), "a pair of segments"),
-    ],
-)
-def test_as_list_refuses_what_is_no_batch_of_texts(texts, message):
-    with pytest.raises(InputError, match=message):
-        batching.as_list(texts)
 
 
 def test_words_of_the_helpers_are_single_tokens():

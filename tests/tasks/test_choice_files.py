@@ -1,5 +1,8 @@
 """Reading SWAG, CODAH, SIQA and JSON lines: good rows, bad rows, what is left out."""
 
+import csv
+import gzip
+import io
 import json
 
 import pytest
@@ -50,6 +53,28 @@ def test_swag_without_sentences_or_labels_and_with_other_numbers_of_endings(tmp_
     examples = read_choices(write(tmp_path / "test.csv", content))
     assert examples.texts == [("He", ["sits", "two\nlines"])]
     assert examples.labels is None and examples.lines == [3]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_other_forms_of_the_same_files(tmp_path, end):
+    expected = read_choices(write(tmp_path / "a.csv", SWAG + SWAG_ROW)).texts
+    rows = list(csv.reader(io.StringIO(SWAG + SWAG_ROW)))
+    file = io.StringIO()
+    csv.writer(file, delimiter=";", lineterminator=end).writerows(rows)
+    for name, content in (
+        ("b.csv", file.getvalue().encode("utf-16")),
+        ("b.csv.gz", gzip.compress(file.getvalue().encode())),
+    ):
+        assert read_choices(write(tmp_path / name, content)).texts == expected
+    content = (CODAH_ROW * 2).replace("\n", end)
+    assert len(read_choices(write(tmp_path / "a.tsv", content))) == 2
+
+
+def test_an_array_of_objects(tmp_path):
+    rows = [SIQA_ROW | {"correct": "B"}, SIQA_ROW | {"correct": "A"}]
+    expected = read_choices(write(tmp_path / "a.json", lines(*rows)))
+    array = read_choices(write(tmp_path / "b.json", json.dumps(rows, indent=1)))
+    assert array.texts == expected.texts and array.labels == expected.labels == [1, 0]
 
 
 def test_codah(tmp_path):

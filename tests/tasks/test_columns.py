@@ -64,6 +64,12 @@ def test_the_original_files_of_conll_2003_mark_where_entities_touch(tmp_path):
         read_columns(german)
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_of_conllu(tmp_path, end):
+    path = written(tmp_path, CONLLU.replace("\n", end), "en.conllu")
+    assert read_conllu(path).texts == [["They", "do", "n't", "1 000"], ["#"]]
+
+
 def test_wikiann(tmp_path):
     path = written(tmp_path, "en:R.H.\tB-PER\nen::\tO\n\n")
     assert read_columns(path, word_prefix="en:").texts == [["R.H.", ":"]]
@@ -76,13 +82,54 @@ def test_blank_lines_may_hold_a_tab_and_words_a_space_or_a_number_sign(tmp_path)
     assert read_columns(path).texts == [["#a"], ["New York"], ["\u00a0"]]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_and_byte_order_mark(tmp_path, end, mark):
-    content = mark + CONLL2003.replace("EU", "Größe").replace("\n", end).encode()
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_line_ends_and_byte_order_mark(tmp_path, end, encoding):
+    content = CONLL2003.replace("EU", "Größe").replace("\n", end).encode(encoding)
     examples = read_columns(written(tmp_path, content))
     assert examples.texts == [["Größe", "rejects"], ["Peter"]]
     assert examples.labels[0] == ["B-ORG", "O"]
+
+
+def test_words_and_labels_are_two_columns(tmp_path):
+    path = written(tmp_path, "good\nfilm\n\nbad\n")
+    with pytest.raises(InputError, match="word=0 and label=-1 are the same column, of 1"):
+        read_columns(path)
+    assert read_columns(path, label=None).texts == [["good", "film"], ["bad"]]
+    path = written(tmp_path, "good O\n")
+    with pytest.raises(InputError, match="word=-1 and label=-1 are the same column, of 2"):
+        read_columns(path, word=-1)
+    with pytest.raises(InputError, match="data.csv: word=0 and label=-1 are the same column"):
+        read_columns(written(tmp_path, "good,O\nfilm,O\n", "data.csv"))
+
+
+@pytest.mark.parametrize("mark", ["\t", " "])
+def test_comments_before_a_sentence_are_no_words(tmp_path, mark):
+    content = """# global.columns = FORM NE
+# newdoc id = 1
+# sent_id = a-1
+# text = Ada wrote # notes
+
+# newpar
+# text =
+Ada B-PER
+# O
+#notes O
+
+# O
+#tag O
+""".replace(" B-PER\n", f"{mark}B-PER\n").replace(" O\n", f"{mark}O\n")
+    examples = read_columns(written(tmp_path, content))
+    assert examples.texts == [["Ada", "#", "#notes"], ["#", "#tag"]]
+    assert examples.lines == [[8, 9, 10], [12, 13]]
+    # Behind a word it is no comment.
+    wrong = content.replace(f"#notes{mark}O", "#notes = a b c")
+    with pytest.raises(InputError, match="line 10: . columns, but the first row has 2"):
+        read_columns(written(tmp_path, wrong))
+
+
+def test_a_file_of_tags_alone_has_no_comments(tmp_path):
+    assert read_columns(written(tmp_path, "#a O\n#b O\n")).texts == [["#a", "#b"]]
 
 
 def test_conllu(tmp_path):

@@ -94,7 +94,16 @@ def test_words_in_one_piece_share_it():
     assert found.owns.tolist() == [False, True]
 
 
-@pytest.mark.parametrize("texts", ["one text", {"a": 1}, [["a", 1]], [1], join_words(["a"])])
-def test_what_is_no_batch_of_texts_is_refused(texts):
-    with pytest.raises(InputError, match="list of"):
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        ({"a": 1}, "expected a list. Received: dict"),
+        ([["a", 1]], "text 0: a word must be a string. Received: int 1"),
+        ([1], "text 0 must be a string"),
+        ([["a"], None], "text 1 is missing"),
+        (join_words(["a"]), "expected a list"),
+    ],
+)
+def test_what_is_no_batch_of_texts_is_refused(texts, message):
+    with pytest.raises(InputError, match=message):
         as_words(texts)

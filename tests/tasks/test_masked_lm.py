@@ -58,7 +58,7 @@ def test_candidates_are_chosen_from_with_their_probabilities(directory):
 
 def test_the_command_takes_candidates(directory, capsys):
     text = "the film is [MASK]"
-    command = ["fill-mask", "--model", str(directory), "--candidate", "good", "--candidate", "bad"]
+    command = ["fill-mask", str(directory), "--candidate", "good", "--candidate", "bad"]
     assert main([*command, "--json", text]) == 0
     answers = json.loads(capsys.readouterr().out)
     fillings = MaskedLM.from_pretrained(directory).fill([text], candidates=["good", "bad"])

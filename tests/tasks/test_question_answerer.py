@@ -206,7 +206,7 @@ def test_the_threshold_decides_whether_there_is_an_answer(model):
         (("what", "a film"), ("plot", 0), "question 1: .* nowhere in it"),
         (("what", "a film"), "film", "the label of question 1 is no"),
         (("what", "a film"), ["film", 2], "the label of question 1 is no"),
-        ("a film", ("film", 2), r"text 1 is no \(question, context\) tuple"),
+        ("a film", ("film", 2), r"text 1 must be a \(question, context\) tuple"),
     ],
 )
 def test_wrong_questions_are_refused(model, pair, label, message):

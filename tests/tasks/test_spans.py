@@ -6,9 +6,10 @@ import warnings
 import pytest
 import seqeval.metrics
 from seqeval.metrics.sequence_labeling import get_entities
-from seqeval.scheme import IOB1, IOB2, IOBES, Tokens
+from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.tasks.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.spans import (
     Span,
     convert_labels,
@@ -18,8 +19,8 @@ from keras_bert_impl.tasks.spans import (
     spans_of,
 )
 
-SEQEVAL = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES}
-PREFIXES = {"IOB1": "IB", "IOB2": "IB", "BIOES": "IBES", None: "IBES"}
+SEQEVAL = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": BILOU}
+PREFIXES = {"IOB1": "IB", "IOB2": "IB", "BIOES": "IBES", "BILOU": "IBLU", None: "IBES"}
 TYPES = ("PER", "LOC", "creative-work")
 
 
@@ -79,13 +80,83 @@ def test_schemes():
         (["O", "I-PER", "B-LOC", "I-LOC"], "IOB1"),
         (["O", "S-PER", "B-PER", "E-PER"], "BIOES"),
         (["B", "I", "O"], "IOB2"),
+        (["O", "U-PER", "B-PER", "L-PER"], "BILOU"),
+        (["O", "B-PER", "M-PER", "E-PER"], "BMES"),
+        (["O", "B-PER", "M-PER", "E-PER", "W-PER"], "BMEWO"),
+        (["O", "PER", "LOC"], "IO"),
+        (["o", "b-per", "i-per", "X", "[CLS]"], "IOB2"),
+        (["O", "PER_B", "PER_I"], "IOB2"),
+        (["O", "per-s", "per-b", "per-e"], "BIOES"),
+        (["O", "E-mail", "S-Corp", "PER"], "IO"),
         (["O"], None),
+        (["O", "X", "[SEP]"], None),
         (["NOUN", "VERB", "INTJ"], None),
+        (["NOUN", "X", "SYM"], None),
+        (["LABEL_0", "LABEL_1"], None),
+        (["O", "B-PER", "I-PER", "LOC"], None),
+        (["O", "B_PER", "PER"], None),
+        (["O", "B-PER", "L-PER", "E-PER"], None),
         (["O", "B-PER", "B_LOC"], None),
     ],
 )
 def test_the_scheme_shows_in_the_labels(labels, scheme):
     assert detect_scheme(labels) == scheme
+
+
+# The same labels as people write them: of each of BIOES a function.
+FORMS = {
+    "B_PER": lambda letter, name: f"{letter}_{name}",
+    "b-per": lambda letter, name: f"{letter.lower()}-{name.lower()}",
+    "PER-B": lambda letter, name: f"{name}-{letter}",
+    "per_b": lambda letter, name: f"{name.lower()}_{letter.lower()}",
+    "BILOU": lambda letter, name: f"{'BILU'['BIES'.index(letter)]}-{name}",
+    "BMES": lambda letter, name: f"{'BMES'['BIES'.index(letter)]}-{name}",
+    "BMEWO": lambda letter, name: f"{'BMEW'['BIES'.index(letter)]}-{name}",
+}
+
+
+def in_form(form, labels, outside="O"):
+    return [
+        outside if label == "O" else FORMS[form](*label.split("-", maxsplit=1)) for label in labels
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_labels_is_read_as_seqeval_reads_the_usual_one(form):
+    draw = random.Random(3)
+    every = [f"{letter}-{name}" for letter in "BIES" for name in TYPES]
+    outside = "o" if form == "b-per" else "O"
+    parts = read_labels([outside, *in_form(form, every), "X", "[CLS]"]).parts
+    for _ in range(1000):
+        labels = random_labels(draw, None)
+        given = [draw.choice(["X", "[CLS]", x]) if x == outside else x
+                 for x in in_form(form, labels, outside)]
+        found = [(name.upper(), start, end - 1) for name, start, end in spans_of(given, parts=parts)]
+        assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
+
+
+def test_suffixes_are_those_of_seqeval():
+    draw = random.Random(4)
+    for _ in range(1000):
+        labels = in_form("PER-B", random_labels(draw, "IOB2"))
+        expected = get_entities(labels, suffix=True)
+        parts = read_labels(["O", "PER-B", "PER-I", *labels]).parts
+        assert [(name, s, e - 1) for name, s, e in spans_of(labels, parts=parts)] == expected
+
+
+def test_types_alone_are_runs_as_in_seqeval():
+    draw = random.Random(5)
+    for _ in range(1000):
+        labels = [draw.choice(["O", "PER", "LOC", "MISC"]) for _ in range(draw.randint(1, 9))] + ["O"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that these are no prefixes
+            expected = get_entities(labels)  # their first letter is taken for one
+        assert [(name[1:], s, e - 1) for name, s, e in spans_of(labels)] == expected
+
+
+def test_what_is_written_in_another_way_is_named():
+    assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
+    assert misfits(["O", "B-PER"]) == misfits(["NOUN", "B-PER"]) == misfits(["O", "PER"]) == []
 
 
 @pytest.mark.parametrize("scheme", [None, *SEQEVAL])
@@ -129,7 +200,8 @@ def test_nothing_found_is_zero():
     [
         (lambda: spans_of(["NOUN"]), "'NOUN' is neither 'O' nor like 'B-PER'"),
         (lambda: spans_of(["E-PER"], "IOB2"), "'E-PER' is none of IOB2"),
-        (lambda: spans_of(["O"], "BILOU"), "scheme must be one of IOB1, IOB2, BIOES"),
+        (lambda: spans_of(["O"], "IOE1"), "scheme must be one of IOB1, IOB2, BIOES, BILOU"),
+        (lambda: spans_of(["O", "U-PER"], "BIOES"), "'U-PER' is none of BIOES"),
         (lambda: labels_of([Span("PER", 0, 2), Span("PER", 1, 3)], 3), "overlaps another"),
         (lambda: labels_of([Span("PER", 0, 4)], 3), "3 words do not hold it"),
         (lambda: entity_scores([["O"]], [["O", "O"]]), "sentence 0: 1 labels, but 2 predicted"),

@@ -1,5 +1,6 @@
 import json
 
+import pyarrow.parquet
 import pytest
 
 from keras_bert_impl.errors import InputError
@@ -67,7 +68,7 @@ BAD = {
     "its question has half a character at 3": question("bad", question="Who\ud83d?"),
     "the question at data[0].paragraphs[0].qas[0] has the same id": question("q0"),
     "its id is no text": question(None),
-    "has no true or false 'is_impossible'": question("bad") | {"is_impossible": "no"},
+    "is_impossible must be true or false. Received: 'no'": question("bad") | {"is_impossible": "no"},
 }
 
 
@@ -94,10 +95,57 @@ def test_an_impossible_question_has_no_answers(tmp_path):
         read_squad(path)
 
 
-def test_versions_do_not_mix(tmp_path):
-    content = document(question("a", is_impossible=False), question("b"))
-    with pytest.raises(InputError, match=r"'b' \(data.*qas\[1\]\).*which other questions have"):
-        read_squad(write(tmp_path / "a.json", content))
+def test_both_versions_in_one_file(tmp_path):
+    content = document(question("a"), question("b", [], is_impossible=True), question("c", []))
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.is_impossible == [False, True, True]
+    content = document(question("a"), question("b", is_impossible="no"))
+    with pytest.raises(InputError, match="is_impossible must be true or false. Received: 'no'"):
+        read_squad(write(tmp_path / "dev.json", content))
+    with pytest.raises(InputError, match="it has no answers"):
+        read_squad(write(tmp_path / "dev.json", document(question("a"), question("c", []))))
+
+
+def flat(answers, **more):
+    texts, starts = zip(*answers) if answers else ((), ())
+    return {
+        "context": CONTEXT,
+        "question": "Where did they meet?",
+        "answers": {"text": list(texts), "answer_start": list(starts)},
+    } | more
+
+
+@pytest.mark.parametrize("form", ["lines.jsonl", "lines.json", "array.json", "data.json", "a.parquet"])
+def test_flat_rows(tmp_path, form):
+    rows = [flat(ANSWERS), flat([]), flat(ANSWERS[:1])]
+    path = tmp_path / form
+    if form == "a.parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif form.startswith("lines"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
+    else:
+        path.write_text(json.dumps({"data": rows} if form == "data.json" else rows, indent=1))
+    examples = read_squad(path)
+    assert examples.questions == ["Where did they meet?"] * 3 and len(set(examples.ids)) == 3
+    assert examples.answers == [ANSWERS, [], ANSWERS[:1]]
+    assert examples.is_impossible == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        (flat([("Bob", 1)]), r"line 2\): the answer 'Bob' is not at character 1"),
+        (flat([]) | {"answers": {"text": ["Ann"], "answer_start": []}}, "two lists of one length"),
+        (flat([]) | {"answers": "Ann"}, "it has no list 'answers'"),
+        (flat([], context=None), "its context is no text"),
+        ([1], "line 2: expected a JSON object"),
+    ],
+)
+def test_bad_flat_rows(tmp_path, row, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(flat(ANSWERS)) + "\n" + json.dumps(row))
+    with pytest.raises(InputError, match=message):
+        read_squad(path)
 
 
 @pytest.mark.parametrize("context", ["", " ", None, 3])
@@ -109,7 +157,7 @@ def test_a_context_must_have_text(tmp_path, context):
 @pytest.mark.parametrize(
     "content, message",
     [
-        ([], "the file has no list 'data'"),
+        ([], "has no questions"),
         ({"data": {}}, "the file has no list 'data'"),
         ({"data": ["x"]}, r"data\[0\] has no list 'paragraphs'"),
         ({"data": [{"paragraphs": [{}]}]}, r"data\[0\].paragraphs\[0\] has no list 'qas'"),

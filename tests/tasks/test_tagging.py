@@ -5,6 +5,7 @@ import sklearn.metrics
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.columns import read_columns
+from keras_bert_impl.tasks.spans import convert_labels
 from keras_bert_impl.tasks.tagging import TaggedExamples, score_tags, write_tag_predictions
 
 WORDS = [["Ada", "King", "of", "Byron"], ["x"]]
@@ -20,6 +21,38 @@ def test_entities_are_scored_as_by_seqeval():
     assert scores["macro_f1"] == seqeval.metrics.f1_score(GOLD, GUESS, average="macro")
     assert scores["accuracy"] == seqeval.metrics.accuracy_score(GOLD, GUESS) == 3 / 5
     assert scores["f1/PER"] == pytest.approx(2 / 3) and scores["f1/LOC"] == 0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda row: convert_labels(row, "BILOU"),
+        lambda row: [label.replace("-", "_") for label in row],
+        lambda row: [label.lower() for label in row],
+        lambda row: ["-".join(reversed(label.split("-"))) for label in row],
+    ],
+    ids=["BILOU", "B_PER", "b-per", "PER-B"],
+)
+def test_entities_are_scored_however_labels_are_written(form):
+    gold, guess = (list(map(form, rows)) for rows in (GOLD, GUESS))
+    expected = score_tags(TaggedExamples(WORDS, GOLD), GUESS)
+    scores = score_tags(TaggedExamples(WORDS, gold), guess)
+    of_entities = [name for name in expected if name != "accuracy"]
+    assert [scores.get(name, scores.get(name.lower())) for name in of_entities] == [
+        expected[name] for name in of_entities
+    ]
+
+
+def test_what_spoils_the_f1_of_entities_is_named(caplog):
+    gold = [["B-PER", "I-PER", "O", "LOC"], ["O"]]
+    assert set(score_tags(TaggedExamples(WORDS, gold), gold)) == {"accuracy", "macro_f1"}
+    assert "no F1 of entities, since 'LOC' is not written as the labels" in caplog.text
+
+
+def test_a_sentence_without_entities_is_scored_by_all_labels():
+    # Of the words of these sentences alone nobody could tell that the labels are of entities.
+    examples = TaggedExamples([["a"], ["b"]], [["PER"], ["PER"]], label_names=["O", "PER"])
+    assert score_tags(examples, [["PER"], ["PER"]])["f1/PER"] == 1
 
 
 def test_parts_of_speech_are_scored_as_by_scikit_learn():

@@ -87,8 +87,8 @@ def test_classes_may_count_alike():
     [
         (None, ["positive", "positive"], "balanced", "no text has the label 'negative'"),
         (None, ["positive", "negative"], {"odd": 2.0}, "the label 'odd' is none of"),
-        (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive. Received"),
-        (None, ["positive", "negative"], "even", "must be 'balanced' or a dict"),
+        (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive and finite"),
+        (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or a number"),
         (MULTI, [["positive"], []], "balanced", "class_weight is for a single label"),
     ],
 )
@@ -107,7 +107,7 @@ def test_wrong_class_weights_are_refused(problem_type, labels, weights, message)
         (None, [[1, 0, 0], [0, 1, 0]], "shape"),
         (None, [[1, 0], [0.5, 0.5]], r"text 1 .* write compile\(loss='categorical_crossentropy'\)"),
         (None, [[1, 0], [1, 1]], "text 1: .* add up to 1"),
-        (None, [None, None], "a class number or a label name"),
+        (None, [None, None], "text 0 has no label"),
         (MULTI, [[1, 0], [0, 2]], "must be 0 and 1"),
         (MULTI, [[1, 0, 0], [0, 1, 0]], "must be 0 and 1"),
         (MULTI, [["positive"], ["odd"]], "text 1 has the label 'odd'"),

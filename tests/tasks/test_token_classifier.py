@@ -404,13 +404,13 @@ def test_settings_are_in_the_configuration(tmp_path):
     [
         ([["a", "film"]], [["O"]], "text 0 has 2 words, but 1 labels"),
         (["a film."], [["O", "O"]], "text 0 has 3 words, but 2 labels"),
-        ([["a"], ["film"]], [["O"]], "2 texts, but labels for 1"),
+        ([["a"], ["film"]], [["O"]], "2 texts, but 1 labels"),
         ([["a"]], [["B-Y"]], "text 0, word 0 has the label 'B-Y', which is none of 'O', 'B-X'"),
         ([["a"]], [[3]], "text 0: label numbers must be below 3. Received: 3"),
         ([["a"]], [[0.5]], "text 0 needs label names or whole numbers"),
         ([["a"]], ["O"], "text 0 needs a label for each word"),
-        ("a film", [["O"]], "expected a list of texts"),
-        ([["a", 1]], [["O", "O"]], "text 0 is neither a string nor a list of words"),
+        ("a film", [["O"]], "text 0 has 2 words, but 1 labels"),
+        ([["a", 1]], [["O", "O"]], "text 0: a word must be a string. Received: int 1"),
         (
             tf.data.Dataset.from_tensor_slices((["a"], [[0]])).batch(1),
             None,

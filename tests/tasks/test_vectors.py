@@ -1,7 +1,6 @@
 """Vectors of the texts in a folder, and search among them: in Python and as commands."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow.parquet

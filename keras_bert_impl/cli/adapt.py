@@ -1,0 +1,49 @@
+"""`keras-bert adapt`: masked language modelling goes on, on text of a domain."""
+
+import dataclasses
+import sys
+
+from keras_bert_impl.cli.common import add_run, add_settings, resolve_settings
+from keras_bert_impl.pretraining.settings import AdaptationSettings
+
+EXAMPLE = (
+    "  keras-bert adapt --model DIR corpus.txt --out adapted adapt_steps=5000\n"
+    "  keras-bert finetune --model adapted/run/model --train train.csv --dev dev.csv --text review "
+    "--label stars --out run"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(AdaptationSettings):
+    """All settings of the command."""
+
+    dtype: str = "float32"
+    seed: int = 1
+
+
+def add_arguments(parser):
+    """The arguments of the command."""
+    parser.add_argument("text", help="text without labels: a file, a folder or a tfds:// name")
+    parser.add_argument(
+        "--model", required=True, metavar="DIR", help="the model directory to go on with, or a name"
+    )
+    add_run(parser)
+    add_settings(parser, _Settings)
+
+
+def run(arguments):
+    """Adapts the model, and says where it is."""
+    settings = resolve_settings(arguments, _Settings)
+    from keras_bert_impl.pretraining.adaptation import adapt
+
+    adapted = adapt(
+        arguments.model,
+        arguments.text,
+        arguments.out,
+        strategy=arguments.strategy,
+        resume=arguments.resume,
+        verbose=1 if sys.stdout.isatty() else 2,
+        progress=lambda progress: print(progress, file=sys.stderr),
+        **dataclasses.asdict(settings),
+    )
+    print(f"wrote the model to {adapted}", file=sys.stderr)
