@@ -240,17 +240,17 @@ def _choose(rows, units, is_special, counts, keys, slots):
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
     # One sort brings each example's units into random order, specials last, and examples stay
-    # where they are: example (from bit 56), special (55), random (16 to 54), position (to 15).
-    order = tf.range(length, dtype=tf.int64)
-    score = tf.bitwise.right_shift(random_bits(keys, starts), tf.constant(25, tf.uint64))
+    # where they are. A key is, from its highest bit down: example, special, random, position.
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
-    sort_key = (
-        tf.cast(group, tf.int64) * (1 << 56)
-        + tf.cast(is_special, tf.int64) * (1 << 55)
-        + tf.cast(score, tf.int64) * (1 << 16)
-        + order
+    random_width, place_width = _key_widths(length, num_examples)
+    score = tf.bitwise.right_shift(
+        random_bits(keys, starts), tf.constant(64 - random_width, tf.uint64)
     )
-    shuffled = tf.cast(tf.bitwise.bitwise_and(tf.sort(sort_key), 0xFFFF), tf.int32)  # [B, L]
+    sort_key = tf.cast(group, tf.int64) * 2 + tf.cast(is_special, tf.int64)
+    sort_key = sort_key * (1 << random_width) + tf.cast(score, tf.int64)
+    sort_key = sort_key * (1 << place_width) + tf.range(length, dtype=tf.int64)
+    places = tf.bitwise.bitwise_and(tf.sort(sort_key), (1 << place_width) - 1)
+    shuffled = tf.cast(places, tf.int32)  # [B, L]
 
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
@@ -266,6 +266,13 @@ def _choose(rows, units, is_special, counts, keys, slots):
     )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
+
+
+def _key_widths(length, num_examples):
+    """(bits of the random part, bits of the position) of a sort key that fits into 63 bits."""
+    place_width = (length - 1).bit_length()
+    group_width = (num_examples + 1).bit_length()
+    return min(39, 62 - group_width - place_width), place_width
 
 
 def _per_token(per_example, example_ids):
