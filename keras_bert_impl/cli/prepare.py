@@ -10,8 +10,7 @@ TENSORFLOW_ALONE = True
 
 def add_arguments(parser):
     """The arguments of the command."""
-    from keras_bert_impl.pretraining.examples import OBJECTIVES
-    from keras_bert_impl.pretraining.settings import RUNNERS, TEXT_FORMATS
+    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS, TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
     parser.add_argument("--out", required=True, metavar="DIR", help="the records to write; gs://... too")
@@ -28,7 +27,7 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--objective",
-        choices=OBJECTIVES,
+        choices=RECORDS_OBJECTIVES,
         default="mlm_nsp",
         help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
         "(mlm); default: mlm_nsp",

@@ -7,12 +7,18 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import examples, records
+from keras_bert_impl.pretraining import records
 from keras_bert_impl.pretraining.masking import mask_tokens, replacement_ids
+from keras_bert_impl.pretraining.settings import (
+    MASKED_OBJECTIVES,
+    OBJECTIVES,
+    PAIR_OBJECTIVES,
+    RECORDS_OBJECTIVES,
+)
 
-_OF_PAIRS = {"next_sentence", "sentence_order"}
-_OF_MASKED_TOKENS = {"masked_lm", "span_boundary", "replaced_token", "distillation"}
-_KNOWN = _OF_PAIRS | _OF_MASKED_TOKENS | {"left_to_right", "layer_distillation"}
+_OF_PAIRS = set(PAIR_OBJECTIVES)
+_OF_MASKED_TOKENS = set(MASKED_OBJECTIVES)
+_KNOWN = set(OBJECTIVES)
 
 
 def checked_objectives(manifest, objectives=None):
@@ -28,7 +34,7 @@ def checked_objectives(manifest, objectives=None):
     Raises:
         InputError: a name that is unknown, or for which the records have no labels.
     """
-    made_for = examples.OBJECTIVES[manifest["settings"]["objective"]]
+    made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
         return made_for
     unknown = sorted(set(objectives) - _KNOWN)

@@ -6,14 +6,16 @@ B is the batch, L the length of a row, E the examples of a row, P its prediction
 import dataclasses
 import math
 import re
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.random_bits import below, random_bits, row_keys
-from keras_bert_impl.pretraining.units import UNITS, take_units, units_of
+from keras_bert_impl.pretraining.settings import MASK_UNITS
+from keras_bert_impl.pretraining.units import take_units, units_of
+from keras_bert_impl.settings import Fraction, OneOf, PositiveInt, Share, validate
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -45,30 +47,20 @@ class Masking:
         Masking(unit="word", rate=0.2)
     """
 
-    unit: str = "token"
-    rate: float = 0.15
-    max_predictions: int | None = None
-    mask: float = 0.8
-    random: float = 0.1
-    dupe_factor: int | None = None
+    unit: Annotated[str, OneOf(*MASK_UNITS)] = "token"
+    rate: Fraction = 0.15
+    max_predictions: PositiveInt | None = None
+    mask: Share = 0.8
+    random: Share = 0.1
+    dupe_factor: PositiveInt | None = None
 
     def __post_init__(self):
-        if self.unit not in UNITS:
+        validate(self)
+        if self.mask + self.random > 1 + 1e-9:
             raise InputError(
-                f"the unit of masking must be one of {', '.join(UNITS)}. Received: {self.unit!r}"
+                "the parts of the chosen tokens that are masked and replaced at random must "
+                f"together be at most 1. Received: mask={self.mask}, random={self.random}"
             )
-        if not 0 < self.rate < 1 or (self.max_predictions is not None and self.max_predictions < 1):
-            raise InputError(
-                "the rate of masking must be in (0, 1) and max_predictions at least 1. Received: "
-                f"rate={self.rate}, max_predictions={self.max_predictions}"
-            )
-        if min(self.mask, self.random) < 0 or self.mask + self.random > 1 + 1e-9:
-            raise InputError(
-                "the parts of the chosen tokens that are masked and replaced at random must be at "
-                f"least 0 and together at most 1. Received: mask={self.mask}, random={self.random}"
-            )
-        if self.dupe_factor is not None and self.dupe_factor < 1:
-            raise InputError(f"dupe_factor must be at least 1. Received: {self.dupe_factor}")
 
     def num_predictions(self, example_length):
         """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).

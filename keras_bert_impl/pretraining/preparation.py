@@ -26,6 +26,7 @@ from keras_bert_impl.pretraining import (
 from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.pretraining.word_tokens import WordTokens
+from keras_bert_impl.settings import PositiveInt, Rate, check
 
 _SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
 
@@ -108,13 +109,18 @@ def prepare(
     settings = blocks.Settings(
         length, objective, passes, short_sequence_probability, pack, max_examples_per_row, seed
     )
-    _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers)
+    held_out = check("held_out", held_out, Rate)
+    block_characters = check("block_characters", block_characters, PositiveInt)
+    num_workers = check("num_workers", num_workers, PositiveInt | None)
+    dealing = {
+        "num_open_shards": check("num_open_shards", num_open_shards, PositiveInt),
+        "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
+    }
     place = destination.place_of(output_directory)
     readers.sources(inputs, input_format)  # refuses what is not there before anything is written
     corpus = cutting.Corpus(
         readers.paths_of(inputs), input_format, text_field, block_characters, held_out
     )
-    dealing = {"num_open_shards": num_open_shards, "rows_per_shard": rows_per_shard}
     if runner is None:
         num_workers = num_workers or os.cpu_count() or 1
         finished = FinishedBlocks(place, settings, tokenizer)
@@ -197,30 +203,6 @@ class Progress:
             f"{self.documents:,} documents, {self.examples:,} examples, {self.tokens:,} tokens, "
             f"{rate:,.0f} tokens/s"
         )
-
-
-def _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers):
-    if settings.objective not in examples.OBJECTIVES:
-        raise InputError(
-            f"no objective {settings.objective!r}; there is {', '.join(examples.OBJECTIVES)}."
-        )
-    if settings.length < 8:
-        raise InputError(f"length {settings.length} is too short for examples; give at least 8.")
-    for name, value in (("held_out", held_out), ("short_sequence_probability",
-                        settings.short_sequence_probability)):
-        if not 0 <= value < 1:
-            raise InputError(f"{name} is a part, from 0 to below 1; received {value}.")
-    at_least_one = {
-        "passes": settings.passes,
-        "max_examples_per_row": settings.max_examples_per_row,
-        "block_characters": block_characters,
-        "num_open_shards": num_open_shards,
-        "rows_per_shard": rows_per_shard,
-        "num_workers": 1 if num_workers is None else num_workers,
-    }
-    for name, value in at_least_one.items():
-        if value < 1:
-            raise InputError(f"{name} must be at least 1; received {value}.")
 
 
 def _check_splits(manifest, held_out):

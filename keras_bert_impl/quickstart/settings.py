@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from keras_bert_impl.settings import Fraction, PositiveFloat, PositiveInt, Seed, validate
+
 
 @dataclasses.dataclass(frozen=True)
 class QuickstartSettings:
@@ -24,18 +26,21 @@ class QuickstartSettings:
         seed: int.
     """
 
-    vocabulary_size: int = 5000
-    num_layers: int = 2
-    hidden_dim: int = 128
-    num_heads: int = 4
-    length: int = 64
-    passes: int = 3
-    batch_size: int = 32
-    pretraining_steps: int = 3300
-    learning_rate: float = 2e-3
-    mask_rate: float = 0.3
-    libraries: int = 8
-    texts_per_library: int = 100
-    finetuning_epochs: int = 8
-    finetuning_rate: float = 1e-3
-    seed: int = 0
+    vocabulary_size: PositiveInt = 5000
+    num_layers: PositiveInt = 2
+    hidden_dim: PositiveInt = 128
+    num_heads: PositiveInt = 4
+    length: PositiveInt = 64
+    passes: PositiveInt = 3
+    batch_size: PositiveInt = 32
+    pretraining_steps: PositiveInt = 3300
+    learning_rate: PositiveFloat = 2e-3
+    mask_rate: Fraction = 0.3
+    libraries: PositiveInt = 8
+    texts_per_library: PositiveInt = 100
+    finetuning_epochs: PositiveInt = 8
+    finetuning_rate: PositiveFloat = 1e-3
+    seed: Seed = 0
+
+    def __post_init__(self):
+        validate(self)

@@ -128,7 +128,7 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
 
     refused("multiple of report_every", total_steps=5)
     refused("multiple of report_every", evaluate_every=3)
-    refused("batch_size must be at least 1", batch_size=0)
+    refused("batch_size must be a positive integer", batch_size=0)
     refused("no labels for sentence_order, only for masked_lm, next", objectives=["sentence_order"])
     refused("mask_split must be three numbers", mask_split=[0.8, 0.1])
     refused("the unit of masking must be one of", mask_unit="sentence")
