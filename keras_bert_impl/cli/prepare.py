@@ -86,7 +86,16 @@ def run(arguments):
             print(
                 f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
                 f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
+                + _of_pairs(split, manifest["settings"]["objective"])
             )
+
+
+def _of_pairs(split, objective):
+    """str. What share of the pairs of a split are those that an objective calls true."""
+    if objective == "mlm":
+        return ""
+    share = 1 - split["pairs_labelled_1"] / split["examples"]
+    return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"
 
 
 def _report(progress):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import records
-from keras_bert_impl.pretraining.masking import mask_tokens, replacement_ids
+from keras_bert_impl.pretraining.masking import mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import (
     MASKED_OBJECTIVES,
     OBJECTIVES,
@@ -36,7 +36,7 @@ def checked_objectives(manifest, objectives=None):
     """
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
-        return made_for
+        objectives = made_for
     unknown = sorted(set(objectives) - _KNOWN)
     if unknown or not objectives:
         raise InputError(
@@ -48,6 +48,8 @@ def checked_objectives(manifest, objectives=None):
             f"the records have no labels for {', '.join(missing)}, only for "
             f"{', '.join(made_for)}: run prepare with another --objective."
         )
+    if set(objectives) & _OF_PAIRS:
+        records.check_pair_labels(manifest, "train")
     return tuple(objectives)
 
 
@@ -112,7 +114,7 @@ class Batcher:
         is_word_start = None
         if self._masking["masking"].unit != "token":
             is_word_start = self._tokenizer.word_starts(rows["token_ids"])
-        masked = mask_tokens(rows, epochs, is_word_start=is_word_start, **self._masking)
+        masked = mask_rows(rows, epochs, is_word_start=is_word_start, **self._masking)
         features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
         hidden = masked.ids, masked.weights
         if self._objectives & {"masked_lm", "replaced_token", "distillation"}:

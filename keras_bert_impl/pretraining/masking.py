@@ -98,7 +98,7 @@ class Masking:
 
 
 class Masked(NamedTuple):
-    """What `mask_tokens` makes. An unused slot has 0 everywhere.
+    """What `mask_rows` makes. An unused slot has 0 everywhere.
 
     Attributes:
         token_ids: int32 [B, L].
@@ -136,7 +136,17 @@ def replacement_ids(tokenizer):
     ]
 
 
-def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_word_start=None):
+def mask_rows(
+    rows,
+    epochs,
+    seed,
+    masking,
+    mask_id,
+    replacements,
+    slots,
+    is_word_start=None,
+    is_special=None,
+):
     """Chooses tokens to predict and hides them.
 
     Of each example, up to `masking.num_predictions` tokens that are not [CLS], [SEP] or padding
@@ -154,6 +164,8 @@ def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_wo
         replacements: list of int, of `replacement_ids`.
         slots: int, P of `Masking.num_slots`.
         is_word_start: bool [B, L]; for other units than tokens.
+        is_special: bool [B, L], tokens that are never chosen. Default: [CLS], [SEP] and padding, by
+            their places.
 
     Returns:
         `Masked`.
@@ -165,10 +177,11 @@ def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_wo
     if masking.dupe_factor is not None:
         epochs = epochs % masking.dupe_factor
     keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
-    is_special = _is_special(rows)
+    counts = _prediction_counts(rows, masking)  # [B, E]
+    if is_special is None:
+        is_special = _is_special(rows)
     # Counters below `length` choose the units; each kind of draw has its own from there on.
     units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
-    counts = _prediction_counts(rows, masking)  # [B, E]
     positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
     is_used = positions < length
     at = tf.where(is_used, positions, 0)
@@ -216,14 +229,14 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
+    """int32 [B, E], the predictions of each example, if it has so many tokens that may be chosen."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 and round-half-to-even, as Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
     counts = tf.maximum(tf.cast(counts, tf.int32), 1)
     if masking.max_predictions is not None:
         counts = tf.minimum(counts, masking.max_predictions)
-    specials = 2 + tf.cast(rows["first_lengths"] < lengths, tf.int32)
-    return tf.maximum(tf.minimum(counts, lengths - specials), 0)
+    return counts
 
 
 def _choose(rows, units, is_special, counts, keys, slots):

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import logging
 import multiprocessing
 import os
 import time
@@ -28,6 +29,8 @@ from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.pretraining.word_tokens import WordTokens
 from keras_bert_impl.settings import PositiveInt, Rate, check
 
+_LOG = logging.getLogger(__name__)
+_FEW_TRUE_PAIRS = 0.2  # share of the pairs; of whole documents it is nearly a half
 _SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
 
 
@@ -121,6 +124,12 @@ def prepare(
     corpus = cutting.Corpus(
         readers.paths_of(inputs), input_format, text_field, block_characters, held_out
     )
+    cutting.check_corpus(
+        readers.read_documents(corpus.paths, corpus.format, corpus.text_field),
+        corpus,
+        settings.objective,
+        settings.seed,
+    )
     if runner is None:
         num_workers = num_workers or os.cpu_count() or 1
         finished = FinishedBlocks(place, settings, tokenizer)
@@ -153,7 +162,7 @@ def prepare(
                 for split in records.SPLITS
             },
         }
-        _check_splits(manifest, held_out)
+        _check_splits(manifest)
         records.write_manifest(directory, manifest)
     return manifest
 
@@ -205,20 +214,22 @@ class Progress:
         )
 
 
-def _check_splits(manifest, held_out):
-    if held_out and not manifest["splits"]["held_out"]["rows"]:
-        raise InputError(
-            f"held_out={held_out} leaves none of {manifest['documents']} documents to hold out; "
-            "give a larger part or more documents."
-        )
-    if not manifest["splits"]["train"]["rows"]:
-        if not held_out:
+def _check_splits(manifest):
+    """Refuses records without a row, or of which an objective would learn nothing."""
+    for split, counts in manifest["splits"].items():
+        if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
-                f"of {manifest['documents']} documents none has text that the tokenizer knows."
+                f"no document of the {split} split has text that the tokenizer knows: give other "
+                "documents, or their own tokenizer."
             )
-        raise InputError(
-            f"held_out={held_out} leaves none of {manifest['documents']} documents to train on; "
-            "give a smaller part or more documents."
+    records.check_pair_labels(manifest, "train")
+    train = manifest["splits"]["train"]
+    share = 1 - train["pairs_labelled_1"] / train["examples"]
+    if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
+        _LOG.warning(
+            "only %.1f %% of the pairs are true ones, half of them are in BERT's data: most "
+            "documents have one sentence, or sentences as long as a row.",
+            100 * share,
         )
 
 

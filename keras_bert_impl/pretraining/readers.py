@@ -21,7 +21,7 @@ _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it wo
 _READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
-_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?\s*>")
+_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
 
 
 @dataclasses.dataclass(frozen=True)

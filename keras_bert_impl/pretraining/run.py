@@ -1,5 +1,6 @@
 """A pre-training run: records in, a model directory out, resumable on the way."""
 
+import functools
 import logging
 import signal
 from pathlib import Path
@@ -16,7 +17,7 @@ from keras_bert_impl.pretraining.records import (
     read_tokenizer,
 )
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.pretraining.stages import StageData, plan
+from keras_bert_impl.pretraining.stages import StageData, plan, step_of
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
@@ -84,7 +85,7 @@ def pretrain(
         tokenizer=tokenizer,
     )
     for stage in stages:
-        data.check(stage)
+        data.check(stage, settings.accumulation_steps)
     # Only now: a refused run leaves nothing.
     may_change = ("on_spike", "spike_factor", "input_workers")
     run = RunDirectory(output_directory, settings, resume, may_change)
@@ -116,7 +117,8 @@ class _Training:
         self._data = data
         self._budget = schedule if isinstance(schedule, TimeBudget) else None
         self._run = run
-        self._guard = SpikeGuard(settings.spike_factor, settings.report_every)
+        self._step_of = functools.partial(step_of, stages)
+        self._guard = SpikeGuard(settings.spike_factor, self._step_of)
         self._checkpoint = RunCheckpoint(
             pretrainer, run.checkpoints, seed=settings.seed, more=self._guard.variables
         )
@@ -132,16 +134,22 @@ class _Training:
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
-            if stage != last:
-                # Of other shapes; a graph for both would have batches of unknown size.
+            if not stage.same_batches(last):
+                # A graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
+            if stage != last and stage.begins(finished):
+                self._guard.skipped_rows.assign(0)  # of these records there are none
             watch = InputWorkerWatch(self._settings.input_workers)
             with clear_read_errors(stage.records), self._preemption, watch:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
+            seconds_used = self._budget and self._budget.used.numpy()
             finished, last = self._checkpoint.restore(), stage
+            # Neither goes back with the weights, after a spike.
             self._guard.skipped_rows.assign(skipped_rows)
+            if self._budget:
+                self._budget.used.assign(seconds_used)
         use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
@@ -152,8 +160,8 @@ class _Training:
             self._log = MetricsLog(
                 self._run,
                 settings.report_every,
-                self._stages[-1].end,
-                initial_step=finished * settings.report_every,
+                settings.total_steps,
+                initial_step=self._step_of(finished),
                 peak_flops=replicas * matmul_peak(self._pretrainer.encoder.compute_dtype),
                 budget=self._budget,
             )
@@ -169,13 +177,14 @@ class _Training:
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
+            self._log.steps_per_epoch = stage.steps
             self._log.tokens_per_step = _tokens_per_row(manifest) * stage.batch_size
             self._log.flops_per_token = self._pretrainer.flops(
                 manifest["settings"]["length"], settings.mask_rate
             )
-        often = settings.evaluate_every or settings.total_steps
+        evaluations = self._evaluations(stage)
         held_out, num_batches = None, None
-        if often < settings.total_steps:
+        if evaluations:
             held_out, num_batches = self._data.held_out(stage)
         skipped_rows = int(self._guard.skipped_rows.numpy())
         try:
@@ -183,10 +192,10 @@ class _Training:
                 self._data.train(stage, stage.row(finished) + skipped_rows),
                 epochs=stage.end,
                 initial_epoch=finished,
-                steps_per_epoch=settings.report_every,
+                steps_per_epoch=stage.steps,
                 validation_data=held_out,
                 validation_steps=num_batches,
-                validation_freq=often // settings.report_every,
+                validation_freq=evaluations,
                 callbacks=callbacks,
                 shuffle=False,  # the data set is
                 verbose=verbose,
@@ -200,6 +209,14 @@ class _Training:
             _LOG.warning("%s; going back, and on without these %d rows", spike, stage.rows)
             return self._guard.skip(spike, stage.rows)
         return skipped_rows
+
+    def _evaluations(self, stage):
+        """list of int. The intervals of a stage, counted from 1, that end with an evaluation."""
+        every = self._settings.evaluate_every or self._settings.total_steps
+        if every >= self._settings.total_steps:
+            return []
+        ends = range(stage.first + 1, stage.end + 1)
+        return [finished for finished in ends if stage.step(finished) % every == 0]
 
 
 def _check_as_wanted(settings, manifests, tokenizer):

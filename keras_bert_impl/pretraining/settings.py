@@ -17,12 +17,14 @@ from keras_bert_impl.settings import (
     Rate,
     Seed,
     Share,
+    check,
     validate,
 )
 
 DISTILLATIONS = ("distillation", "layer_distillation")
 TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # of `prepare`
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # of `prepare`
+MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
 RowLength = Annotated[int, Range(least=8)]  # tokens of a row of records
 # What records can be made for -> the objectives of pre-training that they have labels for.
@@ -34,6 +36,20 @@ RECORDS_OBJECTIVES = {
 PAIR_OBJECTIVES = ("next_sentence", "sentence_order")
 MASKED_OBJECTIVES = ("masked_lm", "span_boundary", "replaced_token", "distillation")
 OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_distillation")
+
+
+def check_mask_split(mask_split):
+    """The three shares of `mask_split` as a tuple of float.
+
+    Raises:
+        InputError: they are not three, or do not add up to 1.
+    """
+    mask_split = check("mask_split", mask_split, MaskSplit)
+    if len(mask_split) != 3 or abs(sum(mask_split) - 1) > 1e-6:
+        raise InputError(
+            f"mask_split must be three numbers that add up to 1. Received: {list(mask_split)}"
+        )
+    return mask_split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +66,7 @@ class PretrainSettings:
         batch_size: int. Rows of the global batch.
         first_batch_size: int or None for `batch_size`. Rows of the global batch at the start; it
             doubles until it is `batch_size`.
-        ramp_steps: int. Steps in which it gets there, a multiple of `report_every`.
+        ramp_steps: int. Steps in which it gets there.
         long_records: str or None. A folder of records of longer rows, for the end of the run.
         long_part: float. Part of the steps that is for these.
         records_length, long_records_length: int or None for any. Tokens of a row of the records and
@@ -92,8 +108,10 @@ class PretrainSettings:
         accumulation_steps: int. Micro-batches of a replica in a step.
         remat: bool. Compute the activations of each layer again in the backward pass, in place of
             keeping them.
-        steps_per_execution: int. Steps in one call of the graph.
-        report_every: int. Steps between reports and checkpoints; divides `total_steps`.
+        steps_per_execution: int. Steps in one call of the graph; divides `total_steps` and
+            `report_every`.
+        report_every: int. Steps between reports and checkpoints. There is one more at the end of the
+            run, and where records or the size of the batch change.
         input_workers: list of str, such as `grpc://host:5050`: machines that make the batches, where
             `keras-bert input-worker` runs; they change nothing but who makes them.
         evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
@@ -137,7 +155,7 @@ class PretrainSettings:
     teacher: str | None = None
     mask_unit: Annotated[str, OneOf(*MASK_UNITS)] = "token"
     mask_rate: Fraction = 0.15
-    mask_split: tuple[Share, ...] = (0.8, 0.1, 0.1)
+    mask_split: MaskSplit = (0.8, 0.1, 0.1)
     max_predictions: PositiveInt | None = None
     dupe_factor: PositiveInt | None = None
     generator: str | None = None
@@ -155,22 +173,19 @@ class PretrainSettings:
 
     def __post_init__(self):
         validate(self)
-        if self.total_steps % self.report_every:
-            raise InputError(
-                "total_steps must be a multiple of report_every. "
-                f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
-            )
+        for name in ("total_steps", "report_every"):
+            if getattr(self, name) % self.steps_per_execution:
+                raise InputError(
+                    f"{name} must be a multiple of steps_per_execution. Received: "
+                    f"{name}={getattr(self, name)}, steps_per_execution={self.steps_per_execution}"
+                )
         for address in self.input_workers:
             if not re.fullmatch(r"grpc://[^/]+:\d+", address):
                 raise InputError(f"input_workers are written grpc://host:port. Received: {address}")
         self._check_schedule()
         self._check_stages()
         self._check_teacher()
-        if len(self.mask_split) != 3 or abs(sum(self.mask_split) - 1) > 1e-6:
-            raise InputError(
-                "mask_split must be three numbers that add up to 1. "
-                f"Received: {list(self.mask_split)}"
-            )
+        check_mask_split(self.mask_split)
         if self.evaluate_every is not None and self.evaluate_every % self.report_every:
             raise InputError(
                 "evaluate_every must be a multiple of report_every. Received: "
@@ -190,6 +205,25 @@ class PretrainSettings:
                 f"Received: {self.warmup_steps}"
             )
 
+    def batch_sizes(self):
+        """dict of step -> rows of the global batch from there on."""
+        size = self.first_batch_size or self.batch_size
+        doublings = (self.batch_size // size).bit_length() - 1
+        return {
+            self._between_executions(number / max(doublings, 1) * self.ramp_steps): size << number
+            for number in range(doublings + 1)
+        }
+
+    def long_from(self):
+        """int. The step from which on the rows are those of `long_records`; without, the last."""
+        if self.long_records is None:
+            return self.total_steps
+        steps = self._between_executions(self.long_part * self.total_steps)
+        return self.total_steps - max(steps, self.steps_per_execution)
+
+    def _between_executions(self, step):
+        return self.steps_per_execution * round(step / self.steps_per_execution)
+
     def _check_stages(self):
         first, last = self.first_batch_size, self.batch_size
         if first is None:
@@ -199,11 +233,19 @@ class PretrainSettings:
                 "batch_size must be first_batch_size doubled some times. Received: "
                 f"first_batch_size={first}, batch_size={last}"
             )
-        if self.ramp_steps % self.report_every or (self.ramp_steps > 0) != (first < last):
+        doublings = (last // first).bit_length() - 1
+        least = doublings * self.steps_per_execution
+        if not (least <= self.ramp_steps < self.total_steps and (self.ramp_steps > 0) == (first < last)):
             raise InputError(
-                "ramp_steps must be a multiple of report_every, above 0 with a first_batch_size "
-                f"below batch_size. Received: ramp_steps={self.ramp_steps}, "
-                f"report_every={self.report_every}, first_batch_size={first}, batch_size={last}"
+                f"ramp_steps must be 0 without a first_batch_size below batch_size, and with it "
+                f"from {least}, for each size to have a step, to below total_steps. Received: "
+                f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
+                f"first_batch_size={first}, batch_size={last}"
+            )
+        if self.long_from() < self.steps_per_execution:
+            raise InputError(
+                f"long_part={self.long_part} of total_steps={self.total_steps} leaves no step for "
+                "the shorter records: give a smaller part, or more steps."
             )
         if self.long_records_length is not None and self.long_records is None:
             raise InputError(
@@ -228,8 +270,7 @@ class AdaptationSettings:
     """Settings of going on with the pre-training of a model on text of a domain.
 
     Args:
-        adapt_steps: int. Optimizer steps; above 100 a multiple of 100, after which there is a
-            checkpoint each.
+        adapt_steps: int. Optimizer steps; there is a checkpoint after each 100.
         adapt_batch_size: int. Rows of the global batch.
         adapt_learning_rate: float. The peak, after a tenth of the steps.
         adapt_length: int or None for 128, or what the model takes if that is less. Tokens of a row.
@@ -244,10 +285,6 @@ class AdaptationSettings:
 
     def __post_init__(self):
         validate(self)
-        if self.adapt_steps % self.report_every:
-            raise InputError(
-                f"adapt_steps above 100 must be a multiple of 100. Received: {self.adapt_steps}"
-            )
 
     @property
     def report_every(self):

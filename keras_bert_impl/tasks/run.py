@@ -97,13 +97,14 @@ def finetune(
         teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
         phases = phases_of(settings, tuned, teacher)
     best = _best_epoch(settings, kind, tuned, dev, phases[-1])
+    data = kind.inputs(train), kind.inputs(dev)
+    # Only now: a refused run leaves nothing.
     run = RunDirectory(output_directory, settings, resume)
     if is_chief():
         check_same_data(run.path / "data.json", train, dev)
     callbacks = list(callbacks)
     if settings.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(settings.frozen_layers))
-    data = kind.inputs(train), kind.inputs(dev)
     of_fit |= {"callbacks": callbacks, "verbose": verbose}
     _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
     if is_chief():
@@ -216,7 +217,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         if finished == phase.end or (best_here and best.is_over):
             continue
         if is_chief() and not log:
-            log = [MetricsLog(run, steps, phases[-1].end, finished * steps)]
+            log = [MetricsLog(run, steps, phases[-1].end * steps, finished * steps)]
         # The score first: the log writes it, and the checkpoint of the best epoch is kept.
         of_score = [best] if best_here else []
         model.fit(

@@ -5,7 +5,7 @@ import time
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import Fraction, PositiveFloat, check
 from keras_bert_impl.training.strategy import mean_of_workers
 
 _LEAST = 0.01  # of the peak, so that something is learned before the first time is taken
@@ -36,14 +36,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak_learning_rate, seconds, warmup=0.1):
-        if seconds <= 0 or not 0 < warmup < 1:
-            raise InputError(
-                "a budget needs more than 0 seconds and a warmup between 0 and 1. "
-                f"Received: seconds={seconds}, warmup={warmup}"
-            )
-        self.peak_learning_rate = peak_learning_rate
-        self.seconds = seconds
-        self.warmup = warmup
+        self.peak_learning_rate = check("peak_learning_rate", peak_learning_rate, PositiveFloat)
+        self.seconds = check("seconds", seconds, PositiveFloat)
+        self.warmup = check("warmup", warmup, Fraction)
         self.used = keras.Variable(0.0, trainable=False, dtype="float32", name="seconds_used")
 
     def __call__(self, step):

@@ -25,8 +25,8 @@ class RunDirectory:
         model, checkpoints, metrics, tensorboard, scores: `Path`s inside the directory.
 
     Raises:
-        InputError: the directory holds a run with other settings, or a run and `resume` is off, or
-            another process is at it.
+        InputError: the directory holds a run that has begun with other settings, or a run and
+            `resume` is off, or another process is at it.
     """
 
     def __init__(self, path, settings, resume=True, may_change=()):
@@ -37,6 +37,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.scores = self.path / "scores.json"
         self._recipe = self.path / "recipe.yaml"
+        self._data = self.path / "data.json"
         if is_chief():
             # Held while this object lives; among what is the run's own, not its results.
             self._lock = _lock(self.checkpoints, self.path)
@@ -44,9 +45,22 @@ class RunDirectory:
 
     def _begin(self, text, resume, may_change):
         if self._recipe.exists():
-            self._check_same_run(text, resume, may_change)
+            if self._has_begun():
+                self._check_same_run(text, resume, may_change)
+            else:
+                self._data.unlink(missing_ok=True)  # of the settings that could not be run
         with replace_file(self._recipe) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+    def _has_begun(self):
+        """bool. Whether the run has made anything that other settings would not have made.
+
+        One that failed before its first checkpoint, or was refused, binds nobody.
+        """
+        own = {self._recipe, self._data, self.checkpoints / ".lock"}
+        made = (path for path in self.path.rglob("*") if path not in own)
+        made = (path for path in made if self.tensorboard not in path.parents)
+        return any(path.is_file() and path.stat().st_size for path in made)
 
     def _check_same_run(self, text, resume, may_change):
         if not resume:

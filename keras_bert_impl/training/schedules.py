@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import NonNegativeInt, PositiveFloat, PositiveInt, check
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -18,7 +19,10 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak_learning_rate, warmup_steps, total_steps):
-        if not 0 <= warmup_steps < total_steps:
+        peak_learning_rate = check("peak_learning_rate", peak_learning_rate, PositiveFloat)
+        warmup_steps = check("warmup_steps", warmup_steps, NonNegativeInt)
+        total_steps = check("total_steps", total_steps, PositiveInt)
+        if warmup_steps >= total_steps:
             raise InputError(
                 f"warmup_steps must be less than total_steps; got {warmup_steps} and {total_steps}."
             )

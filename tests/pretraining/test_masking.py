@@ -35,7 +35,7 @@ def mask(rows, epoch=0, seed=0, **settings):
     epochs = tf.fill([len(rows["row_id"])], tf.constant(epoch, tf.int64))
     settings = Masking(**settings)
     slots = settings.num_slots(LENGTH, EXAMPLES)
-    masked = masking.mask_tokens(rows, epochs, seed, settings, MASK, REPLACEMENTS, slots)
+    masked = masking.mask_rows(rows, epochs, seed, settings, MASK, REPLACEMENTS, slots)
     return [value.numpy() for value in masked[:4]]
 
 
@@ -164,7 +164,7 @@ def test_rows_of_any_number_of_examples(num_examples):
     }
     settings = Masking()
     slots = settings.num_slots(length, num_examples)
-    masked = masking.mask_tokens(
+    masked = masking.mask_rows(
         rows, tf.zeros([2], tf.int64), 0, settings, MASK, REPLACEMENTS, slots
     )
     ends = np.cumsum(example_lengths)

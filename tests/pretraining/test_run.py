@@ -126,12 +126,13 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
 
-    refused("multiple of report_every", total_steps=5)
+    refused("batch_size must be a multiple of 3, replicas times acc", accumulation_steps=3)
+    refused("total_steps must be a multiple of steps_per_execution", steps_per_execution=4)
     refused("multiple of report_every", evaluate_every=3)
     refused("batch_size must be a positive integer", batch_size=0)
     refused("no labels for sentence_order, only for masked_lm, next", objectives=["sentence_order"])
     refused("mask_split must be three numbers", mask_split=[0.8, 0.1])
-    refused("the unit of masking must be one of", mask_unit="sentence")
+    refused("mask_unit must be one of", mask_unit="sentence")
     refused("No published model is named 'bert-base'", model="bert-base")
     short = tmp_path / "short.json"
     short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
@@ -148,6 +149,7 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
+    assert not (tmp_path / "other").exists()  # the corrected command finds a new folder
 
 
 def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, settings):

@@ -42,7 +42,7 @@ def mask(rows, is_word_start, unit, **settings):
     settings = Masking(unit=unit, **settings)
     epochs = tf.zeros([len(rows["row_id"])], tf.int64)
     slots = settings.num_slots(LENGTH, 3)
-    masked = masking.mask_tokens(
+    masked = masking.mask_rows(
         rows, epochs, 0, settings, MASK, REPLACEMENTS, slots, tf.constant(is_word_start)
     )
     return masking.Masked(*[value.numpy() for value in masked])

@@ -16,8 +16,15 @@ class Settings:
     names: tuple = ("a", "b")
 
 
+def begin(path):
+    """A run that has a checkpoint."""
+    run = RunDirectory(path, Settings())
+    (run.checkpoints / "ckpt-1.index").write_text("saved")
+    return run
+
+
 def test_settings_are_kept_and_compared(tmp_path):
-    RunDirectory(tmp_path / "run", Settings())
+    begin(tmp_path / "run")
     assert (tmp_path / "run" / "recipe.yaml").read_text() == "rate: 0.5\nnames:\n- a\n- b\n"
     RunDirectory(tmp_path / "run", Settings())
     with pytest.raises(InputError, match=r"other settings \(rate was 0.5\)"):
@@ -27,6 +34,21 @@ def test_settings_are_kept_and_compared(tmp_path):
     RunDirectory(tmp_path / "run", Settings(), may_change=["rate"])
     with pytest.raises(InputError, match="holds a run"):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
+
+
+def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
+    run = RunDirectory(tmp_path, Settings())
+    # As far as a run comes that fails in its first step.
+    run.metrics.touch()
+    run.tensorboard.mkdir()
+    (run.tensorboard / "events").write_text("start")
+    (tmp_path / "data.json").write_text("{}")
+    RunDirectory(tmp_path, Settings(rate=0.25), resume=False)
+    assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
+    assert not (tmp_path / "data.json").exists()
+    run.metrics.write_text("{}")
+    with pytest.raises(InputError, match=r"other settings \(rate was 0.25\)"):
+        RunDirectory(tmp_path, Settings())
 
 
 def test_another_process_is_refused(tmp_path):
@@ -52,7 +74,7 @@ def test_a_run_whose_traceback_is_kept_can_be_called_again(tmp_path):
 
 
 def test_a_damaged_recipe_is_named(tmp_path):
-    RunDirectory(tmp_path, Settings())
+    begin(tmp_path)
     (tmp_path / "recipe.yaml").write_bytes(b"rate: [\xff")
     with pytest.raises(InputError, match="recipe.yaml is damaged"):
         RunDirectory(tmp_path, Settings())
