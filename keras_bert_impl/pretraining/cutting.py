@@ -1,6 +1,7 @@
 """Which documents of a corpus are used, and which of them make a block."""
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError
@@ -48,13 +49,16 @@ def numbered(documents, counts):
 def split_of(number, held_out, seed):
     """The split of a document by its running number.
 
-    Of each `1 / held_out` documents in a row one at random is held out.
+    Of each `1 / share` documents in a row one at random is of the smaller split, so that a small
+    corpus has some of it, too.
     """
-    if held_out:
-        for part in (int(number * held_out), int((number + 1) * held_out)):
-            if int((part + draws.uniform(seed, "held_out", part)) / held_out) == number:
-                return "held_out"
-    return "train"
+    share = min(held_out, 1 - held_out)
+    if not share:
+        return "train"
+    part = int(number * share)
+    first, end = math.ceil(part / share), math.ceil((part + 1) / share)
+    is_chosen = number == first + int(draws.uniform(seed, "held_out", part) * (end - first))
+    return "held_out" if is_chosen == (held_out <= 0.5) else "train"
 
 
 def check_corpus(documents, corpus, objective, seed):
@@ -87,7 +91,7 @@ def check_corpus(documents, corpus, objective, seed):
             return
     found = counts["documents"] - counts["duplicate_documents"]
     one = "" if found == 1 else "s"
-    if takes_pairs and found < 2 + missing.get("held_out", 0):
+    if takes_pairs and found < 2:
         raise InputError(
             f"there is {found} different document{one} ({document.source}): next-sentence "
             "prediction takes its wrong pairs from another document. Give more documents, or "

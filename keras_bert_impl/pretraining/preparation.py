@@ -219,8 +219,8 @@ def _check_splits(manifest):
     for split, counts in manifest["splits"].items():
         if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
-                f"no document of the {split} split has text that the tokenizer knows: give other "
-                "documents, or their own tokenizer."
+                f"of {manifest['documents']} documents none of the {split} split has text that the "
+                "tokenizer knows."
             )
     records.check_pair_labels(manifest, "train")
     train = manifest["splits"]["train"]

@@ -220,7 +220,7 @@ def test_masked_lm_alone(tmp_path, tokenizer):
 
 def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
-    path.write_text("aa ab ac ad.\n\nba bb bc bd.\n\nca cb.\n")
+    path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")
     manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
     assert manifest["splits"]["train"]["documents"] == 3
     assert set(read_rows(tmp_path / "records")["row_id"] >> 32) == {0}
@@ -271,7 +271,7 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
         ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
         ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be a positive integer or None, got 0"),
         ("aa.\n\nab.\n\n", {"held_out": 1.0}, r"held_out must be a number in \[0, 1\), got 1.0"),
-        ("\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
+        ("\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
@@ -286,7 +286,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
 def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
-    path.write_text("aa ab.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
+    path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
     with pytest.raises(InputError, match="fewer than two have text"):
         prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
@@ -396,7 +396,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
 
 def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     path = tmp_path / "corpus.jsonl"
-    texts = ["aa ab " * 170_000, "ba bb."]
+    texts = ["aa ab " * 170_000, "ba.\nbb"]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1)
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
@@ -405,7 +405,7 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
 def test_text_without_a_token_is_refused(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("\x01\n\n\x01 \x02\n")
-    with pytest.raises(InputError, match="of 2 documents none has text that the tokenizer knows"):
+    with pytest.raises(InputError, match="of 2 documents none of the train split has text"):
         prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert not (tmp_path / "records").exists()
 
@@ -439,7 +439,7 @@ def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monke
 
 def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
-    corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 12)
+    corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
     manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
     train = manifest["splits"]["train"]
     true = train["examples"] - train["pairs_labelled_1"]
@@ -473,8 +473,8 @@ def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
         assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)
     often = np.mean([[split_of(n, 0.3, seed) == "held_out" for n in range(20)]
                      for seed in range(400)], axis=0)  # fmt: skip
-    # Nearly the same for all; two points of a document, at a border of parts, count once.
-    assert often.min() > 0.2 and often.max() < 0.4
+    # Parts of three or four documents: each is held out with a third or a quarter of the draws.
+    assert often.min() > 0.18 and often.max() < 0.42
 
 
 def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
@@ -485,7 +485,7 @@ def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
     with pytest.raises(InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
     with pytest.raises(InputError, match="held_out=0.99 leaves too few of 25 documents to train on"):
-        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99, seed=1)
+        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
     assert untouched(tmp_path) == ["corpus.txt"]
     monkeypatch.undo()
     manifest = prepare(
