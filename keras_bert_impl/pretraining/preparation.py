@@ -20,7 +20,7 @@ from keras_bert_impl.pretraining import (
     build_worker,
     cutting,
     destination,
-    examples,
+    memory_texts,
     readers,
     records,
 )
@@ -69,7 +69,8 @@ def prepare(
     `output_directory`, and the same call takes them from there (without a `runner`).
 
     Args:
-        inputs: paths and formats as in `read_documents`.
+        inputs: paths, as in `read_documents`; or texts, each a document with a paragraph a line: a
+            list, an iterator or a column of them, or a table with a column `text_field`.
         output_directory: str or `Path` of the folder to make; earlier records there are replaced
             once the new ones are complete. Or str of a new folder on a bucket, such as
             `gs://bucket/records`: processes of this machine make the records in a temporary folder
@@ -120,51 +121,48 @@ def prepare(
         "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
     }
     place = destination.place_of(output_directory)
-    readers.sources(inputs, input_format)  # refuses what is not there before anything is written
-    corpus = cutting.Corpus(
-        readers.paths_of(inputs), input_format, text_field, block_characters, held_out
-    )
-    cutting.check_corpus(
-        readers.read_documents(corpus.paths, corpus.format, corpus.text_field),
-        corpus,
-        settings.objective,
-        settings.seed,
-    )
-    if runner is None:
-        num_workers = num_workers or os.cpu_count() or 1
-        finished = FinishedBlocks(place, settings, tokenizer)
-        write = functools.partial(
-            _write, num_workers=num_workers, progress=progress, finished=finished
+    with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
+        readers.sources(paths, format)  # refuses what is not there
+        paths = readers.paths_of(paths)
+        corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
+        cutting.check_corpus(
+            readers.read_documents(paths, format, field), corpus, settings.objective, settings.seed
         )
-    else:
-        finished = contextlib.nullcontext()
-        write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
-    new_records = destination.new_records(output_directory, place, runner)
-    with _old_objects_kept(), _free_memory_given_back(), finished, new_records as directory:
-        destination.save_tokenizer(tokenizer, directory)
-        written = write(corpus, settings, tokenizer, directory, dealing)
-        manifest = {
-            "version": records.FORMAT_VERSION,
-            "documents": written.documents,
-            "duplicate_documents": written.duplicate_documents,
-            "tokenizer": {
-                "fingerprint": tokenizer.fingerprint,
-                "vocabulary_size": tokenizer.vocabulary_size,
-            },
-            "settings": {
-                **dataclasses.asdict(settings),
-                "held_out": held_out,
-                "block_characters": block_characters,
-                **dealing,
-            },
-            "splits": {
-                split: written.counts[split].summary(length) | {"shards": written.shards[split]}
-                for split in records.SPLITS
-            },
-        }
-        _check_splits(manifest)
-        records.write_manifest(directory, manifest)
-    return manifest
+        if runner is None:
+            num_workers = num_workers or os.cpu_count() or 1
+            finished = FinishedBlocks(place, settings, tokenizer)
+            write = functools.partial(
+                _write, num_workers=num_workers, progress=progress, finished=finished
+            )
+        else:
+            finished = contextlib.nullcontext()
+            write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
+        new_records = destination.new_records(output_directory, place, runner)
+        with _old_objects_kept(), _free_memory_given_back(), finished, new_records as directory:
+            destination.save_tokenizer(tokenizer, directory)
+            written = write(corpus, settings, tokenizer, directory, dealing)
+            manifest = {
+                "version": records.FORMAT_VERSION,
+                "documents": written.documents,
+                "duplicate_documents": written.duplicate_documents,
+                "tokenizer": {
+                    "fingerprint": tokenizer.fingerprint,
+                    "vocabulary_size": tokenizer.vocabulary_size,
+                },
+                "settings": {
+                    **dataclasses.asdict(settings),
+                    "held_out": held_out,
+                    "block_characters": block_characters,
+                    **dealing,
+                },
+                "splits": {
+                    split: written.counts[split].summary(settings.length) | {"shards": written.shards[split]}
+                    for split in records.SPLITS
+                },
+            }
+            _check_splits(manifest)
+            records.write_manifest(directory, manifest)
+        return manifest
 
 
 @contextlib.contextmanager

@@ -24,6 +24,9 @@ _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
 
 
+_OF_TEXTS = " (Texts that are no paths are given as an iterator, iter(texts).)"
+
+
 @dataclasses.dataclass(frozen=True)
 class Document:
     """One document of a corpus.
@@ -106,7 +109,8 @@ def sources(paths, format="auto"):
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not _place(name).exists(name):
-            raise InputError(f"{name} does not exist.")
+            hint = "" if isinstance(paths, (str, os.PathLike)) else _OF_TEXTS
+            raise InputError(f"{name} does not exist.{hint}")
     return (source for name in names for source in _files(name, format))
 
 

@@ -9,6 +9,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
+from keras_bert_impl.pretraining.masking import replacement_ids
 from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.records import (
     check_tokenizer,
@@ -86,6 +87,8 @@ def pretrain(
     )
     for stage in stages:
         data.check(stage, settings.accumulation_steps)
+    if settings.mask_unit == "word" and not _has_continuations(tokenizer):
+        _LOG.warning("mask_unit=word masks single tokens: no piece of the vocabulary continues a word")
     # Only now: a refused run leaves nothing.
     may_change = ("on_spike", "spike_factor", "input_workers")
     run = RunDirectory(output_directory, settings, resume, may_change)
@@ -235,6 +238,12 @@ def _check_as_wanted(settings, manifests, tokenizer):
                     f"{records}: {setting} is {found}, and the settings say {wanted}: run prepare "
                     f"with {how.format(wanted)}, or write {setting}={found}."
                 )
+
+
+def _has_continuations(tokenizer):
+    """bool. Whether some words of a tokenizer are several pieces."""
+    ids = [replacement_ids(tokenizer)]
+    return not tokenizer.word_starts(ids).numpy().all()
 
 
 def _check_fits(config, manifest, tokenizer):

@@ -6,7 +6,11 @@ import itertools
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES
 from keras_bert_impl.training.strategy import JaxDevices
+
+
+_CHECKED_BATCHES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +120,21 @@ class StageData:
                 f"batch_size must be a multiple of {replicas * accumulation_steps}, replicas times "
                 f"accumulation_steps. Received: batch_size={stage.batch_size}, "
                 f"accumulation_steps={accumulation_steps}, {replicas} replicas"
+            )
+        if self._arguments["masking"].unit != "token":
+            self._check_masks(stage)
+
+    def _check_masks(self, stage):
+        """Raises `InputError` where words are longer than what of an example may be hidden."""
+        batches = pretraining_dataset(stage.records, stage.batch_size, **self._arguments)
+        masked = [weights for *_, weights in batches.take(_CHECKED_BATCHES)]
+        names = set(MASKED_OBJECTIVES) & set(masked[0])
+        if names and not any(weights[name].numpy().any() for weights in masked for name in names):
+            masking = self._arguments["masking"]
+            raise InputError(
+                f"in {stage.records} nothing is masked: the examples are so short that mask_rate="
+                f"{masking.rate} of their tokens are fewer than a {masking.unit} has. Prepare longer "
+                "examples, or choose a larger mask_rate or mask_unit=token."
             )
 
     def train(self, stage, row):

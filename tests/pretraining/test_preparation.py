@@ -398,7 +398,7 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     path = tmp_path / "corpus.jsonl"
     texts = ["aa ab " * 170_000, "ba.\nbb"]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1)
+    manifest = prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
 
 

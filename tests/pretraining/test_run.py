@@ -152,6 +152,25 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     assert not (tmp_path / "other").exists()  # the corrected command finds a new folder
 
 
+def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, caplog):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "##ed", "a", "b"]
+    corpus, records = tmp_path / "corpus.txt", tmp_path / "records"
+    corpus.write_text("unwanted\n\nunwanteded\n")
+    prepare(corpus, records, WordPieceTokenizer(pieces), length=8, objective="mlm", num_workers=1)
+    with pytest.raises(InputError, match="nothing is masked: the examples are so short"):
+        pretrain(records, tmp_path / "run", **settings, mask_unit="word")
+    assert not (tmp_path / "run").exists()
+    assert not caplog.records
+
+
+def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
+    records_directory, tmp_path, settings, caplog
+):
+    settings |= {"total_steps": 1, "report_every": 1, "mask_unit": "word"}
+    pretrain(records_directory, tmp_path / "run", **settings)
+    assert "no piece of the vocabulary continues a word" in caplog.text
+
+
 def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, settings):
     # As many pieces, and two of them in each other's place.
     pieces = list(tokenizer.vocabulary)
