@@ -60,26 +60,14 @@ def mask_tokens(
     length = rows.shape[1]
     if length is None:
         raise InputError("the length of token_ids must be static: give the tokenizer a length.")
-    never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
-    is_special = tf.reduce_any([rows == special for special in never], axis=0)
-    lengths = tf.reduce_sum(tf.cast(rows != tokenizer.pad_id, tf.int32), axis=1, keepdims=True)
     masked = mask_rows(
-        {
-            # One example a row, wherever its padding is: that is never chosen.
-            "token_ids": rows,
-            "example_ids": tf.ones_like(rows),
-            "position_ids": tf.zeros_like(rows) + tf.range(length),
-            "example_lengths": lengths,
-            "row_id": tf.range(tf.shape(rows, tf.int64)[0]),
-        },
-        tf.zeros(tf.shape(rows)[:1], tf.int64),
-        seed,
-        masking,
-        tokenizer.mask_id,
-        replacement_ids(tokenizer),
-        masking.num_slots(max(length, 3), 1),
-        None if mask_unit == "token" else tokenizer.word_starts(rows),
-        is_special,
+        **rows_of_one_example(rows, tokenizer, mask_unit),
+        epochs=tf.zeros(tf.shape(rows)[:1], tf.int64),
+        seed=seed,
+        masking=masking,
+        mask_id=tokenizer.mask_id,
+        replacements=replacement_ids(tokenizer),
+        slots=masking.num_slots(max(length, 3), 1),
     )
     places = tf.where(masked.weights > 0, masked.positions, length)
     is_chosen = tf.reduce_any(tf.range(length) == places[..., tf.newaxis], axis=1)
@@ -87,6 +75,32 @@ def mask_tokens(
     if _is_one_row(token_ids):
         found = found[0][0], found[1][0]
     return found if tf.is_tensor(token_ids) else tuple(part.numpy() for part in found)
+
+
+def rows_of_one_example(token_ids, tokenizer, mask_unit):
+    """What `mask_rows` takes of rows that are not packed, wherever their padding is.
+
+    Args:
+        token_ids: int32 `[batch, length]`, of static length.
+        tokenizer: `Tokenizer`.
+        mask_unit: str, as of `Masking`.
+
+    Returns:
+        dict of `rows`, `is_word_start` and `is_special`.
+    """
+    never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
+    is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
+    return {
+        "rows": {
+            "token_ids": token_ids,
+            "example_ids": tf.ones_like(token_ids),
+            "position_ids": tf.zeros_like(token_ids) + tf.range(token_ids.shape[1]),
+            "example_lengths": tf.reduce_sum(is_real, axis=1, keepdims=True),
+            "row_id": tf.range(tf.shape(token_ids, tf.int64)[0]),
+        },
+        "is_word_start": None if mask_unit == "token" else tokenizer.word_starts(token_ids),
+        "is_special": tf.reduce_any([token_ids == special for special in never], axis=0),
+    }
 
 
 def _is_one_row(token_ids):
