@@ -261,6 +261,8 @@ def _check_fits(config, manifest, tokenizer):
 
 def _check_tokenizer_of(model, manifest):
     """Raises `InputError` where the model has a tokenizer, and the records were made with another."""
+    if isinstance(model, dict):
+        return
     try:
         tokenizer = Tokenizer.from_pretrained(Path(model)) if Path(model).is_dir() else None
     except InputError:

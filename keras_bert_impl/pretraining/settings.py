@@ -61,7 +61,7 @@ class PretrainSettings:
     Args:
         model: str. A published name (`keras-bert models`), for its shape with new weights and the
             vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
-            on from its weights.
+            on from its weights. Or an `EncoderConfig`, or a dict of its fields, for new weights.
         total_steps: int. Optimizer steps; with a `budget_hours` the most.
         batch_size: int. Rows of the global batch.
         first_batch_size: int or None for `batch_size`. Rows of the global batch at the start; it
@@ -128,7 +128,7 @@ class PretrainSettings:
     Source: Devlin et al., "BERT", appendix A.2, and the published code.
     """
 
-    model: str = "bert-base-uncased"
+    model: dict | str = "bert-base-uncased"
     total_steps: PositiveInt = 100_000
     batch_size: PositiveInt = 256
     first_batch_size: PositiveInt | None = None
@@ -172,6 +172,8 @@ class PretrainSettings:
     seed: Seed = 0
 
     def __post_init__(self):
+        if hasattr(self.model, "to_dict"):
+            object.__setattr__(self, "model", self.model.to_dict())  # for recipe.yaml
         validate(self)
         for name in ("total_steps", "report_every"):
             if getattr(self, name) % self.steps_per_execution:

@@ -155,6 +155,8 @@ class MaskedLM(TaskModel):
         """
         arguments = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         self._compile_if_needed()
+        if isinstance(validation_data, list):  # of texts; a tuple has labels, too
+            validation_data = (validation_data,)
         if isinstance(x, (tf.data.Dataset, dict)) or y is not None:
             return super().fit(
                 x,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, replace_file, write_json
+from keras_bert_impl.tasks.held_examples import as_examples
 from keras_bert_impl.tasks.run import check_same_data, finetune, kind_with
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -66,6 +67,7 @@ def finetune_set(
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """
     directory = Path(output_directory)
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     if not grid:
         raise InputError("there are no settings to try.")
     runs = combinations(grid, {"model": str(model), **settings})

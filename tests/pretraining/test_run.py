@@ -1,5 +1,6 @@
 """Pre-training runs: what they write, how they resume, what they refuse."""
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -150,6 +151,26 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
     assert not (tmp_path / "other").exists()  # the corrected command finds a new folder
+
+
+def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings, tokenizer):
+    fields = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
+    config = EncoderConfig(vocabulary_size=tokenizer.vocabulary_size, max_length=32, **fields)
+    settings |= {"total_steps": 1, "model": config}
+    pretrainer = pretrain(records_directory, tmp_path / "run", **settings)
+    assert pretrainer.encoder.config == config
+    recipe = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    assert EncoderConfig(**recipe["model"]) == config
+    pretrain(records_directory, tmp_path / "run", **settings | {"model": recipe["model"]})
+    for model, message in (
+        (dataclasses.replace(config, vocabulary_size=300), "the model has 300 pieces"),
+        ({**recipe["model"], "hidden_size": 8}, "an EncoderConfig has no 'hidden_size'"),
+        (fields, "missing .* 'vocabulary_size'"),
+        (3, "model must be a dict or a string, got 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pretrain(records_directory, tmp_path / "other", **settings | {"model": model})
+    assert not (tmp_path / "other").exists()
 
 
 def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, caplog):

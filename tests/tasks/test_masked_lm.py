@@ -104,7 +104,7 @@ TEXTS = ["good great joy good great joy good great", "bad awful dull bad awful d
 
 
 def fresh(**arguments):
-    return MaskedLM(encoder(dropout=0.0), tokenizer(), **arguments)
+    return MaskedLM(encoder(dropout=0.0, use_pooler=False), tokenizer(), **arguments)
 
 
 def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):

@@ -356,7 +356,7 @@ def test_the_hook_that_keras_reduces_by_is_still_there():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"accumulation_steps": 0}, "accumulation_steps must be an int of at least 1"),
+        ({"accumulation_steps": 0}, "accumulation_steps must be a positive integer"),
         ({"loss": cross_entropy(reduction="sum")}, "reduction 'sum'; only a mean over examples"),
         (
             {"optimizer": keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)},
