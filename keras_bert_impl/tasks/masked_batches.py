@@ -1,11 +1,13 @@
 """Batches of texts with tokens hidden, and how many of them are found."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.pretraining.masking import mask_rows, replacement_ids
 from keras_bert_impl.pretraining.token_masks import NO_LABEL, rows_of_one_example
+from keras_bert_impl.training.data_options import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first batch of an evaluation; no training comes so far
 
@@ -25,31 +27,33 @@ class RowMasks:
         self._max_length = max_length
         self._slots = masking.num_slots(max_length, 1)
 
-    def of_batches(self, dataset, seed, first=0):
+    def of_batches(self, dataset, seed, first=None):
         """The batches of a `tf.data.Dataset` of features, or (features, weights), with masks.
 
         Args:
             seed: int.
-            first: int. The number of the first batch.
+            first: int, or an int64 variable that is read when the data set is iterated. The number
+                of the first batch. None for other masks each time that it is iterated.
 
         Returns:
             `tf.data.Dataset` of (features, labels) or (features, labels, weights).
         """
-        return self._mapped(dataset.enumerate(first), seed)
+        if first is None:
+            numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
+        else:
+            last = np.iinfo(np.int64).max
+            numbers = tf.data.Dataset.range(1).flat_map(
+                lambda _: tf.data.Dataset.range(tf.cast(first, tf.int64), last)
+            )
 
-    def of_any_batches(self, dataset, seed):
-        """The same for a data set that is read anew in each epoch, then with other masks."""
-        numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
-        return self._mapped(tf.data.Dataset.zip(numbers, dataset), seed)
-
-    def _mapped(self, numbered, seed):
         @tf.autograph.experimental.do_not_convert
         def masked(number, batch):
             features, *weights = batch if isinstance(batch, tuple) else (batch,)
             return (*self(features, seed, number), *weights)
 
-        data = numbered.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        return data.prefetch(tf.data.AUTOTUNE)
+        data = tf.data.Dataset.zip((numbers, dataset))
+        data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
     def __call__(self, features, seed, number):
         """(features with `masked_positions`, labels int32 `[batch, predictions]`).

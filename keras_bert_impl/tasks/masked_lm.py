@@ -16,8 +16,6 @@ from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.fillings import FillingSignatures
-from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks import batching
 from keras_bert_impl.tasks.masked_batches import EVALUATION, MaskedAccuracy, RowMasks
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -130,20 +128,7 @@ class MaskedLM(TaskModel):
     def label_tensor(self, labels):
         return tf.cast(labels, tf.int32)
 
-    def fit(
-        self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        validation_split=0.0,
-        validation_data=None,
-        shuffle=True,
-        sample_weight=None,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        **kwargs,
-    ):
+    def fit(self, x=None, y=None, **kwargs):
         """Trains on texts, of which tokens are hidden; everything else is as in `RawTextTrainer`.
 
         Args:
@@ -153,53 +138,38 @@ class MaskedLM(TaskModel):
         Returns:
             `keras.callbacks.History`.
         """
-        arguments = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        self._compile_if_needed()
-        if isinstance(validation_data, list):  # of texts; a tuple has labels, too
-            validation_data = (validation_data,)
-        if isinstance(x, (tf.data.Dataset, dict)) or y is not None:
-            return super().fit(
-                x,
-                y,
-                batch_size=batch_size,
-                validation_split=validation_split,
-                validation_data=validation_data,
-                shuffle=shuffle,
-                sample_weight=sample_weight,
-                steps_per_epoch=steps_per_epoch,
-                **arguments,
-            )
-        examples = self._examples(x, None, sample_weight)
-        batch_size = 32 if batch_size is None else check("batch_size", batch_size, PositiveInt)
-        if validation_split and validation_data is None:
-            examples, held_out = batching.split(examples, validation_split)
-            validation_data = self._sorted(held_out, batch_size)
-        tokenized, targets = self.rows(*examples)
-        steps = steps_per_epoch or batching.num_batches(tokenized, batch_size)
-        first = initial_epoch * steps
-        data = batching.training_batches(tokenized, targets, batch_size, self._seed, shuffle, first)
-        data = self._masks.of_batches(data, self._seed, first)
-        return super().fit(
-            data, validation_data=validation_data, steps_per_epoch=steps, **arguments
-        )
+        return super().fit(self._with_masks(x), y, **kwargs)
 
-    def _sorted(self, examples, batch_size):
-        data = super()._sorted(examples, batch_size)
-        return self._masks.of_batches(data, self._seed, first=EVALUATION)
+    def completed(self, batches, first_batch=None):
+        if "masked_positions" in batches.element_spec[0]:
+            return batches
+        seed = self._given.arguments["seed"]
+        return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
 
-    def _encoded(self, dataset, with_labels=True):
-        x, *more = dataset.element_spec if isinstance(dataset.element_spec, tuple) else (
-            dataset.element_spec,
-        )  # fmt: skip
+    def _validation(self, data, batch_size):
+        if isinstance(data, list):  # of texts; a tuple has labels, too
+            data = (data,)
+        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size)
+
+    def _with_masks(self, data, first=None):
+        """A data set of texts as one of masked features; anything else as it is."""
+        if not isinstance(data, tf.data.Dataset):
+            return data
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data.element_spec)
         if isinstance(x, dict) and "masked_positions" in x:
-            return super()._encoded(dataset, with_labels)
-        if more:
+            return data
+        if y is not None or weights is not None:
             raise InputError(
                 "a masked language model takes no labels: give a data set of batches of texts alone."
             )
-        if not isinstance(x, dict):
-            dataset = dataset.map(self.features_in_graph, num_parallel_calls=tf.data.AUTOTUNE)
-        return self._masks.of_any_batches(dataset, self._seed)
+        self._compile_if_needed()
+
+        @tf.autograph.experimental.do_not_convert
+        def encode(texts):
+            return texts if isinstance(texts, dict) else self.features_in_graph(texts)
+
+        encoded = data.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
+        return self._masks.of_batches(encoded, self._given.arguments["seed"], first)
 
     def predict(self, x, batch_size=None, **kwargs):
         """The logits of features with `masked_positions`; for texts see `fill`."""
