@@ -5,6 +5,7 @@ import hashlib
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.files import write_json
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
@@ -22,6 +23,7 @@ from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers
 
 
+@known_arguments("adapt")
 def adapt(
     model,
     text,

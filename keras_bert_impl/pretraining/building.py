@@ -112,7 +112,9 @@ def _config_of(fields):
     known = {field.name for field in dataclasses.fields(EncoderConfig)}
     unknown = sorted(set(fields) - known)
     if unknown:
-        raise InputError(f"an EncoderConfig has no {listed(unknown)}, but {', '.join(sorted(known))}.")
+        raise InputError(
+            f"an EncoderConfig has no {listed(unknown)}, but {', '.join(sorted(known))}."
+        )
     try:
         return EncoderConfig(**fields)
     except TypeError as error:  # says which are missing

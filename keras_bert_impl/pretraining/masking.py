@@ -229,7 +229,7 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
-    """int32 [B, E], the predictions of each example, if it has so many tokens that may be chosen."""
+    """int32 [B, E], the number of predictions of each example; it may have fewer tokens."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 and round-half-to-even, as Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.pretraining import (
     blocks,
     build_worker,
@@ -34,6 +35,7 @@ _FEW_TRUE_PAIRS = 0.2  # share of the pairs; of whole documents it is nearly a h
 _SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
 
 
+@known_arguments("prepare")
 def prepare(
     inputs,
     output_directory,

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
@@ -33,6 +34,7 @@ from keras_bert_impl.training.strategy import get_strategy, is_chief
 _LOG = logging.getLogger(__name__)
 
 
+@known_arguments("pretrain")
 def pretrain(
     records, output_directory, strategy="auto", resume=True, callbacks=(), verbose="auto", **settings
 ):
@@ -88,7 +90,9 @@ def pretrain(
     for stage in stages:
         data.check(stage, settings.accumulation_steps)
     if settings.mask_unit == "word" and not _has_continuations(tokenizer):
-        _LOG.warning("mask_unit=word masks single tokens: no piece of the vocabulary continues a word")
+        _LOG.warning(
+            "mask_unit=word masks single tokens: no piece of the vocabulary continues a word"
+        )
     # Only now: a refused run leaves nothing.
     may_change = ("on_spike", "spike_factor", "input_workers")
     run = RunDirectory(output_directory, settings, resume, may_change)

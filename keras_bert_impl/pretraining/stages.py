@@ -35,7 +35,7 @@ class Stage:
     first_row: int
 
     def step(self, finished):
-        """int. Steps of the run after so many intervals of it."""
+        """int. Steps of the run after `finished` of its intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished):
@@ -48,7 +48,7 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished):
-        """bool. Whether nothing of its records is read after so many intervals of the run."""
+        """bool. Whether its records are still unread after `finished` intervals of the run."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other):
@@ -93,7 +93,7 @@ def plan(records, settings):
 
 
 def step_of(stages, finished):
-    """int. Steps of a run after so many of its intervals."""
+    """int. Steps of a run after `finished` of its intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.pretraining.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.settings import Seed, check
@@ -10,6 +11,7 @@ from keras_bert_impl.settings import Seed, check
 NO_LABEL = -100  # what losses of PyTorch, `transformers` and Keras's `ignore_class` pass over
 
 
+@known_arguments("mask_tokens")
 def mask_tokens(
     token_ids,
     tokenizer,
@@ -83,7 +85,7 @@ def rows_of_one_example(token_ids, tokenizer, mask_unit):
     Args:
         token_ids: int32 `[batch, length]`, of static length.
         tokenizer: `Tokenizer`.
-        mask_unit: str, as of `Masking`.
+        mask_unit: str, see `Masking`.
 
     Returns:
         dict of `rows`, `is_word_start` and `is_special`.

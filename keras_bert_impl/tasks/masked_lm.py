@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.heads import masked_lm_head
@@ -16,6 +17,7 @@ from keras_bert_impl.pretraining.masking import Masking
 from keras_bert_impl.pretraining.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.fillings import FillingSignatures
+from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.tasks.masked_batches import EVALUATION, MaskedAccuracy, RowMasks
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
@@ -35,6 +37,7 @@ class Filling:
     score: float
 
 
+@first_guesses("MaskedLM")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLM(TaskModel):
     """An encoder with the head of the masked language model.
@@ -50,7 +53,7 @@ class MaskedLM(TaskModel):
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        max_length: int. Texts are cut to so many tokens. Default: what the encoder allows.
+        max_length: int. Texts are cut to that number of tokens. Default: what the encoder allows.
         mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` hide.
         mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
@@ -96,7 +99,7 @@ class MaskedLM(TaskModel):
         return [MaskedAccuracy(name="accuracy")]
 
     def compile(self, optimizer=None, loss=None, **kwargs):
-        """As of `RawTextTrainer`; the loss is the mean cross-entropy of what is hidden.
+        """Configures training, see `RawTextTrainer`; the loss is the mean cross-entropy of what is hidden.
 
         Raises:
             InputError: another loss.
@@ -242,15 +245,18 @@ class MaskedLM(TaskModel):
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
-    def export(self, directory, ids_only=False, top_k=5):
-        """Writes a SavedModel that takes raw strings; see `serving.export_saved_model`.
+    def export(
+        self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, top_k=5, **settings
+    ):
+        """Writes the model in a form that runs without this package; see `TaskModel.export`.
 
         Args:
-            directory: str or `Path`.
-            ids_only: bool. Whether it takes token ids alone, and needs no `tensorflow_text`.
-            top_k: int. Pieces for a mask.
+            top_k: int. Pieces for a mask, of a SavedModel.
         """
-        export_saved_model(self.signatures(top_k), directory, ids_only)
+        if format == SAVED_MODEL and not settings:
+            export_saved_model(self.signatures(top_k), filepath, ids_only)
+        else:
+            super().export(filepath, format, verbose, ids_only, **settings)
 
     def _features(self, texts, limit):
         features = self.tokenizer(texts)

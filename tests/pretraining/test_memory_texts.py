@@ -21,7 +21,7 @@ class Frame:
         self.columns, self._columns = list(columns), columns
 
     def __getitem__(self, name):
-        return iter(self._columns[name])  # as of a column: no list
+        return iter(self._columns[name])  # a column is no list
 
 
 def shards(directory):
