@@ -158,7 +158,8 @@ def prepare(
                     **dealing,
                 },
                 "splits": {
-                    split: written.counts[split].summary(settings.length) | {"shards": written.shards[split]}
+                    split: written.counts[split].summary(settings.length)
+                    | {"shards": written.shards[split]}
                     for split in records.SPLITS
                 },
             }
