@@ -21,6 +21,7 @@ _HOMES = {
     "LinearWarmupDecay": "training.schedules",
     "get_strategy": "training.strategy",
     "adapt": "pretraining.adaptation",
+    "mask_tokens": "pretraining.token_masks",
     "prepare": "pretraining.preparation",
     "pretrain": "pretraining.run",
     "Pretrainer": "pretraining.pretrainer",

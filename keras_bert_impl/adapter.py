@@ -1,8 +1,10 @@
 """What an encoder is given to be tuned by few weights of its own."""
 
 import dataclasses
+from typing import Annotated
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
 # Kinds, and what their weights learn at where nothing else is said.
 ADAPTER_RATES = {
@@ -59,31 +61,18 @@ class Adapter:
         TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora"))
     """
 
-    kind: str
-    size: int | None = None
-    alpha: float = 16.0
-    dropout: float = 0.0
-    projections: tuple[str, ...] = PROJECTIONS
+    kind: Annotated[str, OneOf(*ADAPTER_KINDS)]
+    size: PositiveInt | None = None
+    alpha: PositiveFloat = 16.0
+    dropout: Rate = 0.0
+    projections: tuple[Annotated[str, OneOf(*PROJECTIONS)], ...] = PROJECTIONS
 
     def __post_init__(self):
-        object.__setattr__(self, "projections", tuple(self.projections))  # a list in JSON
-        if self.kind not in ADAPTER_KINDS:
-            raise InputError(
-                f"an adapter is one of {', '.join(ADAPTER_KINDS)}. Received: kind={self.kind!r}"
-            )
+        validate(self)
         if self.size is None:
             object.__setattr__(self, "size", _SIZES[self.kind])
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise InputError(f"size must be a positive integer. Received: size={self.size!r}")
-        if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < float("inf"):
-            raise InputError(f"alpha must be a positive number. Received: alpha={self.alpha!r}")
-        if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
-            raise InputError(f"dropout must be in [0, 1). Received: dropout={self.dropout!r}")
-        if not self.projections or not set(self.projections) <= set(PROJECTIONS):
-            raise InputError(
-                f"projections must be some of {', '.join(PROJECTIONS)}. "
-                f"Received: projections={self.projections!r}"
-            )
+        if not self.projections:
+            raise InputError(f"projections must be some of {', '.join(PROJECTIONS)}, got none.")
 
     @classmethod
     def of(cls, value):

@@ -2,10 +2,19 @@
 
 import dataclasses
 import difflib
+from typing import Annotated
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.settings import (
+    NonNegativeInt,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Rate,
+    validate,
+)
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 _POOLINGS = ("cls", "mean")
@@ -80,58 +89,39 @@ class EncoderConfig:
         768
     """
 
-    vocabulary_size: int
-    hidden_dim: int
-    num_layers: int
-    num_heads: int
-    intermediate_dim: int
-    max_length: int = 512
-    num_segments: int = 2
-    activation: str = "gelu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    layer_norm_epsilon: float = 1e-12
-    initializer_range: float = 0.02
-    pad_token_id: int = 0
+    vocabulary_size: PositiveInt
+    hidden_dim: PositiveInt
+    num_layers: PositiveInt
+    num_heads: PositiveInt
+    intermediate_dim: PositiveInt
+    max_length: PositiveInt = 512
+    num_segments: NonNegativeInt = 2
+    activation: Annotated[str, OneOf(*_ACTIVATIONS)] = "gelu"
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.1
+    layer_norm_epsilon: PositiveFloat = 1e-12
+    initializer_range: PositiveFloat = 0.02
+    pad_token_id: NonNegativeInt = 0
     use_pooler: bool = True
-    architecture: str = "bert"
-    embedding_dim: int | None = None
-    position_offset: int = 0
-    num_layer_groups: int | None = None
+    architecture: Annotated[str, OneOf(*ARCHITECTURES)] = "bert"
+    embedding_dim: PositiveInt | None = None
+    position_offset: NonNegativeInt = 0
+    num_layer_groups: PositiveInt | None = None
     pre_norm: bool = False
     final_norm: bool = False
-    pooling: str = "cls"
+    pooling: Annotated[str, OneOf(*_POOLINGS)] = "cls"
     use_bias: bool = True
     gated: bool = False
-    rotary_base: float | None = None
-    global_every: int = 1
-    window: int | None = None
-    local_rotary_base: float | None = None
+    rotary_base: PositiveFloat | None = None
+    global_every: PositiveInt = 1
+    window: PositiveInt | None = None
+    local_rotary_base: PositiveFloat | None = None
     causal: bool = False
     adapter: Adapter | None = None
 
     def __post_init__(self):
-        if self.architecture not in ARCHITECTURES:
-            raise InputError(
-                f"architecture must be one of {', '.join(ARCHITECTURES)}. "
-                f"Received: architecture={self.architecture!r}"
-            )
-        for name in (
-            "vocabulary_size",
-            "hidden_dim",
-            "num_layers",
-            "num_heads",
-            "intermediate_dim",
-            "max_length",
-            "global_every",
-        ):
-            self._check_integer(name, 1)
-        self._check_integer("num_segments", 0)
-        self._check_integer("position_offset", 0)
-        for name in ("embedding_dim", "num_layer_groups", "window"):
-            if getattr(self, name) is not None:
-                self._check_integer(name, 1)
-        self._check_integer("pad_token_id", 0)
+        object.__setattr__(self, "adapter", Adapter.of(self.adapter))
+        validate(self)
         if self.pad_token_id >= self.vocabulary_size:
             raise InputError(
                 "pad_token_id must be less than vocabulary_size. Received: "
@@ -147,47 +137,15 @@ class EncoderConfig:
                 "hidden_dim must be a multiple of num_heads. "
                 f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
             )
-        if self.activation not in _ACTIVATIONS:
-            raise InputError(
-                f"activation must be one of {', '.join(_ACTIVATIONS)}. "
-                f"Received: activation={self.activation!r}"
-            )
-        self._check_positive("layer_norm_epsilon", "initializer_range")
-        if self.pooling not in _POOLINGS:
-            raise InputError(
-                f"pooling must be one of {', '.join(_POOLINGS)}. Received: pooling={self.pooling!r}"
-            )
-        if not isinstance(self.causal, bool):
-            raise InputError(f"causal must be True or False. Received: causal={self.causal!r}")
-        object.__setattr__(self, "adapter", Adapter.of(self.adapter))
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True takes pre_norm=True.")
         self._check_positions()
-        for name in ("dropout", "attention_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise InputError(
-                    f"{name} must be in [0, 1). Received: {name}={getattr(self, name)!r}"
-                )
-
-    def _check_integer(self, name, least):
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            kind = "a positive integer" if least else "an integer, at least 0"
-            raise InputError(f"{name} must be {kind}. Received: {name}={value!r}")
-
-    def _check_positive(self, *names):
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
-                raise InputError(f"{name} must be a positive number. Received: {name}={value!r}")
 
     def _check_positions(self):
         if self.rotary_base is not None:
-            self._check_positive("rotary_base")
             if self.position_offset or self.hidden_dim // self.num_heads % 2:
                 raise InputError("rotary_base takes heads of an even width and no position_offset.")
         if self.local_rotary_base is not None:
-            self._check_positive("local_rotary_base")
             if self.rotary_base is None or self.window is None:
                 raise InputError("local_rotary_base takes a rotary_base and a window.")
         if (self.window is None) != (self.global_every == 1):

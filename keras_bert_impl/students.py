@@ -13,6 +13,7 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     write_model_directory,
 )
+from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 
@@ -62,13 +63,15 @@ def _chosen(layers, config):
             f"the layers of a {config.architecture} encoder share weights or are of several kinds; "
             "a student is made of layers of one kind."
         )
-    if isinstance(layers, int):
+    if not isinstance(layers, (list, tuple, np.ndarray, range)):
+        layers = check("layers", layers, int)
         if not 1 <= layers <= config.num_layers:
             raise InputError(f"layers must be from 1 to {config.num_layers}. Received: {layers}")
         return [round(place) for place in np.linspace(0, config.num_layers - 1, layers)]
-    if not layers or sorted(set(layers) & set(range(config.num_layers))) != list(layers):
+    layers = [check("layers", layer, int) for layer in layers]
+    if not layers or sorted(set(layers) & set(range(config.num_layers))) != layers:
         raise InputError(
             f"layers must be numbers from 0 to {config.num_layers - 1}, upwards. "
             f"Received: {layers}"
         )
-    return list(layers)
+    return layers

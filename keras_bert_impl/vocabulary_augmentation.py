@@ -14,6 +14,7 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     write_model_directory,
 )
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.new_pieces import learn_pieces
 
@@ -50,6 +51,8 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
     Example:
         augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
     """
+    num_pieces = check("num_pieces", num_pieces, PositiveInt)
+    min_frequency = check("min_frequency", min_frequency, PositiveInt)
     model = open_model(source)
     config = read_encoder_config(model)
     tokenizer = Tokenizer.from_pretrained(model.path)

@@ -6,6 +6,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from tests.helpers import TINY
 
+
 def test_parameters_without_a_pooler():
     config = EncoderConfig.named("bert-base-uncased", use_pooler=False)
     assert config.num_parameters() == 108_891_648
@@ -35,11 +36,12 @@ def test_to_dict_round_trip():
         ({"num_segments": True}, "num_segments must be an integer, at least 0.*True"),
         ({"num_heads": 3}, "multiple of num_heads.*hidden_dim=16, num_heads=3"),
         ({"activation": "swish"}, "activation must be one of gelu, gelu_tanh, relu.*'swish'"),
-        ({"dropout": 1.0}, r"dropout must be in \[0, 1\).*1.0"),
-        ({"attention_dropout": -0.1}, r"attention_dropout must be in \[0, 1\).*-0.1"),
+        ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\), got 1.0"),
+        ({"attention_dropout": -0.1}, r"attention_dropout must be a number in \[0, 1\), got -0.1"),
         ({"layer_norm_epsilon": 0.0}, "layer_norm_epsilon must be a positive number.*0.0"),
         ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon must be a positive.*nan"),
         ({"initializer_range": float("inf")}, "initializer_range must be a positive.*inf"),
+        ({"use_pooler": 1}, "use_pooler must be True or False, got 1"),
         ({"pooling": "max"}, "pooling must be one of cls, mean.*'max'"),
         ({"final_norm": True}, "final_norm=True takes pre_norm=True"),
         ({"rotary_base": 0.0}, "rotary_base must be a positive number.*0.0"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import keras_bert_impl
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
@@ -123,3 +124,20 @@ def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
     assert (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="ids_only is for"):
         classifier.export(tmp_path / "out", format=file_format, ids_only=True)
+
+
+# === Pre-training ===
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "line"),
+    [
+        (name, argument, line)
+        for name in ("prepare", "pretrain", "adapt", "mask_tokens")
+        for argument, line in GUESSES[name].items()
+    ],
+)
+def test_first_guesses_at_pretraining(name, argument, line):
+    with pytest.raises(InputError, match=f"{name} has no argument '{argument}'") as error:
+        getattr(keras_bert_impl, name)(**{argument: 1})
+    assert line in str(error.value)

@@ -75,7 +75,7 @@ def test_six_of_twelve_are_those_of_distilbert(tmp_path):
         assert (tensor == theirs[0][".".join(place)]).all(), name
 
 
-@pytest.mark.parametrize("layers", [0, 6, [], [1, 0], [1, 1], [5]])
+@pytest.mark.parametrize("layers", [0, 6, [], [1, 0], [1, 1], [5], True, 2.0, [True], "2"])
 def test_layers_that_there_are_not_are_refused(teacher, tmp_path, layers):
     with pytest.raises(InputError, match="layers must be"):
         student_of(teacher, tmp_path / "student", layers)

@@ -17,7 +17,6 @@ import yaml
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import GUESSES
 
-
 # === Results and progress ===
 
 

@@ -10,8 +10,7 @@ TENSORFLOW_ALONE = True
 
 def add_arguments(parser):
     """The arguments of the command."""
-    from keras_bert_impl.pretraining.examples import OBJECTIVES
-    from keras_bert_impl.pretraining.settings import RUNNERS, TEXT_FORMATS
+    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS, TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
     parser.add_argument("--out", required=True, metavar="DIR", help="the records to write; gs://... too")
@@ -28,7 +27,7 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--objective",
-        choices=OBJECTIVES,
+        choices=RECORDS_OBJECTIVES,
         default="mlm_nsp",
         help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
         "(mlm); default: mlm_nsp",
@@ -87,7 +86,16 @@ def run(arguments):
             print(
                 f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
                 f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
+                + _of_pairs(split, manifest["settings"]["objective"])
             )
+
+
+def _of_pairs(split, objective):
+    """str. What share of the pairs of a split are those that an objective calls true."""
+    if objective == "mlm":
+        return ""
+    share = 1 - split["pairs_labelled_1"] / split["examples"]
+    return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"
 
 
 def _report(progress):

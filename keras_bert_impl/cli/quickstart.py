@@ -4,7 +4,7 @@ import logging
 import sys
 
 from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
-from keras_bert_impl.quickstart.settings import QuickstartSettings
+from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
 
 EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
@@ -23,13 +23,14 @@ def add_arguments(parser):
 
 def run(arguments):
     """Runs the job and shows what came out."""
+    settings = resolve_settings(arguments, QuickstartSettings)
+    check_installed()
     from keras_bert_impl.quickstart import show
     from keras_bert_impl.quickstart.main_job import MainJob
 
     # Which heads a model directory lacks is news to a user with weights of their own; here it is
     # as meant, at every step.
     logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
-    settings = resolve_settings(arguments, QuickstartSettings)
     job = MainJob(arguments.out, settings, say=lambda text: print(text, file=sys.stderr))
     scores = job.run()
     pictures = show.draw(job, scores)

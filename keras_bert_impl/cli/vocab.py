@@ -43,15 +43,14 @@ def run(arguments):
     if arguments.extend:
         _extend(arguments, documents)
         return
-    vocabulary = learn_wordpiece_vocabulary(
-        _texts(documents),
-        vocabulary_size=arguments.size,
-        lowercase=not arguments.cased,
-        min_frequency=arguments.min_frequency or 2,
-    )
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase=not arguments.cased)
-    with replace_directory(arguments.out) as temporary:
-        tokenizer.save_pretrained(temporary)
+    with replace_directory(arguments.out) as temporary:  # refuses a place before the work
+        vocabulary = learn_wordpiece_vocabulary(
+            _texts(documents),
+            vocabulary_size=arguments.size,
+            lowercase=not arguments.cased,
+            min_frequency=arguments.min_frequency or 2,
+        )
+        WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
     print(f"wrote {len(vocabulary):,} pieces to {arguments.out}")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import safetensors.numpy
 
 
-
 def write_model_directory(directory, config, tensors):
     """Writes `config.json` and `model.safetensors`.
 

@@ -7,6 +7,8 @@ import zlib
 import keras
 from keras import ops
 
+from keras_bert_impl.settings import Rate, check
+
 _step = None  # (seed, how often each path has drawn) inside `dropout_seed`
 
 
@@ -72,10 +74,10 @@ class Dropout(keras.layers.Layer):
 
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
-        self.rate = rate
+        self.rate = check("dropout", rate, Rate)
         self.seed = seed
         self.supports_masking = True
-        if rate > 0:
+        if self.rate > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape=None):

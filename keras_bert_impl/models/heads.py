@@ -4,6 +4,7 @@ import keras
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
+from keras_bert_impl.settings import Rate, check
 
 # What turns the first token's last state, where there is no pooler, into what is classified.
 _SEQUENCE_TRANSFORMS = {
@@ -156,7 +157,7 @@ def _head(encoder, num_classes, dropout, transform, name, **more):
 def _classification_head(encoder, num_classes, dropout, transform, name, **more):
     return ClassificationHead(
         num_classes,
-        dropout=dropout,
+        dropout=check("head_dropout", dropout, Rate),
         transform=transform,
         initializer_range=encoder.config.initializer_range,
         dtype=encoder.dtype_policy,

@@ -11,6 +11,7 @@ _HOMES = {
     "read_manifest": "records",
     "pretraining_dataset": "dataset",
     "Masking": "masking",
+    "mask_tokens": "token_masks",
     "Pretrainer": "pretrainer",
     "pretrain": "run",
 }

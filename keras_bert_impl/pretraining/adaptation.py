@@ -6,11 +6,13 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import write_json
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
     read_sentence_settings,
     write_sentence_settings,
 )
+from keras_bert_impl.pretraining.memory_texts import as_paths
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.readers import read_documents
 from keras_bert_impl.pretraining.records import read_manifest
@@ -22,6 +24,7 @@ from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers
 
 
+@known_arguments("adapt")
 def adapt(
     model,
     text,
@@ -43,7 +46,8 @@ def adapt(
 
     Args:
         model: str or `Path`: a directory or a name; see `interop.open_model`.
-        text: str or `Path` of a file or folder, or a `tfds://` name; see `read_documents`.
+        text: str or `Path` of a file or folder, or a `tfds://` name, see `read_documents`; or a
+            list or iterator of texts, each a document.
         output_directory: str or `Path`.
         strategy, resume, verbose: as of `pretrain`.
         dtype: str. Keras dtype policy.
@@ -78,11 +82,16 @@ def adapt(
             f"adapt_length is {length}, and {model} takes up to {config.max_length} tokens."
         )
     directory = Path(output_directory)
-    _check_same_text(directory, text, length, resume)
-    if not (directory / "records" / "manifest.json").exists():
-        tokenizer = Tokenizer.from_pretrained(source.path)
-        records = directory / "records"
-        prepare(text, records, tokenizer, length, "mlm", seed=seed, progress=progress)
+    with as_paths(text) as (paths, format, _):
+        name = str(text) if format == "auto" else "texts in memory"
+        _check_same_text(directory, read_documents(paths, format), name, length, resume)
+        if not (directory / "records" / "manifest.json").exists():
+            tokenizer = Tokenizer.from_pretrained(source.path)
+            records = directory / "records"
+            prepare(
+                paths, records, tokenizer, length, "mlm",
+                input_format=format, seed=seed, progress=progress,
+            )  # fmt: skip
     run_settings = PretrainSettings(
         model=str(model if Path(model).is_dir() else source.path),
         total_steps=settings.adapt_steps,
@@ -117,13 +126,13 @@ def adapt(
     return adapted
 
 
-def _check_same_text(directory, text, length, resume):
+def _check_same_text(directory, documents, name, length, resume):
     """Writes what the records are of, or compares; reads all of the text."""
     digest = hashlib.sha256()
-    for document in read_documents(text):
+    for document in documents:
         digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
-    now = {"text": str(text), "sha256": digest.hexdigest(), "length": length}
+    now = {"text": name, "sha256": digest.hexdigest(), "length": length}
     path = directory / "data.json"
     if not path.exists() and (directory / "records").exists():
         raise InputError(

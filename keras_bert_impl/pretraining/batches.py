@@ -7,12 +7,18 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import examples, records
-from keras_bert_impl.pretraining.masking import mask_tokens, replacement_ids
+from keras_bert_impl.pretraining import records
+from keras_bert_impl.pretraining.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.settings import (
+    MASKED_OBJECTIVES,
+    OBJECTIVES,
+    PAIR_OBJECTIVES,
+    RECORDS_OBJECTIVES,
+)
 
-_OF_PAIRS = {"next_sentence", "sentence_order"}
-_OF_MASKED_TOKENS = {"masked_lm", "span_boundary", "replaced_token", "distillation"}
-_KNOWN = _OF_PAIRS | _OF_MASKED_TOKENS | {"left_to_right", "layer_distillation"}
+_OF_PAIRS = set(PAIR_OBJECTIVES)
+_OF_MASKED_TOKENS = set(MASKED_OBJECTIVES)
+_KNOWN = set(OBJECTIVES)
 
 
 def checked_objectives(manifest, objectives=None):
@@ -28,9 +34,9 @@ def checked_objectives(manifest, objectives=None):
     Raises:
         InputError: a name that is unknown, or for which the records have no labels.
     """
-    made_for = examples.OBJECTIVES[manifest["settings"]["objective"]]
+    made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
-        return made_for
+        objectives = made_for
     unknown = sorted(set(objectives) - _KNOWN)
     if unknown or not objectives:
         raise InputError(
@@ -42,6 +48,8 @@ def checked_objectives(manifest, objectives=None):
             f"the records have no labels for {', '.join(missing)}, only for "
             f"{', '.join(made_for)}: run prepare with another --objective."
         )
+    if set(objectives) & _OF_PAIRS:
+        records.check_pair_labels(manifest, "train")
     return tuple(objectives)
 
 
@@ -106,7 +114,7 @@ class Batcher:
         is_word_start = None
         if self._masking["masking"].unit != "token":
             is_word_start = self._tokenizer.word_starts(rows["token_ids"])
-        masked = mask_tokens(rows, epochs, is_word_start=is_word_start, **self._masking)
+        masked = mask_rows(rows, epochs, is_word_start=is_word_start, **self._masking)
         features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
         hidden = masked.ids, masked.weights
         if self._objectives & {"masked_lm", "replaced_token", "distillation"}:

@@ -1,26 +1,30 @@
 """The work on one block of documents: text in, serialized rows and counts out."""
 
 import dataclasses
+from typing import Annotated
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import draws, examples, records, row_layout, rows, sentences
-from keras_bert_impl.pretraining.word_tokens import WordTokens
+from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
+from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What makes rows of documents; the arguments of `prepare`."""
 
-    length: int
-    objective: str
-    passes: int
-    short_sequence_probability: float
+    length: RowLength
+    objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
+    passes: PositiveInt
+    short_sequence_probability: Rate
     pack: bool
-    max_examples_per_row: int
+    max_examples_per_row: PositiveInt
     seed: int
+
+    def __post_init__(self):
+        validate(self)
 
 
 @dataclasses.dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
@@ -67,6 +67,9 @@ def _pretrainer(settings, names, tokenizer):
     if "left_to_right" in names:
         overrides["causal"] = True
     keras.utils.set_random_seed(settings.seed)
+    if isinstance(settings.model, dict):
+        config = _for_tokenizer(_config_of(settings.model), tokenizer, overrides)
+        return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
     if Path(settings.model).is_dir():
         path = Path(settings.model)
         return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
@@ -100,7 +103,26 @@ def _shape(model, tokenizer, overrides):
         config = encoder_config(read_json(path), path)
     else:
         config = EncoderConfig.named(model)
-    changes = {"vocabulary_size": tokenizer.vocabulary_size, "pad_token_id": tokenizer.pad_id}
+    overrides = {"vocabulary_size": tokenizer.vocabulary_size, **overrides}
+    return _for_tokenizer(config, tokenizer, overrides)
+
+
+def _config_of(fields):
+    """The `EncoderConfig` of a dict of its fields."""
+    known = {field.name for field in dataclasses.fields(EncoderConfig)}
+    unknown = sorted(set(fields) - known)
+    if unknown:
+        raise InputError(
+            f"an EncoderConfig has no {listed(unknown)}, but {', '.join(sorted(known))}."
+        )
+    try:
+        return EncoderConfig(**fields)
+    except TypeError as error:  # says which are missing
+        raise InputError(f"the model's fields are not complete: {error}.") from error
+
+
+def _for_tokenizer(config, tokenizer, overrides):
+    changes = {"pad_token_id": tokenizer.pad_id}
     if config.position_offset:  # RoBERTa counts from behind the id of padding
         changes["position_offset"] = tokenizer.pad_id + 1
     return dataclasses.replace(config, **changes, **overrides)

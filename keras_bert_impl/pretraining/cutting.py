@@ -1,10 +1,12 @@
 """Which documents of a corpus are used, and which of them make a block."""
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import blocks, draws, records
+from keras_bert_impl.pretraining.sentences import split_sentences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +47,74 @@ def numbered(documents, counts):
 
 
 def split_of(number, held_out, seed):
-    """The split of a document by its running number."""
-    return "held_out" if draws.uniform(seed, "held_out", number) < held_out else "train"
+    """The split of a document by its running number.
+
+    Of each `1 / share` documents in a row one at random is of the smaller split, so that a small
+    corpus has some of it, too.
+    """
+    share = min(held_out, 1 - held_out)
+    if not share:
+        return "train"
+    part = int(number * share)
+    first, end = math.ceil(part / share), math.ceil((part + 1) / share)
+    is_chosen = number == first + int(draws.uniform(seed, "held_out", part) * (end - first))
+    return "held_out" if is_chosen == (held_out <= 0.5) else "train"
+
+
+def check_corpus(documents, corpus, objective, seed):
+    """Refuses a corpus of which no records can be made, before any work on it.
+
+    Reads documents until it knows; of nearly every corpus these are the first few.
+
+    Args:
+        documents: iterable of `Document`.
+        corpus: `Corpus`.
+        objective: str, of `RECORDS_OBJECTIVES`.
+        seed: int, of `prepare`.
+
+    Raises:
+        InputError: a split would have too few documents; or no document has two sentences, and so
+            no second segment could follow the first.
+    """
+    counts = {"documents": 0, "duplicate_documents": 0}
+    takes_pairs = objective == "mlm_nsp"
+    missing = dict.fromkeys(records.SPLITS, 2 if takes_pairs else 1)
+    if not corpus.held_out:
+        del missing["held_out"]
+    no_true_pair = takes_pairs
+    for number, document in numbered(documents, counts):
+        split = split_of(number, corpus.held_out, seed)
+        missing[split] -= 1
+        if no_true_pair and split == "train":
+            no_true_pair = not _has_two_sentences(document)
+        if not no_true_pair and max(missing.values()) <= 0:
+            return
+    found = counts["documents"] - counts["duplicate_documents"]
+    one = "" if found == 1 else "s"
+    if takes_pairs and found < 2:
+        raise InputError(
+            f"there is {found} different document{one} ({document.source}): next-sentence "
+            "prediction takes its wrong pairs from another document. Give more documents, or "
+            "choose --objective mlm."
+        )
+    for split, count in missing.items():
+        if count > 0:
+            what = "hold out" if split == "held_out" else "train on"
+            raise InputError(
+                f"held_out={corpus.held_out} leaves too few of {found} document{one} to {what}; "
+                f"give a {'larger' if split == 'held_out' else 'smaller'} part or more documents."
+            )
+    raise InputError(
+        f"no document of {found} has two sentences, so no second segment would follow the first: "
+        "all pairs would be wrong ones. Where a document is a line, write one sentence a line and "
+        "a blank line between documents; for texts of one sentence choose --objective mlm."
+    )
+
+
+def _has_two_sentences(document):
+    if document.is_split or len(document.paragraphs) > 1:
+        return len(document.paragraphs) > 1
+    return len(split_sentences(document.paragraphs[0])) > 1
 
 
 def first_shard_of(block, seed):

@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from keras_bert_impl import remote_files
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import absolute, is_remote, recover, replace_directory, temporary_directory
+from keras_bert_impl.files import (
+    absolute,
+    is_remote,
+    recover,
+    replace_directory,
+    temporary_directory,
+)
 from keras_bert_impl.pretraining import draws, records
 from keras_bert_impl.pretraining.finished_blocks import Interrupted
 

@@ -13,13 +13,6 @@ import numpy as np
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import draws
 
-# What examples can be made for -> the objectives of pre-training that they have labels for.
-OBJECTIVES = {
-    "mlm_nsp": ("masked_lm", "next_sentence"),
-    "mlm_sop": ("masked_lm", "sentence_order"),
-    "mlm": ("masked_lm",),
-}
-
 
 class TokenBlock(NamedTuple):
     """Consecutive documents of a corpus as token ids.

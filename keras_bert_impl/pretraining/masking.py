@@ -6,14 +6,16 @@ B is the batch, L the length of a row, E the examples of a row, P its prediction
 import dataclasses
 import math
 import re
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.random_bits import below, random_bits, row_keys
-from keras_bert_impl.pretraining.units import UNITS, take_units, units_of
+from keras_bert_impl.pretraining.settings import MASK_UNITS
+from keras_bert_impl.pretraining.units import take_units, units_of
+from keras_bert_impl.settings import Fraction, OneOf, PositiveInt, Share, validate
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -45,30 +47,20 @@ class Masking:
         Masking(unit="word", rate=0.2)
     """
 
-    unit: str = "token"
-    rate: float = 0.15
-    max_predictions: int | None = None
-    mask: float = 0.8
-    random: float = 0.1
-    dupe_factor: int | None = None
+    unit: Annotated[str, OneOf(*MASK_UNITS)] = "token"
+    rate: Fraction = 0.15
+    max_predictions: PositiveInt | None = None
+    mask: Share = 0.8
+    random: Share = 0.1
+    dupe_factor: PositiveInt | None = None
 
     def __post_init__(self):
-        if self.unit not in UNITS:
+        validate(self)
+        if self.mask + self.random > 1 + 1e-9:
             raise InputError(
-                f"the unit of masking must be one of {', '.join(UNITS)}. Received: {self.unit!r}"
+                "the parts of the chosen tokens that are masked and replaced at random must "
+                f"together be at most 1. Received: mask={self.mask}, random={self.random}"
             )
-        if not 0 < self.rate < 1 or (self.max_predictions is not None and self.max_predictions < 1):
-            raise InputError(
-                "the rate of masking must be in (0, 1) and max_predictions at least 1. Received: "
-                f"rate={self.rate}, max_predictions={self.max_predictions}"
-            )
-        if min(self.mask, self.random) < 0 or self.mask + self.random > 1 + 1e-9:
-            raise InputError(
-                "the parts of the chosen tokens that are masked and replaced at random must be at "
-                f"least 0 and together at most 1. Received: mask={self.mask}, random={self.random}"
-            )
-        if self.dupe_factor is not None and self.dupe_factor < 1:
-            raise InputError(f"dupe_factor must be at least 1. Received: {self.dupe_factor}")
 
     def num_predictions(self, example_length):
         """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).
@@ -106,7 +98,7 @@ class Masking:
 
 
 class Masked(NamedTuple):
-    """What `mask_tokens` makes. An unused slot has 0 everywhere.
+    """What `mask_rows` makes. An unused slot has 0 everywhere.
 
     Attributes:
         token_ids: int32 [B, L].
@@ -144,7 +136,17 @@ def replacement_ids(tokenizer):
     ]
 
 
-def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_word_start=None):
+def mask_rows(
+    rows,
+    epochs,
+    seed,
+    masking,
+    mask_id,
+    replacements,
+    slots,
+    is_word_start=None,
+    is_special=None,
+):
     """Chooses tokens to predict and hides them.
 
     Of each example, up to `masking.num_predictions` tokens that are not [CLS], [SEP] or padding
@@ -162,6 +164,8 @@ def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_wo
         replacements: list of int, of `replacement_ids`.
         slots: int, P of `Masking.num_slots`.
         is_word_start: bool [B, L]; for other units than tokens.
+        is_special: bool [B, L], tokens that are never chosen. Default: [CLS], [SEP] and padding, by
+            their places.
 
     Returns:
         `Masked`.
@@ -173,10 +177,11 @@ def mask_tokens(rows, epochs, seed, masking, mask_id, replacements, slots, is_wo
     if masking.dupe_factor is not None:
         epochs = epochs % masking.dupe_factor
     keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
-    is_special = _is_special(rows)
+    counts = _prediction_counts(rows, masking)  # [B, E]
+    if is_special is None:
+        is_special = _is_special(rows)
     # Counters below `length` choose the units; each kind of draw has its own from there on.
     units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
-    counts = _prediction_counts(rows, masking)  # [B, E]
     positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
     is_used = positions < length
     at = tf.where(is_used, positions, 0)
@@ -224,14 +229,14 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
+    """int32 [B, E], the number of predictions of each example; it may have fewer tokens."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 and round-half-to-even, as Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
     counts = tf.maximum(tf.cast(counts, tf.int32), 1)
     if masking.max_predictions is not None:
         counts = tf.minimum(counts, masking.max_predictions)
-    specials = 2 + tf.cast(rows["first_lengths"] < lengths, tf.int32)
-    return tf.maximum(tf.minimum(counts, lengths - specials), 0)
+    return counts
 
 
 def _choose(rows, units, is_special, counts, keys, slots):
@@ -240,17 +245,17 @@ def _choose(rows, units, is_special, counts, keys, slots):
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
     # One sort brings each example's units into random order, specials last, and examples stay
-    # where they are: example (from bit 56), special (55), random (16 to 54), position (to 15).
-    order = tf.range(length, dtype=tf.int64)
-    score = tf.bitwise.right_shift(random_bits(keys, starts), tf.constant(25, tf.uint64))
+    # where they are. A key is, from its highest bit down: example, special, random, position.
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
-    sort_key = (
-        tf.cast(group, tf.int64) * (1 << 56)
-        + tf.cast(is_special, tf.int64) * (1 << 55)
-        + tf.cast(score, tf.int64) * (1 << 16)
-        + order
+    random_width, place_width = _key_widths(length, num_examples)
+    score = tf.bitwise.right_shift(
+        random_bits(keys, starts), tf.constant(64 - random_width, tf.uint64)
     )
-    shuffled = tf.cast(tf.bitwise.bitwise_and(tf.sort(sort_key), 0xFFFF), tf.int32)  # [B, L]
+    sort_key = tf.cast(group, tf.int64) * 2 + tf.cast(is_special, tf.int64)
+    sort_key = sort_key * (1 << random_width) + tf.cast(score, tf.int64)
+    sort_key = sort_key * (1 << place_width) + tf.range(length, dtype=tf.int64)
+    places = tf.bitwise.bitwise_and(tf.sort(sort_key), (1 << place_width) - 1)
+    shuffled = tf.cast(places, tf.int32)  # [B, L]
 
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
@@ -266,6 +271,13 @@ def _choose(rows, units, is_special, counts, keys, slots):
     )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
+
+
+def _key_widths(length, num_examples):
+    """(bits of the random part, bits of the position) of a sort key that fits into 63 bits."""
+    place_width = (length - 1).bit_length()
+    group_width = (num_examples + 1).bit_length()
+    return min(39, 62 - group_width - place_width), place_width
 
 
 def _per_token(per_example, example_ids):

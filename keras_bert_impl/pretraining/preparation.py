@@ -6,30 +6,35 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import logging
 import multiprocessing
 import os
 import time
-from pathlib import Path
 
 import pyarrow as pa
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.pretraining import (
     blocks,
     build_worker,
     cutting,
     destination,
-    examples,
+    memory_texts,
     readers,
     records,
 )
 from keras_bert_impl.pretraining.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.pretraining.word_tokens import WordTokens
+from keras_bert_impl.settings import PositiveInt, Rate, check
 
+_LOG = logging.getLogger(__name__)
+_FEW_TRUE_PAIRS = 0.2  # share of the pairs; of whole documents it is nearly a half
 _SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
 
 
+@known_arguments("prepare")
 def prepare(
     inputs,
     output_directory,
@@ -65,7 +70,8 @@ def prepare(
     `output_directory`, and the same call takes them from there (without a `runner`).
 
     Args:
-        inputs: paths and formats as in `read_documents`.
+        inputs: paths, as in `read_documents`; or texts, each a document with a paragraph a line: a
+            list, an iterator or a column of them, or a table with a column `text_field`.
         output_directory: str or `Path` of the folder to make; earlier records there are replaced
             once the new ones are complete. Or str of a new folder on a bucket, such as
             `gs://bucket/records`: processes of this machine make the records in a temporary folder
@@ -108,48 +114,57 @@ def prepare(
     settings = blocks.Settings(
         length, objective, passes, short_sequence_probability, pack, max_examples_per_row, seed
     )
-    _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers)
+    held_out = check("held_out", held_out, Rate)
+    block_characters = check("block_characters", block_characters, PositiveInt)
+    num_workers = check("num_workers", num_workers, PositiveInt | None)
+    dealing = {
+        "num_open_shards": check("num_open_shards", num_open_shards, PositiveInt),
+        "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
+    }
     place = destination.place_of(output_directory)
-    readers.sources(inputs, input_format)  # refuses what is not there before anything is written
-    corpus = cutting.Corpus(
-        readers.paths_of(inputs), input_format, text_field, block_characters, held_out
-    )
-    dealing = {"num_open_shards": num_open_shards, "rows_per_shard": rows_per_shard}
-    if runner is None:
-        num_workers = num_workers or os.cpu_count() or 1
-        finished = FinishedBlocks(place, settings, tokenizer)
-        write = functools.partial(
-            _write, num_workers=num_workers, progress=progress, finished=finished
+    with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
+        readers.sources(paths, format)  # refuses what is not there
+        paths = readers.paths_of(paths)
+        corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
+        cutting.check_corpus(
+            readers.read_documents(paths, format, field), corpus, settings.objective, settings.seed
         )
-    else:
-        finished = contextlib.nullcontext()
-        write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
-    new_records = destination.new_records(output_directory, place, runner)
-    with _old_objects_kept(), _free_memory_given_back(), finished, new_records as directory:
-        destination.save_tokenizer(tokenizer, directory)
-        written = write(corpus, settings, tokenizer, directory, dealing)
-        manifest = {
-            "version": records.FORMAT_VERSION,
-            "documents": written.documents,
-            "duplicate_documents": written.duplicate_documents,
-            "tokenizer": {
-                "fingerprint": tokenizer.fingerprint,
-                "vocabulary_size": tokenizer.vocabulary_size,
-            },
-            "settings": {
-                **dataclasses.asdict(settings),
-                "held_out": held_out,
-                "block_characters": block_characters,
-                **dealing,
-            },
-            "splits": {
-                split: written.counts[split].summary(length) | {"shards": written.shards[split]}
-                for split in records.SPLITS
-            },
-        }
-        _check_splits(manifest, held_out)
-        records.write_manifest(directory, manifest)
-    return manifest
+        if runner is None:
+            num_workers = num_workers or os.cpu_count() or 1
+            finished = FinishedBlocks(place, settings, tokenizer)
+            write = functools.partial(
+                _write, num_workers=num_workers, progress=progress, finished=finished
+            )
+        else:
+            finished = contextlib.nullcontext()
+            write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
+        new_records = destination.new_records(output_directory, place, runner)
+        with _old_objects_kept(), _free_memory_given_back(), finished, new_records as directory:
+            destination.save_tokenizer(tokenizer, directory)
+            written = write(corpus, settings, tokenizer, directory, dealing)
+            manifest = {
+                "version": records.FORMAT_VERSION,
+                "documents": written.documents,
+                "duplicate_documents": written.duplicate_documents,
+                "tokenizer": {
+                    "fingerprint": tokenizer.fingerprint,
+                    "vocabulary_size": tokenizer.vocabulary_size,
+                },
+                "settings": {
+                    **dataclasses.asdict(settings),
+                    "held_out": held_out,
+                    "block_characters": block_characters,
+                    **dealing,
+                },
+                "splits": {
+                    split: written.counts[split].summary(settings.length)
+                    | {"shards": written.shards[split]}
+                    for split in records.SPLITS
+                },
+            }
+            _check_splits(manifest)
+            records.write_manifest(directory, manifest)
+        return manifest
 
 
 @contextlib.contextmanager
@@ -199,44 +214,22 @@ class Progress:
         )
 
 
-def _check(settings, held_out, block_characters, num_open_shards, rows_per_shard, num_workers):
-    if settings.objective not in examples.OBJECTIVES:
-        raise InputError(
-            f"no objective {settings.objective!r}; there is {', '.join(examples.OBJECTIVES)}."
-        )
-    if settings.length < 8:
-        raise InputError(f"length {settings.length} is too short for examples; give at least 8.")
-    for name, value in (("held_out", held_out), ("short_sequence_probability",
-                        settings.short_sequence_probability)):
-        if not 0 <= value < 1:
-            raise InputError(f"{name} is a part, from 0 to below 1; received {value}.")
-    at_least_one = {
-        "passes": settings.passes,
-        "max_examples_per_row": settings.max_examples_per_row,
-        "block_characters": block_characters,
-        "num_open_shards": num_open_shards,
-        "rows_per_shard": rows_per_shard,
-        "num_workers": 1 if num_workers is None else num_workers,
-    }
-    for name, value in at_least_one.items():
-        if value < 1:
-            raise InputError(f"{name} must be at least 1; received {value}.")
-
-
-def _check_splits(manifest, held_out):
-    if held_out and not manifest["splits"]["held_out"]["rows"]:
-        raise InputError(
-            f"held_out={held_out} leaves none of {manifest['documents']} documents to hold out; "
-            "give a larger part or more documents."
-        )
-    if not manifest["splits"]["train"]["rows"]:
-        if not held_out:
+def _check_splits(manifest):
+    """Refuses records without a row, or of which an objective would learn nothing."""
+    for split, counts in manifest["splits"].items():
+        if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
-                f"of {manifest['documents']} documents none has text that the tokenizer knows."
+                f"of {manifest['documents']} documents none of the {split} split has text that the "
+                "tokenizer knows."
             )
-        raise InputError(
-            f"held_out={held_out} leaves none of {manifest['documents']} documents to train on; "
-            "give a smaller part or more documents."
+    records.check_pair_labels(manifest, "train")
+    train = manifest["splits"]["train"]
+    share = 1 - train["pairs_labelled_1"] / train["examples"]
+    if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
+        _LOG.warning(
+            "only %.1f %% of the pairs are true ones, half of them are in BERT's data: most "
+            "documents have one sentence, or sentences as long as a row.",
+            100 * share,
         )
 
 

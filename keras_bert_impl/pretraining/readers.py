@@ -21,7 +21,10 @@ _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it wo
 _READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
-_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?\s*>")
+_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
+
+
+_OF_TEXTS = " (Texts that are no paths are given as an iterator, iter(texts).)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +109,8 @@ def sources(paths, format="auto"):
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not _place(name).exists(name):
-            raise InputError(f"{name} does not exist.")
+            hint = "" if isinstance(paths, (str, os.PathLike)) else _OF_TEXTS
+            raise InputError(f"{name} does not exist.{hint}")
     return (source for name in names for source in _files(name, format))
 
 

@@ -90,6 +90,31 @@ def parse_rows(serialized, manifest):
     return rows | arrays
 
 
+def check_pair_labels(manifest, split):
+    """Refuses pairs of segments that all have one label: whoever says that is always right.
+
+    Args:
+        manifest: dict, of the records.
+        split: str.
+
+    Raises:
+        InputError: the split has pairs for an objective, and these are all right, or all wrong.
+    """
+    counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
+    if objective == "mlm" or 0 < counts["pairs_labelled_1"] < counts["examples"]:
+        return
+    wrong, right = {
+        "mlm_nsp": ("of two documents", "of one document"),
+        "mlm_sop": ("swapped", "in order"),
+    }[objective]
+    which = wrong if counts["pairs_labelled_1"] else right
+    raise InputError(
+        f"all {counts['examples']} pairs of the {split} split are {which}, of which nothing can be "
+        "learned. Give more documents, of several sentences each and shorter than a row, or choose "
+        "--objective mlm."
+    )
+
+
 class Dealer:
     """Deals rows out to open shards; a shard that is full is closed and another begun.
 

@@ -1,5 +1,6 @@
 """A pre-training run: records in, a model directory out, resumable on the way."""
 
+import functools
 import hashlib
 import json
 import logging
@@ -7,10 +8,12 @@ import signal
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.pretraining.batches import checked_objectives
 from keras_bert_impl.pretraining.building import build, masking
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
+from keras_bert_impl.pretraining.masking import replacement_ids
 from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.records import (
@@ -20,7 +23,7 @@ from keras_bert_impl.pretraining.records import (
     read_tokenizer,
 )
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.pretraining.stages import StageData, plan
+from keras_bert_impl.pretraining.stages import StageData, plan, step_of
 from keras_bert_impl.reading import read_bytes
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
@@ -38,6 +41,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @reports_lost_workers
+@known_arguments("pretrain")
 def pretrain(
     records, output_directory, strategy="auto", resume=True, callbacks=(), verbose="auto", **settings
 ):
@@ -91,7 +95,11 @@ def pretrain(
         tokenizer=tokenizer,
     )
     for stage in stages:
-        data.check(stage)
+        data.check(stage, settings.accumulation_steps)
+    if settings.mask_unit == "word" and not _has_continuations(tokenizer):
+        _LOG.warning(
+            "mask_unit=word masks single tokens: no piece of the vocabulary continues a word"
+        )
     # Only now: a refused run leaves nothing.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
@@ -153,7 +161,8 @@ class _Training:
         self._data = data
         self._budget = schedule if isinstance(schedule, TimeBudget) else None
         self._run = run
-        self._guard = SpikeGuard(settings.spike_factor, settings.report_every)
+        self._step_of = functools.partial(step_of, stages)
+        self._guard = SpikeGuard(settings.spike_factor, self._step_of)
         self._checkpoint = RunCheckpoint(
             pretrainer, run.checkpoints, seed=settings.seed, more=self._guard.variables
         )
@@ -169,16 +178,22 @@ class _Training:
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
-            if stage != last:
-                # Of other shapes; a graph for both would have batches of unknown size.
+            if not stage.same_batches(last):
+                # A graph for both would have batches of unknown size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
+            if stage != last and stage.begins(finished):
+                self._guard.skipped_rows.assign(0)  # of these records there are none
             watch = InputWorkerWatch(self._settings.input_workers)
             with clear_read_errors(stage.records), self._preemption, watch:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
+            seconds_used = self._budget and self._budget.used.numpy()
             finished, last = self._checkpoint.restore(), stage
+            # Neither goes back with the weights, after a spike.
             self._guard.skipped_rows.assign(skipped_rows)
+            if self._budget:
+                self._budget.used.assign(seconds_used)
         use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
@@ -189,8 +204,8 @@ class _Training:
             self._log = MetricsLog(
                 self._run,
                 settings.report_every,
-                self._stages[-1].end,
-                initial_step=finished * settings.report_every,
+                settings.total_steps,
+                initial_step=self._step_of(finished),
                 peak_flops=replicas * matmul_peak(self._pretrainer.encoder.compute_dtype),
                 budget=self._budget,
             )
@@ -206,13 +221,14 @@ class _Training:
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
+            self._log.steps_per_epoch = stage.steps
             self._log.tokens_per_step = _tokens_per_row(manifest) * stage.batch_size
             self._log.flops_per_token = self._pretrainer.flops(
                 manifest["settings"]["length"], settings.mask_rate
             )
-        often = settings.evaluate_every or settings.total_steps
+        evaluations = self._evaluations(stage)
         held_out, num_batches = None, None
-        if often < settings.total_steps:
+        if evaluations:
             held_out, num_batches = self._data.held_out(stage)
         skipped_rows = int(self._guard.skipped_rows.numpy())
         try:
@@ -220,10 +236,10 @@ class _Training:
                 self._data.train(stage, stage.row(finished) + skipped_rows),
                 epochs=stage.end,
                 initial_epoch=finished,
-                steps_per_epoch=settings.report_every,
+                steps_per_epoch=stage.steps,
                 validation_data=held_out,
                 validation_steps=num_batches,
-                validation_freq=often // settings.report_every,
+                validation_freq=evaluations,
                 callbacks=callbacks,
                 shuffle=False,  # the data set is
                 verbose=verbose,
@@ -237,6 +253,14 @@ class _Training:
             _LOG.warning("%s; going back, and on without these %d rows", spike, stage.rows)
             return self._guard.skip(spike, stage.rows)
         return skipped_rows
+
+    def _evaluations(self, stage):
+        """list of int. The intervals of a stage, counted from 1, that end with an evaluation."""
+        every = self._settings.evaluate_every or self._settings.total_steps
+        if every >= self._settings.total_steps:
+            return []
+        ends = range(stage.first + 1, stage.end + 1)
+        return [finished for finished in ends if stage.step(finished) % every == 0]
 
 
 def _check_as_wanted(settings, manifests, tokenizer):
@@ -257,6 +281,12 @@ def _check_as_wanted(settings, manifests, tokenizer):
                 )
 
 
+def _has_continuations(tokenizer):
+    """bool. Whether some words of a tokenizer are several pieces."""
+    ids = [replacement_ids(tokenizer)]
+    return not tokenizer.word_starts(ids).numpy().all()
+
+
 def _check_fits(config, manifest, tokenizer):
     if config.vocabulary_size != tokenizer.vocabulary_size:
         raise InputError(
@@ -272,6 +302,8 @@ def _check_fits(config, manifest, tokenizer):
 
 def _check_tokenizer_of(model, manifest):
     """Raises `InputError` where the model has a tokenizer, and the records were made with another."""
+    if isinstance(model, dict):
+        return
     try:
         tokenizer = Tokenizer.from_pretrained(Path(model)) if Path(model).is_dir() else None
     except InputError:

@@ -2,10 +2,12 @@
 
 import re
 
-# A run of stops, what closes after it, and white space, which full-width stops do not need. The
-# pattern begins with one set of characters because `re` searches fast for those.
+# A run of stops from its first one on, what closes after it, and white space, which full-width stops
+# do not need. The pattern begins with one set of characters because `re` searches fast for those; a
+# try from each stop of a run that ends nothing would take quadratic time.
 _CANDIDATE = re.compile(
-    r"""[.!?…‽⁇⁈⁉。！？｡।॥۔؟](?:(?<=[.!?…‽⁇⁈⁉])(?P<stop>[.!?…‽⁇⁈⁉]*)(?P<close>["'”’»)\]}]*)\s+(?=\S)"""
+    r"""[.!?…‽⁇⁈⁉。！？｡।॥۔؟]"""
+    r"""(?:(?<=[.!?…‽⁇⁈⁉])(?<![.!?…‽⁇⁈⁉]{2})(?P<stop>[.!?…‽⁇⁈⁉]*)(?P<close>["'”’»)\]}]*)\s+(?=\S)"""
     r"""|(?<=[。！？｡।॥۔؟])(?P<wide>[。！？｡।॥۔؟]*["'”’»)\]}」』）】》〉]*)\s*(?=\S))"""
 )
 _OPENERS = re.compile(r"[(\[{<\"“”‘«—–]")

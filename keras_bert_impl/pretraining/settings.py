@@ -2,17 +2,54 @@
 
 import dataclasses
 import re
+from typing import Annotated
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import (
+    DType,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    Rate,
+    Seed,
+    Share,
+    check,
+    validate,
+)
 
 DISTILLATIONS = ("distillation", "layer_distillation")
 TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # of `prepare`
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # of `prepare`
-_CHOICES = {
-    "optimizer": ("adamw", "lamb"),
-    "schedule": ("linear", "cosine", "one_cycle", "budget"),
-    "on_spike": ("stop", "skip"),
+MaskSplit = tuple[Share, ...]
+MASK_UNITS = ("token", "word", "ngram", "span")
+RowLength = Annotated[int, Range(least=8)]  # tokens of a row of records
+# What records can be made for -> the objectives of pre-training that they have labels for.
+RECORDS_OBJECTIVES = {
+    "mlm_nsp": ("masked_lm", "next_sentence"),
+    "mlm_sop": ("masked_lm", "sentence_order"),
+    "mlm": ("masked_lm",),
 }
+PAIR_OBJECTIVES = ("next_sentence", "sentence_order")
+MASKED_OBJECTIVES = ("masked_lm", "span_boundary", "replaced_token", "distillation")
+OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_distillation")
+
+
+def check_mask_split(mask_split):
+    """The three shares of `mask_split` as a tuple of float.
+
+    Raises:
+        InputError: they are not three, or do not add up to 1.
+    """
+    mask_split = check("mask_split", mask_split, MaskSplit)
+    if len(mask_split) != 3 or abs(sum(mask_split) - 1) > 1e-6:
+        raise InputError(
+            f"mask_split must be three numbers that add up to 1. Received: {list(mask_split)}"
+        )
+    return mask_split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +61,12 @@ class PretrainSettings:
     Args:
         model: str. A published name (`keras-bert models`), for its shape with new weights and the
             vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
-            on from its weights.
+            on from its weights. Or an `EncoderConfig`, or a dict of its fields, for new weights.
         total_steps: int. Optimizer steps; with a `budget_hours` the most.
         batch_size: int. Rows of the global batch.
         first_batch_size: int or None for `batch_size`. Rows of the global batch at the start; it
             doubles until it is `batch_size`.
-        ramp_steps: int. Steps in which it gets there, a multiple of `report_every`.
+        ramp_steps: int. Steps in which it gets there.
         long_records: str or None. A folder of records of longer rows, for the end of the run.
         long_part: float. Part of the steps that is for these.
         records_length, long_records_length: int or None for any. Tokens of a row of the records and
@@ -71,8 +108,10 @@ class PretrainSettings:
         accumulation_steps: int. Micro-batches of a replica in a step.
         remat: bool. Compute the activations of each layer again in the backward pass, in place of
             keeping them.
-        steps_per_execution: int. Steps in one call of the graph.
-        report_every: int. Steps between reports and checkpoints; divides `total_steps`.
+        steps_per_execution: int. Steps in one call of the graph; divides `total_steps` and
+            `report_every`.
+        report_every: int. Steps between reports and checkpoints. There is one more at the end of the
+            run, and where records or the size of the batch change.
         input_workers: list of str, such as `grpc://host:5050`: machines that make the batches, where
             `keras-bert input-worker` runs; they change nothing but who makes them.
         evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
@@ -89,78 +128,66 @@ class PretrainSettings:
     Source: Devlin et al., "BERT", appendix A.2, and the published code.
     """
 
-    model: str = "bert-base-uncased"
-    total_steps: int = 100_000
-    batch_size: int = 256
-    first_batch_size: int | None = None
-    ramp_steps: int = 0
+    model: dict | str = "bert-base-uncased"
+    total_steps: PositiveInt = 100_000
+    batch_size: PositiveInt = 256
+    first_batch_size: PositiveInt | None = None
+    ramp_steps: NonNegativeInt = 0
     long_records: str | None = None
-    long_part: float = 0.1
-    records_length: int | None = None
-    long_records_length: int | None = None
-    records_objective: str | None = None
+    long_part: Fraction = 0.1
+    records_length: PositiveInt | None = None
+    long_records_length: PositiveInt | None = None
+    records_objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)] | None = None
     records_tokenizer: str | None = None
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-4
-    schedule: str = "linear"
-    warmup_steps: int | None = None
-    budget_hours: float | None = None
-    weight_decay: float = 0.01
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
+    optimizer: Annotated[str, OneOf("adamw", "lamb")] = "adamw"
+    learning_rate: PositiveFloat = 1e-4
+    schedule: Annotated[str, OneOf("linear", "cosine", "one_cycle", "budget")] = "linear"
+    warmup_steps: NonNegativeInt | None = None
+    budget_hours: PositiveFloat | None = None
+    weight_decay: NonNegativeFloat = 0.01
+    beta_2: Rate = 0.999
+    epsilon: PositiveFloat = 1e-6
     bias_correction: bool = False
-    global_clipnorm: float | None = 1.0
-    ema: float | None = None
-    dropout: float | None = None
-    objectives: tuple[str, ...] | None = None
+    global_clipnorm: PositiveFloat | None = 1.0
+    ema: Fraction | None = None
+    dropout: Rate | None = None
+    objectives: tuple[Annotated[str, OneOf(*OBJECTIVES)], ...] | None = None
     teacher: str | None = None
-    mask_unit: str = "token"
-    mask_rate: float = 0.15
-    mask_split: tuple[float, ...] = (0.8, 0.1, 0.1)
-    max_predictions: int | None = None
-    dupe_factor: int | None = None
+    mask_unit: Annotated[str, OneOf(*MASK_UNITS)] = "token"
+    mask_rate: Fraction = 0.15
+    mask_split: MaskSplit = (0.8, 0.1, 0.1)
+    max_predictions: PositiveInt | None = None
+    dupe_factor: PositiveInt | None = None
     generator: str | None = None
-    accumulation_steps: int = 1
+    accumulation_steps: PositiveInt = 1
     remat: bool = False
-    steps_per_execution: int = 1
-    report_every: int = 100
+    steps_per_execution: PositiveInt = 1
+    report_every: PositiveInt = 100
     input_workers: tuple[str, ...] = ()
-    evaluate_every: int | None = None
-    on_spike: str = "stop"
-    spike_factor: float = 3.0
-    dtype: str = "float32"
+    evaluate_every: PositiveInt | None = None
+    on_spike: Annotated[str, OneOf("stop", "skip")] = "stop"
+    spike_factor: Annotated[float, Range(above=1)] = 3.0
+    dtype: DType = "float32"
     jit_compile: bool = False
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self):
-        for name in ("total_steps", "batch_size", "report_every", "accumulation_steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
-        if self.total_steps % self.report_every:
-            raise InputError(
-                "total_steps must be a multiple of report_every. "
-                f"Received: total_steps={self.total_steps}, report_every={self.report_every}"
-            )
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
+        if hasattr(self.model, "to_dict"):
+            object.__setattr__(self, "model", self.model.to_dict())  # for recipe.yaml
+        validate(self)
+        for name in ("total_steps", "report_every"):
+            if getattr(self, name) % self.steps_per_execution:
                 raise InputError(
-                    f"{name} must be one of {', '.join(known)}. Received: {getattr(self, name)}"
+                    f"{name} must be a multiple of steps_per_execution. Received: "
+                    f"{name}={getattr(self, name)}, steps_per_execution={self.steps_per_execution}"
                 )
-        if self.ema is not None and not 0 < self.ema < 1:
-            raise InputError(f"ema must be between 0 and 1. Received: {self.ema}")
         for address in self.input_workers:
             if not re.fullmatch(r"grpc://[^/]+:\d+", address):
                 raise InputError(f"input_workers are written grpc://host:port. Received: {address}")
-        if self.spike_factor <= 1:
-            raise InputError(f"spike_factor must be above 1. Received: {self.spike_factor}")
         self._check_schedule()
         self._check_stages()
         self._check_teacher()
-        if len(self.mask_split) != 3 or abs(sum(self.mask_split) - 1) > 1e-6:
-            raise InputError(
-                "mask_split must be three numbers that add up to 1. "
-                f"Received: {list(self.mask_split)}"
-            )
+        check_mask_split(self.mask_split)
         if self.evaluate_every is not None and self.evaluate_every % self.report_every:
             raise InputError(
                 "evaluate_every must be a multiple of report_every. Received: "
@@ -169,9 +196,9 @@ class PretrainSettings:
 
     def _check_schedule(self):
         has_budget = self.schedule == "budget"
-        if has_budget != (self.budget_hours is not None) or (self.budget_hours or 1) <= 0:
+        if has_budget != (self.budget_hours is not None):
             raise InputError(
-                "schedule=budget takes budget_hours above 0, and no other schedule takes any. "
+                "schedule=budget takes budget_hours, and no other schedule takes any. "
                 f"Received: schedule={self.schedule}, budget_hours={self.budget_hours}"
             )
         if has_budget and self.warmup_steps is not None:
@@ -180,23 +207,48 @@ class PretrainSettings:
                 f"Received: {self.warmup_steps}"
             )
 
+    def batch_sizes(self):
+        """dict of step -> rows of the global batch from there on."""
+        size = self.first_batch_size or self.batch_size
+        doublings = (self.batch_size // size).bit_length() - 1
+        return {
+            self._between_executions(number / max(doublings, 1) * self.ramp_steps): size << number
+            for number in range(doublings + 1)
+        }
+
+    def long_from(self):
+        """int. The step from which on the rows are those of `long_records`; without, the last."""
+        if self.long_records is None:
+            return self.total_steps
+        steps = self._between_executions(self.long_part * self.total_steps)
+        return self.total_steps - max(steps, self.steps_per_execution)
+
+    def _between_executions(self, step):
+        return self.steps_per_execution * round(step / self.steps_per_execution)
+
     def _check_stages(self):
         first, last = self.first_batch_size, self.batch_size
         if first is None:
             first = last
-        if first < 1 or first > last or last % first or (last // first).bit_count() != 1:
+        if first > last or last % first or (last // first).bit_count() != 1:
             raise InputError(
                 "batch_size must be first_batch_size doubled some times. Received: "
                 f"first_batch_size={first}, batch_size={last}"
             )
-        if self.ramp_steps % self.report_every or (self.ramp_steps > 0) != (first < last):
+        doublings = (last // first).bit_length() - 1
+        least = doublings * self.steps_per_execution
+        if not (least <= self.ramp_steps < self.total_steps and (self.ramp_steps > 0) == (first < last)):
             raise InputError(
-                "ramp_steps must be a multiple of report_every, above 0 with a first_batch_size "
-                f"below batch_size. Received: ramp_steps={self.ramp_steps}, "
-                f"report_every={self.report_every}, first_batch_size={first}, batch_size={last}"
+                f"ramp_steps must be 0 without a first_batch_size below batch_size, and with it "
+                f"from {least}, for each size to have a step, to below total_steps. Received: "
+                f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
+                f"first_batch_size={first}, batch_size={last}"
             )
-        if not 0 < self.long_part < 1:
-            raise InputError(f"long_part must be between 0 and 1. Received: {self.long_part}")
+        if self.long_from() < self.steps_per_execution:
+            raise InputError(
+                f"long_part={self.long_part} of total_steps={self.total_steps} leaves no step for "
+                "the shorter records: give a smaller part, or more steps."
+            )
         if self.long_records_length is not None and self.long_records is None:
             raise InputError(
                 f"the last {self.long_part:.0%} of the steps are for rows of "
@@ -220,8 +272,7 @@ class AdaptationSettings:
     """Settings of going on with the pre-training of a model on text of a domain.
 
     Args:
-        adapt_steps: int. Optimizer steps; above 100 a multiple of 100, after which there is a
-            checkpoint each.
+        adapt_steps: int. Optimizer steps; there is a checkpoint after each 100.
         adapt_batch_size: int. Rows of the global batch.
         adapt_learning_rate: float. The peak, after a tenth of the steps.
         adapt_length: int or None for 128, or what the model takes if that is less. Tokens of a row.
@@ -229,25 +280,13 @@ class AdaptationSettings:
     Source: Gururangan et al. 2020, whose domains are larger: they took 12,500 steps for each.
     """
 
-    adapt_steps: int = 1000
-    adapt_batch_size: int = 32
-    adapt_learning_rate: float = 1e-4
-    adapt_length: int | None = None
+    adapt_steps: PositiveInt = 1000
+    adapt_batch_size: PositiveInt = 32
+    adapt_learning_rate: PositiveFloat = 1e-4
+    adapt_length: RowLength | None = None
 
     def __post_init__(self):
-        for name in ("adapt_steps", "adapt_batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
-        if self.adapt_steps % self.report_every:
-            raise InputError(
-                f"adapt_steps above 100 must be a multiple of 100. Received: {self.adapt_steps}"
-            )
-        if not 0 < self.adapt_learning_rate < float("inf"):
-            raise InputError(
-                f"adapt_learning_rate must be positive. Received: {self.adapt_learning_rate}"
-            )
-        if self.adapt_length is not None and self.adapt_length < 8:
-            raise InputError(f"adapt_length must be at least 8. Received: {self.adapt_length}")
+        validate(self)
 
     @property
     def report_every(self):

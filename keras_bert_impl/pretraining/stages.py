@@ -6,18 +6,22 @@ import itertools
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES
 from keras_bert_impl.training.strategy import JaxDevices
+
+_CHECKED_BATCHES = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Report intervals of a run with batches of one shape.
+    """Report intervals of a run with as many steps each and batches of one shape.
 
     Args:
         records: str. The folder.
         batch_size: int. Rows of the global batch.
         first, end: ints. The intervals, `end` not among them.
         steps: int. Steps of an interval.
+        first_step: int. Steps of the run before.
         first_row: int. Rows of these records that the stages before have read.
     """
 
@@ -26,7 +30,12 @@ class Stage:
     first: int
     end: int
     steps: int
+    first_step: int
     first_row: int
+
+    def step(self, finished):
+        """int. Steps of the run after `finished` of its intervals."""
+        return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished):
         """int. Rows of these records that are read after so many intervals of the run."""
@@ -37,9 +46,23 @@ class Stage:
         """int. Rows of an interval."""
         return self.steps * self.batch_size
 
+    def begins(self, finished):
+        """bool. Whether its records are still unread after `finished` intervals of the run."""
+        return finished == self.first and not self.first_row
+
+    def same_batches(self, other):
+        """bool. Whether another `Stage`, or None, has batches of the same shape."""
+        return other is not None and (self.records, self.batch_size) == (
+            other.records,
+            other.batch_size,
+        )
+
 
 def plan(records, settings):
     """The stages of a run, in order.
+
+    An interval ends after each `report_every` steps, where the records or the size of the batch
+    change, and with the run.
 
     Args:
         records: str.
@@ -48,31 +71,30 @@ def plan(records, settings):
     Returns:
         list of `Stage`.
     """
-    steps = settings.report_every
-    intervals = settings.total_steps // steps
-    long_from = intervals
-    if settings.long_records is not None:
-        long_from -= round(settings.long_part * intervals)
-    sizes = dict(_ramp(settings, intervals))  # by the interval from which on
+    total, sizes = settings.total_steps, settings.batch_sizes()
+    long_from = settings.long_from()
+    ends = sorted({*sizes, long_from, total, *range(0, total, settings.report_every)})
     stages, row, size = [], 0, None
-    for first, end in itertools.pairwise(sorted({*sizes, long_from, intervals})):
-        size = sizes.get(first, size)
-        if first == long_from:
+    for number, (first_step, end) in enumerate(itertools.pairwise(ends)):
+        size = sizes.get(first_step, size)
+        if first_step == long_from:
             records, row = settings.long_records, 0
-        stages.append(Stage(str(records), size, first, end, steps, row))
-        row = stages[-1].row(end)
+        one = Stage(
+            str(records), size, number, number + 1, end - first_step, first_step, row
+        )
+        last = stages[-1] if stages else None
+        if one.same_batches(last) and one.steps == last.steps:
+            stages[-1] = dataclasses.replace(last, end=one.end)
+        else:
+            stages.append(one)
+        row += one.rows
     return stages
 
 
-def _ramp(settings, intervals):
-    """(interval, batch size from there on), by doubling."""
-    size = settings.first_batch_size or settings.batch_size
-    doublings = (settings.batch_size // size).bit_length() - 1
-    for doubling in range(doublings + 1):
-        part = doubling / max(doublings, 1)
-        start = round(part * settings.ramp_steps / settings.report_every)
-        if start < intervals:
-            yield start, size * 2**doubling
+def step_of(stages, finished):
+    """int. Steps of a run after `finished` of its intervals."""
+    stage = next(stage for stage in stages if finished <= stage.end)
+    return stage.step(finished)
 
 
 class StageData:
@@ -89,13 +111,29 @@ class StageData:
         self._input_workers = input_workers
         self._arguments = arguments
 
-    def check(self, stage):
-        """Raises `InputError` where the replicas cannot share the batches of a `Stage`."""
+    def check(self, stage, accumulation_steps):
+        """Raises `InputError` where the batches of a `Stage` cannot be cut into equal parts."""
         replicas = self._strategy.num_replicas_in_sync
-        if stage.batch_size % replicas:
+        if stage.batch_size % (replicas * accumulation_steps):
             raise InputError(
-                f"batch_size must be a multiple of the {replicas} replicas. "
-                f"Received: {stage.batch_size}"
+                f"batch_size must be a multiple of {replicas * accumulation_steps}, replicas times "
+                f"accumulation_steps. Received: batch_size={stage.batch_size}, "
+                f"accumulation_steps={accumulation_steps}, {replicas} replicas"
+            )
+        if self._arguments["masking"].unit != "token":
+            self._check_masks(stage)
+
+    def _check_masks(self, stage):
+        """Raises `InputError` where words are longer than what of an example may be hidden."""
+        batches = pretraining_dataset(stage.records, stage.batch_size, **self._arguments)
+        masked = [weights for *_, weights in batches.take(_CHECKED_BATCHES)]
+        names = set(MASKED_OBJECTIVES) & set(masked[0])
+        if names and not any(weights[name].numpy().any() for weights in masked for name in names):
+            masking = self._arguments["masking"]
+            raise InputError(
+                f"in {stage.records} nothing is masked: the examples are so short that mask_rate="
+                f"{masking.rate} of their tokens are fewer than a {masking.unit} has. Prepare longer "
+                "examples, or choose a larger mask_rate or mask_unit=token."
             )
 
     def train(self, stage, row):

@@ -21,7 +21,6 @@ WORDS_OF = {
     "ngram": _probabilities([1 / words for words in (1, 2, 3)]),
     "span": _probabilities([0.2 * 0.8 ** (words - 1) for words in range(1, 11)]),
 }
-UNITS = ("token", "word", *WORDS_OF)
 
 
 def units_of(unit, is_special, is_word_start, keys, counter):
@@ -31,7 +30,7 @@ def units_of(unit, is_special, is_word_start, keys, counter):
     number of them; no unit goes beyond its segment.
 
     Args:
-        unit: str, one of `UNITS`.
+        unit: str, one of `settings.MASK_UNITS`.
         is_special: bool [B, L].
         is_word_start: bool [B, L], of no account in special tokens and after them.
         keys: uint64 [B, 1], for `random_bits`.

@@ -22,6 +22,7 @@ from keras_bert_impl.pretraining.readers import read_documents
 from keras_bert_impl.pretraining.records import read_manifest
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
+from keras_bert_impl.quickstart.settings import check_installed
 from keras_bert_impl.tasks.run import finetune, load_tuned
 from keras_bert_impl.tasks.tables import read_table
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
@@ -55,6 +56,7 @@ class MainJob:
             InputError: nothing to read, no space to write, or a directory that holds stages made
             with other settings; says which.
         """
+        check_installed()
         run = RunDirectory(self.directory, self.settings)  # refuses stages of other settings
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)

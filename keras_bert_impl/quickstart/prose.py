@@ -34,7 +34,9 @@ _ADMONITIONS = {"note", "warning", "tip", "important", "caution", "hint", "atten
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
 _SECTION = re.compile(r"#{0,4}\s*([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3}):")
 _DIRECTIVE = re.compile(r"\.\.\s+(?:([\w:-]+?)::\s*(.*)|.*)")
-_TABLE = re.compile(r"[=\-+|]{2,}([\s+|]+[=\-+|]{2,})+|.*\|.*\|.*|\+[-=+]+\+?")
+_TABLE = re.compile(
+    r"[=\-+|]{2}[=\-+|]*[\s+|][=\-+|\s]*[=\-+|]{2}|[^|]*\|[^|]*\|.*|\+[-=+]+\+?"
+)
 _BULLET = re.compile(r"(?:[-*+•]|\(?\w{1,2}[.)]|#\.)\s+")
 # "name: what", "name (type, optional): what", "*args, **kwargs: what"
 _GOOGLE_ENTRY = re.compile(r"[`*]{0,2}[\w.,*` /\[\]-]{1,40}?[`*]{0,2}\s*(?:\([^()]*\))?\s*:\s+(.*)")
@@ -61,6 +63,7 @@ _INLINE = [
     (" ", re.compile(r" +([.,;:!?])(?= |$)"), r"\1"),
 ]
 _FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # of a sentence
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters of prose, for the patterns above
 _CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
 _WORD = re.compile(
     r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*"
@@ -86,8 +89,9 @@ def prose_sentences(docstring):
         ['The first of the two numbers.']
     """
     sentences = []
-    for paragraph in _paragraphs(inspect.cleandoc(docstring).splitlines()):
-        if paragraph.count(" ") < _FEWEST_TOKENS - 1:
+    lines = inspect.cleandoc(docstring).splitlines()
+    for paragraph in _paragraphs([line for line in lines if len(line) <= _LONGEST_LINE]):
+        if paragraph.count(" ") < _FEWEST_TOKENS - 1 or len(paragraph) > _LONGEST_PARAGRAPH:
             continue
         for needle, pattern, replacement in _INLINE:
             if needle in paragraph:

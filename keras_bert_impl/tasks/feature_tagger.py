@@ -12,6 +12,7 @@ from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.serving.taggers import FeatureTaggerSignatures
+from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.feature_rows import FEATURES
 from keras_bert_impl.tasks.labels import label_names, labels_of, tensors_to_read
 from keras_bert_impl.tasks.word_features import WordFeatures, word_states
@@ -81,10 +82,12 @@ class FeatureTagger(WordTagger):
     ):
         labels = label_names(num_classes, labels)
         features = "last_four" if features is None else features
-        if type(lstm_dim) is not int or lstm_dim < 2 or lstm_dim % 2:
+        lstm_dim = check("lstm_dim", lstm_dim, PositiveInt)
+        if lstm_dim % 2:
             raise InputError(f"lstm_dim must be even and positive. Received: lstm_dim={lstm_dim!r}")
         config = encoder.config
         dropout = config.dropout if head_dropout is None else head_dropout
+        dropout = check("head_dropout", dropout, Rate)
         layers = layer_numbers(features, config.num_layers)
         policy = {"dtype": encoder.dtype_policy}
 

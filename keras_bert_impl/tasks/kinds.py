@@ -24,6 +24,7 @@ from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.labels import class_weights, join_names
+from keras_bert_impl.tasks.masked_lm import MaskedLM
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
 from keras_bert_impl.tasks.question_answerer import QuestionAnswerer
@@ -222,6 +223,7 @@ _CLASSES = {  # that `config.json` may name
         QuestionAnswerer,
         MultipleChoice,
         TextEmbedder,
+        MaskedLM,
     )
 }
 _ARCHITECTURES = {  # ends of what config.json names

@@ -3,6 +3,7 @@
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.layers import PoolWindows
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks import batching, text_windows
 from keras_bert_impl.tasks.grouped import merged
 from keras_bert_impl.tasks.settings import LONG_TEXTS, OF_WINDOWS
@@ -66,8 +67,7 @@ class LongTextModel(TaskModel):
         value = getattr(self, name)
         if value is None:
             return
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
+        setattr(self, name, check(name, value, PositiveInt))
         if self.long_texts not in _WAYS[name]:
             raise InputError(
                 f"{name} is a setting of long_texts={', '.join(_WAYS[name])}. "

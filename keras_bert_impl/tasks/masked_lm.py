@@ -5,26 +5,25 @@ import functools
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
-from keras_bert_impl.interop import (
-    encoder_tensors,
-    head_tensors,
-    open_model,
-    read_encoder_config,
-    tied_tensors,
-)
+from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
 from keras_bert_impl.layers import GatherPositions
-from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
-from keras_bert_impl.models.serialization import deserialize_parts
-from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
+from keras_bert_impl.models.weights import check_tied
+from keras_bert_impl.pretraining.masking import Masking
+from keras_bert_impl.pretraining.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.fillings import FillingSignatures
+from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.tasks.batching import tokenize_texts
 from keras_bert_impl.tasks.decisions import UndefinedScoresError
+from keras_bert_impl.tasks.masked_batches import EVALUATION, MaskedAccuracy, RowMasks
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
-from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tasks.task_model import TaskModel, task_inputs
+from keras_bert_impl.training.cross_entropy import cross_entropy
 
 _ROWS, _MASKS = 32, 64  # of a batch: each mask has a score for every piece of the vocabulary
 
@@ -42,76 +41,163 @@ class Filling:
     score: float
 
 
+@first_guesses("MaskedLM")
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MaskedLM(keras.Model):
+class MaskedLM(TaskModel):
     """An encoder with the head of the masked language model.
+
+    `fit` and `evaluate` take what `RawTextTrainer` says, without labels: of each text, tokens are
+    hidden and predicted. Masks are new in each epoch, and those of `evaluate` always the same. The
+    loss is the mean over the predicted tokens. To pre-train on a corpus see `pretrain`.
+
+    The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
+    `masked_positions`, int32 `[batch, predictions]`; of features, labels are int32 of that shape,
+    -100 for none, which `predict` takes, too. What stands for a mask in texts is said by `fill`.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-
-    Call arguments:
-        features: dict of int32 `token_ids`, `segment_ids`, `padding_mask` `[batch, length]` and
-            `masked_positions` `[batch, predictions]`.
-
-    Returns:
-        float32 logits `[batch, predictions, vocabulary]`.
+        max_length: int. Texts are cut to that number of tokens. Default: what the encoder allows.
+        mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` hide.
+        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
         model = MaskedLM.from_pretrained("run/model")
+        model.fit(texts, epochs=3)
         model.fill(["Paris is the [MASK] of France."], top_k=3)
         model.fill(["Paris is [MASK]."], candidates=["big", "small"])
     """
 
-    def __init__(self, encoder, tokenizer, name="masked_lm_model"):
-        names = ("token_ids", "segment_ids", "padding_mask", "masked_positions")
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        sequence = encoder({name: inputs[name] for name in names[:3]})["sequence_output"]
+    settings = ("mask_rate", "mask_unit")
+    needs_labels = False
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        max_length=None,
+        mask_rate=0.15,
+        mask_unit="token",
+        name="masked_lm_model",
+    ):
+        inputs = task_inputs()
+        sequence = encoder(inputs)["sequence_output"]
+        inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
         gather = GatherPositions(dtype=encoder.dtype_policy, name="gather")
         logits = masked_lm_head(encoder)(gather(sequence, inputs["masked_positions"]))
-        super().__init__(inputs=inputs, outputs=logits, name=name)
-        self.encoder = encoder
-        self.tokenizer = tokenizer
-        self.max_length = encoder.config.max_length
+        max_length = max_length or encoder.config.max_length
+        super().__init__(encoder, tokenizer, inputs, logits, max_length=max_length, name=name)
+        self.head = "masked_lm"
+        self.mask_rate = mask_rate
+        self.mask_unit = mask_unit
+        self._masks = RowMasks(tokenizer, Masking(mask_unit, mask_rate), max_length)
 
-    def get_config(self):
-        return {
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
-            "name": self.name,
-        }
+    # === Training ===
 
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        return cls(
-            **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
-        )
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
 
-    @classmethod
-    def from_pretrained(cls, name_or_path, dtype=None):
-        """Loads a model directory that has a masked language model's head, and its tokenizer.
+    def default_metrics(self):
+        return [MaskedAccuracy(name="accuracy")]
 
-        Args:
-            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
-            dtype: Keras dtype policy.
+    def compile(self, optimizer=None, loss=None, **kwargs):
+        """Configures training, see `RawTextTrainer`; the loss is the mean cross-entropy of what is hidden.
 
         Raises:
-            InputError: a file or tensor is missing or damaged; names it.
+            InputError: another loss.
         """
-        source = open_model(name_or_path)
-        config = read_encoder_config(source)
+        if loss is not None:
+            raise InputError(
+                "the loss of a masked language model is built in: leave out loss=..., and give the "
+                "optimizer and metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_totals(self, x, y, sample_weight):
+        return keras.ops.sum(_weights(y, sample_weight))
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)
+        total = keras.ops.sum(losses * _weights(y, sample_weight))
+        return total / keras.ops.maximum(totals, 1.0)
+
+    def encode_labels(self, labels, count):
+        labels = np.asarray(labels)
+        if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
+            raise InputError(
+                "fit masks texts itself: leave out the labels. Those of features are int [rows, "
+                f"predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+            )
+        return labels.astype("int32")
+
+    def label_tensor(self, labels):
+        return tf.cast(labels, tf.int32)
+
+    def fit(self, x=None, y=None, **kwargs):
+        """Trains on texts, of which tokens are hidden; everything else is as in `RawTextTrainer`.
+
+        Args:
+            x: texts, a `tf.data.Dataset` of batches of them, or features with `masked_positions`.
+            y: of features alone.
+
+        Returns:
+            `keras.callbacks.History`.
+        """
+        return super().fit(self._with_masks(x), y, **kwargs)
+
+    def completed(self, batches, first_batch=None):
+        if "masked_positions" in batches.element_spec[0]:
+            return batches
+        seed = self._given.arguments["seed"]
+        return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
+
+    def _validation(self, data, batch_size):
+        if isinstance(data, list):  # of texts; a tuple has labels, too
+            data = (data,)
+        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size)
+
+    def _with_masks(self, data, first=None):
+        """A data set of texts as one of masked features; anything else as it is."""
+        if not isinstance(data, tf.data.Dataset):
+            return data
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data.element_spec)
+        if isinstance(x, dict) and "masked_positions" in x:
+            return data
+        if y is not None or weights is not None:
+            raise InputError(
+                "a masked language model takes no labels: give a data set of batches of texts alone."
+            )
+        self._compile_if_needed()
+
+        @tf.autograph.experimental.do_not_convert
+        def encode(texts):
+            return texts if isinstance(texts, dict) else self.features_in_graph(texts)
+
+        encoded = data.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
+        return self._masks.of_batches(encoded, self._given.arguments["seed"], first)
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """The logits of features with `masked_positions`; for texts see `fill`."""
+        if not isinstance(x, (dict, tf.data.Dataset)):
+            raise InputError("to fill in the masks of texts, write model.fill(texts).")
+        return super().predict(x, batch_size, **kwargs)
+
+    # === Files ===
+
+    def pretrained_head(self, source):
         # A head with new weights would fill in noise.
-        head = head_tensors(config, "masked_lm")
-        head = [dataclasses.replace(name, optional=False) for name in head]
-        tokenizer = Tokenizer.from_pretrained(source.path)
-        with values_deferred():
-            encoder = Encoder(dataclasses.replace(config, use_pooler=False), dtype=dtype)
-            model = cls(encoder, tokenizer)
-        check_tied(source, tied_tensors(config))
-        load_weights(model, source, encoder_tensors(encoder.config) + head)
-        return model
+        check_tied(source, tied_tensors(self.config))
+        return [dataclasses.replace(name, optional=False) for name in self.head_names()]
+
+    def file_config(self):
+        config = super().file_config()
+        # Of a model that goes on from here to a task, another is usual.
+        del config[OWN_SETTINGS]["max_length"]
+        return config
+
+    # === Masks of texts ===
 
     def fill(self, texts, top_k=5, candidates=None):
         """The likeliest pieces for every mask.
@@ -175,15 +261,18 @@ class MaskedLM(keras.Model):
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
-    def export(self, directory, ids_only=False, top_k=5):
-        """Writes a SavedModel that takes raw strings; see `serving.export_saved_model`.
+    def export(
+        self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, top_k=5, **settings
+    ):
+        """Writes the model in a form that runs without this package; see `TaskModel.export`.
 
         Args:
-            directory: str or `Path`.
-            ids_only: bool. Whether it takes token ids alone, and needs no `tensorflow_text`.
-            top_k: int. Pieces for a mask.
+            top_k: int. Pieces for a mask, of a SavedModel.
         """
-        export_saved_model(self.signatures(top_k), directory, ids_only)
+        if format == SAVED_MODEL and not settings:
+            export_saved_model(self.signatures(top_k), filepath, ids_only)
+        else:
+            super().export(filepath, format, verbose, ids_only, **settings)
 
     def _features(self, texts, limit):
         features = self.tokenizer(texts)
@@ -259,3 +348,9 @@ def _batches_of_masks(counts, lengths):
             batch, most = [], counts[text]
         batch.append(text)
     yield batch
+def _weights(labels, sample_weight):
+    """float32 `[batch, predictions]`: what each token counts, 0 for none."""
+    weights = keras.ops.cast(labels != NO_LABEL, "float32")
+    if sample_weight is not None:
+        weights *= keras.ops.cast(sample_weight, "float32")[:, None]
+    return weights

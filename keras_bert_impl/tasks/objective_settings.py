@@ -1,8 +1,10 @@
 """Settings of what a run learns from; imports nothing heavy, for the command line's help."""
 
 import dataclasses
+from typing import Annotated
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Share
 from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 SOFT, TINYBERT = "soft", "tinybert"
@@ -38,11 +40,11 @@ class ObjectiveSettings(TuningSettings):
     """
 
     teacher: str | None = None
-    distillation: str | None = None
-    temperature: float | None = None
-    teacher_weight: float | None = None
-    intermediate_epochs: int | None = None
-    r_drop: float | None = None
+    distillation: Annotated[str, OneOf(*_DEFAULTS)] | None = None
+    temperature: PositiveFloat | None = None
+    teacher_weight: Share | None = None
+    intermediate_epochs: PositiveInt | None = None
+    r_drop: PositiveFloat | None = None
 
     def __post_init__(self):
         super().__post_init__()
@@ -52,27 +54,12 @@ class ObjectiveSettings(TuningSettings):
                     raise InputError(f"{name} is a setting of a run with a teacher.")
         else:
             self._resolve()
-        if self.temperature is not None and not 0 < self.temperature < float("inf"):
-            raise InputError(f"temperature must be positive. Received: {self.temperature}")
-        if self.teacher_weight is not None and not 0 <= self.teacher_weight <= 1:
-            raise InputError(f"teacher_weight must be in [0, 1]. Received: {self.teacher_weight}")
-        if self.intermediate_epochs is not None and self.intermediate_epochs < 1:
-            raise InputError(
-                f"intermediate_epochs must be at least 1. Received: {self.intermediate_epochs}"
-            )
-        if self.r_drop is not None and not 0 < self.r_drop < float("inf"):
-            raise InputError(f"r_drop must be positive. Received: {self.r_drop}")
 
     def _resolve(self):
         if self.r_drop is not None:
             raise InputError("r_drop and a teacher do not go together.")
         if self.distillation is None:
             object.__setattr__(self, "distillation", SOFT)
-        if self.distillation not in _DEFAULTS:
-            raise InputError(
-                f"distillation must be one of {', '.join(_DEFAULTS)}. "
-                f"Received: {self.distillation!r}"
-            )
         if self.distillation == SOFT and self.intermediate_epochs is not None:
             raise InputError("intermediate_epochs is a setting of distillation=tinybert.")
         if self.distillation == TINYBERT and (self.tuning != FULL or self.unfreeze_gradually):

@@ -8,6 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.serving.answers import AnswerSignatures
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.answers import best_text, n_best_answers
 from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.inputs import is_one_text, values
@@ -106,17 +107,14 @@ class QuestionAnswerer(TaskModel):
 
     def _check_settings(self):
         for name in ("doc_stride", "max_question_length", "max_answer_length", "num_best"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
+            setattr(self, name, check(name, getattr(self, name), PositiveInt))
         room = self.max_length - self.max_question_length - 2 - self.tokenizer.num_separators
         if room < 1:
             raise InputError(
                 f"windows of max_length={self.max_length} tokens have no room for a context beside "
                 f"questions of max_question_length={self.max_question_length}."
             )
-        if not isinstance(self.null_threshold, (int, float, type(None))):
-            raise InputError(f"null_threshold must be a number. Received: {self.null_threshold!r}")
+        self.null_threshold = check("null_threshold", self.null_threshold, float | None)
 
     @known_arguments("QuestionAnswerer.answer")
     def answer(self, pairs, batch_size=None, verbose=0):

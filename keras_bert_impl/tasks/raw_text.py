@@ -205,6 +205,7 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
             steps = steps_per_epoch or batching.num_batches(rows, batch_size)
             seed = self._given.arguments["seed"]
             x = batching.training_batches(rows, targets, batch_size, seed, shuffle, first_batch)
+            x = self.completed(x, first_batch)
             steps_per_epoch = steps
         if validation_data is not None:
             validation_data = self._validation(validation_data, validation_batch_size)

@@ -83,6 +83,16 @@ class RawTextData:
         """
         return outputs
 
+    def completed(self, batches, first_batch=None):
+        """Batches of rows with what is drawn for each of them; here as they are.
+
+        Args:
+            batches: `tf.data.Dataset` of `(features, *targets)`.
+            first_batch: int64 variable, the number of the first one in training; None where the
+                draws are to be the same each time.
+        """
+        return batches
+
     # === Data ===
 
     def steps_per_epoch(self, x, batch_size):
@@ -165,12 +175,12 @@ class RawTextData:
         return self._sorted(self._examples(x, y, sample_weight), batch_size)
 
     def _sorted(self, examples, batch_size):
-        return batching.sorted_batches(*self._rows(*examples), batch_size)[0]
+        return self.completed(batching.sorted_batches(*self._rows(*examples), batch_size)[0])
 
     def _one_batch(self, x, y, sample_weight):
         """(features, labels, weights) of a batch as a user gives it."""
-        rows, targets = self._rows(*self._examples(x, y, sample_weight))
-        data, _ = batching.sorted_batches(rows, targets, rows.num_texts)
+        examples = self._examples(x, y, sample_weight)
+        data = self._sorted(examples, len(examples[0]))
         return keras.utils.unpack_x_y_sample_weight(next(iter(data)))
 
     def _scores_of_nothing(self):

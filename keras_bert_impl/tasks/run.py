@@ -10,6 +10,7 @@ import yaml
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.tasks.decisions import warn_of_nan
+from keras_bert_impl.tasks.held_examples import as_examples
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.metrics import comparable
 from keras_bert_impl.tasks.phases import phases_of
@@ -60,7 +61,8 @@ def finetune(
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
             `ChoiceExamples` of `read_choices`, a `MultipleChoice`;
             `SimilarityExamples` of any of the first with pairs and numbers, or `AnchorExamples` of
-            pairs or threes without labels, a `TextEmbedder`.
+            pairs or threes without labels, a `TextEmbedder`; or a tuple (texts, labels), see
+            `as_examples`.
         dev: the same, to score the model on.
         output_directory: str or `Path` of the run directory.
         strategy: str, as for `get_strategy`.
@@ -82,10 +84,12 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     settings = FinetuneSettings(model=str(model), **settings)
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
+    more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} holds a set of runs; give another directory.")
     kind, own = kind_with(settings, train, dev)
-    for more in (more_dev or {}).values():
+    for more in more_dev.values():
         kind_of(train, more)  # their labels are looked at before, not after the training
     of_fit = {}
     if "class_weight" in own:
@@ -100,16 +104,17 @@ def finetune(
         teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
         phases = phases_of(settings, tuned, teacher)
     best = _best_epoch(settings, kind, tuned, dev, phases[-1])
+    data = kind.inputs(train), kind.inputs(dev)
+    # Only now: a refused run leaves nothing.
     read = made_of(settings, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, made_of=read)
     callbacks = list(callbacks)
     if settings.unfreeze_gradually:
         callbacks.append(GradualUnfreezing(settings.frozen_layers))
-    data = kind.inputs(train), kind.inputs(dev)
     of_fit |= {"callbacks": callbacks, "verbose": verbose}
     _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
     if is_chief():
-        _save_and_score(tuned, run, settings, kind, dev, more_dev or {})
+        _save_and_score(tuned, run, settings, kind, dev, more_dev)
     return tuned
 
 
@@ -218,7 +223,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         if finished == phase.end or (best_here and best.is_over):
             continue
         if is_chief() and not log:
-            log = [MetricsLog(run, steps, phases[-1].end, finished * steps)]
+            log = [MetricsLog(run, steps, phases[-1].end * steps, finished * steps)]
         # The score first: the log writes it, and the checkpoint of the best epoch is kept.
         of_score = [best] if best_here else []
         model.fit(

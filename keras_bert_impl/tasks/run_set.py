@@ -13,6 +13,7 @@ from pathlib import Path
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, write_json
 from keras_bert_impl.tasks.decisions import warn_of_nan
+from keras_bert_impl.tasks.held_examples import as_examples
 from keras_bert_impl.tasks.metrics import comparable
 from keras_bert_impl.tasks.run import finetune, kind_with, made_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
@@ -69,6 +70,7 @@ def finetune_set(
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """
     directory = Path(output_directory)
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     if not grid:
         raise InputError("there are no settings to try.")
     runs = combinations(grid, {"model": str(model), **settings})

@@ -1,9 +1,19 @@
 """Settings of a fine-tuning run; imports nothing heavy, for the command line's help."""
 
 import dataclasses
-import typing
+from typing import Annotated, ClassVar
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import (
+    DType,
+    NonNegativeFloat,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    Rate,
+    Seed,
+)
 from keras_bert_impl.tasks.objective_settings import ObjectiveSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
@@ -61,30 +71,30 @@ class FinetuneSettings(ObjectiveSettings):
     """
 
     model: str = ""
-    epochs: int = 3
-    batch_size: int = 32
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    clip_norm: float | None = 1.0
-    max_length: int | None = None
-    dropout: float | None = None
-    accumulation_steps: int = 1
-    dtype: str = "float32"
-    doc_stride: int | None = None
-    long_texts: str | None = None
-    max_windows: int | None = None
+    epochs: PositiveInt = 3
+    batch_size: PositiveInt = 32
+    warmup: Rate = 0.1
+    weight_decay: NonNegativeFloat = 0.01
+    clip_norm: PositiveFloat | None = 1.0
+    max_length: Annotated[int, Range(least=3)] | None = None
+    dropout: Rate | None = None
+    accumulation_steps: PositiveInt = 1
+    dtype: DType = "float32"
+    doc_stride: PositiveInt | None = None
+    long_texts: Annotated[str, OneOf(*LONG_TEXTS)] | None = None
+    max_windows: PositiveInt | None = None
     class_weight: dict | str | None = None
-    max_question_length: int | None = None
+    max_question_length: PositiveInt | None = None
     label_all_pieces: bool = False
     crf: bool = False
     features: int | str | None = None
     loss: str | None = None
     pooling: str | None = None
     keep_best: bool = False
-    patience: int | None = None
-    seed: int = 1
+    patience: PositiveInt | None = None
+    seed: Seed = 1
 
-    of_tasks: typing.ClassVar = (
+    of_tasks: ClassVar = (
         "doc_stride",
         "long_texts",
         "max_windows",
@@ -106,10 +116,5 @@ class FinetuneSettings(ObjectiveSettings):
         super().__post_init__()
         if self.patience is not None:
             object.__setattr__(self, "keep_best", True)
-        for name in ("epochs", "batch_size", "accumulation_steps", "patience"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Received: {getattr(self, name)}")
         if self.crf_rate != CRF_RATE and not self.crf:
             raise InputError("crf_rate is for crf=true.")
-        if not 0 <= self.warmup < 1:
-            raise InputError(f"warmup must be in [0, 1). Received: {self.warmup}")

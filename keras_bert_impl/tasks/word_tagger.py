@@ -12,6 +12,7 @@ from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.serving.taggers import TaggerSignatures
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.blocks import in_blocks
 from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.entities import find_entities
@@ -68,11 +69,8 @@ class WordTagger(TaskModel):
         self.head_layer = head_layer
         self.labels = labels
         self.outputs_are = Outputs(num_classes=len(labels))
-        self.doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
-        if not isinstance(self.doc_stride, int) or self.doc_stride < 1:
-            raise InputError(
-                f"doc_stride must be a positive integer. Received: doc_stride={self.doc_stride!r}"
-            )
+        doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
+        self.doc_stride = check("doc_stride", doc_stride, PositiveInt)
         self.crf = bool(crf)
         if self.crf:
             self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")

@@ -1,13 +1,11 @@
 """A run that has so many hours: its learning rate, and its end."""
 
-import math
 import time
 
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.hyperparameters import AT_LEAST_0, checked_number
+from keras_bert_impl.settings import Fraction, NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.training.strategy import mean_of_workers
 
 _LEAST = 0.01  # of the peak, so that something is learned before the first time is taken
@@ -38,16 +36,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak_learning_rate, seconds, warmup=0.1):
-        if not 0 < seconds < math.inf or not 0 < warmup < 1:
-            raise InputError(
-                "a budget needs more than 0 seconds and a warmup between 0 and 1. "
-                f"Received: seconds={seconds}, warmup={warmup}"
-            )
-        self.peak_learning_rate = checked_number(
-            "peak_learning_rate", peak_learning_rate, AT_LEAST_0
-        )
-        self.seconds = seconds
-        self.warmup = warmup
+        self.peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
+        self.seconds = check("seconds", seconds, PositiveFloat)
+        self.warmup = check("warmup", warmup, Fraction)
         self.used = keras.Variable(0.0, trainable=False, dtype="float32", name="seconds_used")
 
     def __call__(self, step):

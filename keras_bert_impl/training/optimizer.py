@@ -9,25 +9,18 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.training.averages import overwrite_with_averages
-from keras_bert_impl.training.hyperparameters import (
-    AT_LEAST_0,
-    BELOW_1,
-    POSITIVE,
-    UP_TO_1,
-    checked_learning_rate,
-    checked_number,
-)
 from keras_bert_impl.training.run_schedule import RunSchedule
 from keras_bert_impl.training.schedules import LinearWarmupDecay
 
 _NOT_DECAYED = ("bias$", "gamma$", "beta$")
 _RULES_OF_KERAS = {
-    "clipnorm": POSITIVE,
-    "clipvalue": POSITIVE,
-    "global_clipnorm": POSITIVE,
-    "ema_momentum": UP_TO_1,
-    "loss_scale_factor": POSITIVE,
+    "clipnorm": PositiveFloat,
+    "clipvalue": PositiveFloat,
+    "global_clipnorm": PositiveFloat,
+    "ema_momentum": Share,
+    "loss_scale_factor": PositiveFloat,
 }
 
 
@@ -56,15 +49,17 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     ):
         for name, rule in _RULES_OF_KERAS.items():
             if kwargs.get(name) is not None:
-                kwargs[name] = checked_number(name, kwargs[name], rule)
+                kwargs[name] = check(name, kwargs[name], rule)
+        if not callable(learning_rate):
+            learning_rate = check("learning_rate", learning_rate, NonNegativeFloat)
         super().__init__(
-            learning_rate=checked_learning_rate(learning_rate),
-            weight_decay=checked_number("weight_decay", weight_decay or 0.0, AT_LEAST_0),
+            learning_rate=learning_rate,
+            weight_decay=check("weight_decay", weight_decay or 0.0, NonNegativeFloat),
             **kwargs,
         )
-        self.beta_1 = checked_number("beta_1", beta_1, BELOW_1)
-        self.beta_2 = checked_number("beta_2", beta_2, BELOW_1)
-        self.epsilon = checked_number("epsilon", epsilon, POSITIVE)
+        self.beta_1 = _in_float32("beta_1", beta_1, Rate)
+        self.beta_2 = _in_float32("beta_2", beta_2, Rate)
+        self.epsilon = _in_float32("epsilon", epsilon, PositiveFloat)
         if not isinstance(bias_correction, bool):
             raise InputError(f"bias_correction must be True or False, not {bias_correction!r}.")
         self.bias_correction = bias_correction
@@ -190,6 +185,13 @@ def _correction(beta, steps):
     return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
 
 
+def _in_float32(name, value, annotation):
+    """A number that fits an annotation in float32, too: there 1 - 1e-9 is 1, and 1e-50 is 0."""
+    value = check(name, value, annotation)
+    check(name, float(np.float32(value)), annotation)
+    return value
+
+
 def _checked_patterns(name, patterns):
     try:
         patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
@@ -211,7 +213,7 @@ def _checked_rates(rates):
     if not complete:
         raise InputError(f"rates must be (regular expression, number) pairs. Received: {rates!r}")
     patterns = _checked_patterns("rates", [pattern for pattern, _ in pairs])
-    factors = [checked_number("a factor of rates", factor, AT_LEAST_0) for _, factor in pairs]
+    factors = [check("a factor of rates", factor, NonNegativeFloat) for _, factor in pairs]
     return list(zip(patterns, factors))
 
 

@@ -29,12 +29,13 @@ class MetricsLog(keras.callbacks.Callback):
     Args:
         run: `RunDirectory`.
         steps_per_epoch: int.
-        total_epochs: int.
+        total_steps: int.
         initial_step: int. Steps done before; lines after it are dropped, those before it stay.
         peak_flops: float or None. Of all devices; as of `matmul_peak`.
         budget: `TimeBudget` or None.
 
     Attributes:
+        steps_per_epoch: int. May change between calls of `fit`.
         tokens_per_step: float or None. Real tokens in a global batch.
         flops_per_token: float or None. Of the forward pass.
 
@@ -42,17 +43,17 @@ class MetricsLog(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, run, steps_per_epoch, total_epochs, initial_step=0, peak_flops=None, budget=None
+        self, run, steps_per_epoch, total_steps, initial_step=0, peak_flops=None, budget=None
     ):
         super().__init__()
         self.tokens_per_step = self.flops_per_token = None
         self._path = run.metrics
-        self._steps_per_epoch = steps_per_epoch
-        self._total_epochs = total_epochs
+        self.steps_per_epoch = steps_per_epoch
+        self._total_steps = total_steps
         self._peak_flops = peak_flops
         self._budget = budget
         self._start = self._epoch_start = time.monotonic()
-        self._done = 0  # epochs of this process
+        self._initial_step = self._step = initial_step
         self._keep_lines(initial_step)
         self._events = EventFile(run.tensorboard, initial_step)
 
@@ -75,7 +76,7 @@ class MetricsLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         now = time.monotonic()
-        self._done += 1
+        self._step += self.steps_per_epoch
         logs = {} if logs is None else logs
         for name, value in logs.items():
             logs[name] = float(value)
@@ -83,18 +84,17 @@ class MetricsLog(keras.callbacks.Callback):
             keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
         )
         logs |= self._speed(now - self._epoch_start)
-        logs["seconds_left"] = round(self._seconds_left(epoch + 1, now - self._start), 1)
-        step = (epoch + 1) * self._steps_per_epoch
-        line = {"step": step, "seconds": round(now - self._start, 3), **logs}
+        logs["seconds_left"] = round(self._seconds_left(now - self._start), 1)
+        line = {"step": self._step, "seconds": round(now - self._start, 3), **logs}
         with clear_errors(self._path, "Free some space and give the same command again."):
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-            self._events.write(step, logs)
+            self._events.write(self._step, logs)
 
     def _speed(self, seconds):
         speed = {}
         if self.tokens_per_step is not None:
-            tokens = self.tokens_per_step * self._steps_per_epoch / seconds
+            tokens = self.tokens_per_step * self.steps_per_epoch / seconds
             speed["tokens_per_second"] = round(tokens, 1)
             if self._peak_flops is not None:
                 share = 3 * self.flops_per_token * tokens / self._peak_flops
@@ -108,8 +108,8 @@ class MetricsLog(keras.callbacks.Callback):
         watch = self.model.step_watch
         return watch.input_wait() if watch is not None else 0.0
 
-    def _seconds_left(self, epochs, seconds):
-        left = (self._total_epochs - epochs) * seconds / self._done
+    def _seconds_left(self, seconds):
+        left = (self._total_steps - self._step) * seconds / (self._step - self._initial_step)
         if self._budget is not None:
             left = min(left, max(self._budget.seconds - float(self._budget.used.numpy()), 0.0))
         return left

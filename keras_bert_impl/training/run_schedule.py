@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.training.hyperparameters import AT_LEAST_0, checked_number
+from keras_bert_impl.settings import NonNegativeFloat, Share, check
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -25,10 +25,8 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1):
-        self.peak_learning_rate = checked_number(
-            "peak_learning_rate", peak_learning_rate, AT_LEAST_0
-        )
-        self.warmup = warmup
+        self.peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
+        self.warmup = check("warmup", warmup, Share)
         self._steps = keras.Variable(
             [0.0, 0.0], trainable=False, dtype="float32", name="warmup_and_total_steps"
         )

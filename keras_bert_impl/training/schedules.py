@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.training.hyperparameters import AT_LEAST_0, checked_number
+from keras_bert_impl.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, check
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -19,13 +19,14 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak_learning_rate, warmup_steps, total_steps):
-        if not 0 <= warmup_steps < total_steps < math.inf:
+        peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
+        warmup_steps = check("warmup_steps", warmup_steps, NonNegativeInt)
+        total_steps = check("total_steps", total_steps, PositiveInt)
+        if warmup_steps >= total_steps:
             raise InputError(
                 f"warmup_steps must be less than total_steps; got {warmup_steps} and {total_steps}."
             )
-        self.peak_learning_rate = checked_number(
-            "peak_learning_rate", peak_learning_rate, AT_LEAST_0
-        )
+        self.peak_learning_rate = peak_learning_rate
         self.warmup_steps = warmup_steps
         self.total_steps = total_steps
 

@@ -23,16 +23,16 @@ class SpikeGuard(keras.callbacks.Callback):
     Args:
         factor: float. A loss of so many times the mean of the epoch before, and at least 1 above
             it, is a spike, as is one that is not finite or has a gradient that is not.
-        steps_per_epoch: int.
+        step_of: function of a number of finished Keras epochs that returns the steps of the run.
 
     Attributes:
-        skipped_rows: int variable. Rows of the data that were passed over.
+        skipped_rows: int variable. Rows of the records that are read now that were passed over.
     """
 
-    def __init__(self, factor, steps_per_epoch):
+    def __init__(self, factor, step_of):
         super().__init__()
         self._factor = factor
-        self._steps_per_epoch = steps_per_epoch
+        self._step_of = step_of
         self._in_a_row = 0
         self._last_loss = keras.Variable(0.0, trainable=False, name="last_loss")
         dtype = "int64" if keras.backend.backend() == "tensorflow" else "int32"  # JAX has no other
@@ -46,11 +46,10 @@ class SpikeGuard(keras.callbacks.Callback):
         highest, last = float(logs["highest_loss"]), float(self._last_loss.numpy())
         limit = max(self._factor * last, last + _LEAST_RISE) if last else np.inf
         if not np.isfinite(highest) or highest > limit:
-            first = epoch * self._steps_per_epoch
             before = f", after a mean of {last:.4g}" if last else ""
             raise Spike(
-                f"between steps {first} and {first + self._steps_per_epoch} the loss rose to "
-                f"{highest:.4g}{before}"
+                f"between steps {self._step_of(epoch)} and {self._step_of(epoch + 1)} the loss "
+                f"rose to {highest:.4g}{before}"
             )
         self._in_a_row = 0
         self._last_loss.assign(float(logs["loss"]))

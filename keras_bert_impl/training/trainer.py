@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import PositiveInt, check
 
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.tensorflow_step import TensorFlowStep as _Step
@@ -85,10 +86,7 @@ class ReplicatedTrainer(_Step):
         **kwargs,
     ):
         """Configures training as in Keras, with the arguments above."""
-        if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
-            raise InputError(
-                f"accumulation_steps must be an int of at least 1, not {accumulation_steps!r}."
-            )
+        accumulation_steps = check("accumulation_steps", accumulation_steps, PositiveInt)
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
         given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments

@@ -1,9 +1,19 @@
 """Settings of how a model is tuned; imports nothing heavy, for the command line's help."""
 
 import dataclasses
+from typing import Annotated
 
 from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, HEAD_RATES, PROJECTIONS, Adapter
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.settings import (
+    NonNegativeInt,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    Rate,
+    validate,
+)
 
 FULL, HEAD, BIAS = "full", "head", "bias"
 TUNINGS = (FULL, HEAD, BIAS, *ADAPTER_KINDS)
@@ -48,35 +58,23 @@ class TuningSettings:
     unfreezing; of the others see `Adapter`.
     """
 
-    tuning: str = FULL
-    learning_rate: float | None = None
-    head_rate: float | None = None
-    crf_rate: float = CRF_RATE
-    layer_decay: float = 1.0
-    frozen_layers: int | None = None
-    reinitialized_layers: int = 0
+    tuning: Annotated[str, OneOf(*TUNINGS)] = FULL
+    learning_rate: PositiveFloat | None = None
+    head_rate: PositiveFloat | None = None
+    crf_rate: PositiveFloat = CRF_RATE
+    layer_decay: Annotated[float, Range(above=0, most=1)] = 1.0
+    frozen_layers: NonNegativeInt | None = None
+    reinitialized_layers: NonNegativeInt = 0
     unfreeze_gradually: bool = False
-    adapter_size: int | None = None
-    lora_alpha: float = 16.0
-    lora_dropout: float = 0.0
-    lora_projections: tuple[str, ...] = PROJECTIONS
+    adapter_size: PositiveInt | None = None
+    lora_alpha: PositiveFloat = 16.0
+    lora_dropout: Rate = 0.0
+    lora_projections: tuple[Annotated[str, OneOf(*PROJECTIONS)], ...] = PROJECTIONS
 
     def __post_init__(self):
-        if self.tuning not in TUNINGS:
-            raise InputError(
-                f"tuning must be one of {', '.join(TUNINGS)}. Received: {self.tuning!r}"
-            )
+        validate(self)
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _RATES[self.tuning])
-        for name in ("learning_rate", "head_rate", "crf_rate"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(f"{name} must be positive. Received: {value}")
-        if not 0 < self.layer_decay <= 1:
-            raise InputError(f"layer_decay must be in (0, 1]. Received: {self.layer_decay}")
-        for name in ("frozen_layers", "reinitialized_layers"):
-            if (getattr(self, name) or 0) < 0:
-                raise InputError(f"{name} must be at least 0. Received: {getattr(self, name)}")
         self._check_together()
         _ = self.adapter
 

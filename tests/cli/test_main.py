@@ -10,8 +10,8 @@ import types
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.published import MODELS
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.published import MODELS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -79,7 +79,7 @@ def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
 
 def test_settings_may_stand_between_options(capsys):
     assert cli.main(["finetune", "seed=1", "--model", "base", "batch_size=0", "--out", "run"]) == 2
-    assert "batch_size must be at least 1. Received: 0" in capsys.readouterr().err
+    assert "batch_size must be a positive integer, got 0." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

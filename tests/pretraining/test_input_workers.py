@@ -17,7 +17,6 @@ from tests.pretraining.test_dataset import BATCH, assert_same, take
 from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
 from tests.training.helpers import free_ports
 
-
 _SERVERS = []  # until the process ends: to stop one waits for minutes after a run was interrupted
 
 

@@ -35,7 +35,7 @@ def mask(rows, epoch=0, seed=0, **settings):
     epochs = tf.fill([len(rows["row_id"])], tf.constant(epoch, tf.int64))
     settings = Masking(**settings)
     slots = settings.num_slots(LENGTH, EXAMPLES)
-    masked = masking.mask_tokens(rows, epochs, seed, settings, MASK, REPLACEMENTS, slots)
+    masked = masking.mask_rows(rows, epochs, seed, settings, MASK, REPLACEMENTS, slots)
     return [value.numpy() for value in masked[:4]]
 
 
@@ -148,6 +148,39 @@ def test_limits():
     _, positions, _, weights = mask(make_rows(10), rate=0.9)
     assert (weights.sum(axis=1) == 27 + 18 + 2).all()
     assert not {0, 11, 29, 30, 49, 50, 52, 54} & set(positions[weights == 1])
+
+
+@pytest.mark.parametrize("num_examples", [3, 126, 127, 163, 170, 300])
+def test_rows_of_any_number_of_examples(num_examples):
+    # Examples of 3 to 12 tokens, one segment each: every one has its own number of predictions.
+    example_lengths = 3 + np.arange(num_examples) % 10
+    length = int(example_lengths.sum()) + 5
+    lengths = tf.constant(np.tile(example_lengths, (2, 1)), tf.int32)
+    rows = layout(lengths, lengths, length) | {
+        "token_ids": tf.fill([2, length], 7),
+        "example_lengths": lengths,
+        "first_lengths": lengths,
+        "row_id": tf.range(2, dtype=tf.int64),
+    }
+    settings = Masking()
+    slots = settings.num_slots(length, num_examples)
+    masked = masking.mask_rows(
+        rows, tf.zeros([2], tf.int64), 0, settings, MASK, REPLACEMENTS, slots
+    )
+    ends = np.cumsum(example_lengths)
+    for positions, weights in zip(masked.positions.numpy(), masked.weights.numpy()):
+        example = np.searchsorted(ends, positions[weights == 1], side="right")
+        found = np.bincount(example, minlength=num_examples)
+        assert found.tolist() == [settings.num_predictions(n) for n in example_lengths]
+
+
+@pytest.mark.parametrize("length", [8, 512, 65_536, 1 << 20])
+@pytest.mark.parametrize("num_examples", [1, 126, 127, 20_000, 300_000])
+def test_sort_keys_fit_into_int64(length, num_examples):
+    random_width, place_width = masking._key_widths(length, num_examples)
+    highest = (((num_examples + 1) * 2 + 1 << random_width) + (1 << random_width) - 1) << place_width
+    assert length <= 1 << place_width and highest + length - 1 < 1 << 63
+    assert random_width >= 22  # two units of an example hardly ever draw the same
 
 
 def test_replacements_are_ordinary_pieces():

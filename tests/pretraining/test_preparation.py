@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining import blocks, preparation, readers, records
+from keras_bert_impl.pretraining.batches import checked_objectives
+from keras_bert_impl.pretraining.cutting import split_of
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.helpers import small_disk
@@ -218,7 +220,7 @@ def test_masked_lm_alone(tmp_path, tokenizer):
 
 def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
-    path.write_text("aa ab ac ad.\n\nba bb bc bd.\n\nca cb.\n")
+    path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")
     manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
     assert manifest["splits"]["train"]["documents"] == 3
     assert set(read_rows(tmp_path / "records")["row_id"] >> 32) == {0}
@@ -261,15 +263,15 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
 @pytest.mark.parametrize(
     "text, keywords, message",
     [
-        ("aa ab.\nac ad.\n", {}, r"one document .*corpus.txt:1.*--objective mlm"),
+        ("aa ab.\nac ad.\n", {}, r"1 different document .*corpus.txt:1.*--objective mlm"),
         ("", {}, "no text"),
-        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves none of 2 documents to hold out"),
-        ("aa.\n\nab.\n\n", {"objective": "nsp"}, "no objective 'nsp'; there is mlm_nsp, mlm"),
-        ("aa.\n\nab.\n\n", {"length": 4}, "length 4 is too short"),
-        ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be at least 1; received 0"),
-        ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be at least 1"),
-        ("aa.\n\nab.\n\n", {"held_out": 1.0}, "held_out is a part"),
-        ("\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
+        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves too few of 2 documents to hold out"),
+        ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
+        ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
+        ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
+        ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be a positive integer or None, got 0"),
+        ("aa.\n\nab.\n\n", {"held_out": 1.0}, r"held_out must be a number in \[0, 1\), got 1.0"),
+        ("\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
@@ -284,7 +286,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
 def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
-    path.write_text("aa ab.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
+    path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
     with pytest.raises(InputError, match="fewer than two have text"):
         prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
@@ -394,15 +396,99 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
 
 def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     path = tmp_path / "corpus.jsonl"
-    texts = ["aa ab " * 170_000, "ba bb."]
+    texts = ["aa ab " * 170_000, "ba.\nbb"]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    manifest = prepare(path, tmp_path / "records", tokenizer, num_workers=1)
+    manifest = prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
 
 
 def test_text_without_a_token_is_refused(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("\x01\n\n\x01 \x02\n")
-    with pytest.raises(InputError, match="of 2 documents none has text that the tokenizer knows"):
+    with pytest.raises(InputError, match="of 2 documents none of the train split has text"):
         prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert not (tmp_path / "records").exists()
+
+
+# === Corpora of which nothing could be learned ===
+
+
+def one_sentence_documents(path, count=30):
+    path.write_text("\n\n".join(f"{'abcdefghij'[n % 10]}{'abc'[n % 3]} bb." for n in range(count)))
+    return path
+
+
+def untouched(path):
+    return [entry.name for entry in path.iterdir()]
+
+
+def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monkeypatch):
+    corpus = one_sentence_documents(tmp_path / "corpus.txt")
+    built = []
+    monkeypatch.setattr(blocks, "build", lambda *arguments: built.append(arguments))
+    with pytest.raises(InputError, match="no document of 30 has two sentences.*--objective mlm"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
+    assert not built and untouched(tmp_path) == ["corpus.txt"]
+    monkeypatch.undo()
+    for objective in ("mlm", "mlm_sop"):  # single segments; a sentence is cut in two
+        manifest = prepare(
+            corpus, tmp_path / objective, tokenizer, objective=objective, num_workers=1
+        )
+        assert manifest["splits"]["train"]["examples"] == 30
+
+
+def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
+    corpus = one_sentence_documents(tmp_path / "corpus.txt")
+    corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
+    manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
+    train = manifest["splits"]["train"]
+    true = train["examples"] - train["pairs_labelled_1"]
+    assert 0 < true < 0.2 * train["examples"]
+    assert f"only {100 * true / train['examples']:.1f} % of the pairs are true" in caplog.text
+
+
+def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n".join(f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in
+                                  ("aa", "ab", "ac", "ad", "ae")))
+    with pytest.raises(InputError, match="pairs of the train split are of two documents.*shorter"):
+        prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1,
+                short_sequence_probability=0)
+    assert untouched(tmp_path) == ["corpus.txt"]
+
+
+def test_records_of_constant_labels_are_not_trained_on(records_directory):
+    manifest = records.read_manifest(records_directory)
+    train = manifest["splits"]["train"]
+    train["pairs_labelled_1"] = train["examples"]
+    with pytest.raises(InputError, match="pairs of the train split are of two documents"):
+        checked_objectives(manifest)
+    assert checked_objectives(manifest, ["masked_lm"]) == ("masked_lm",)
+
+
+@pytest.mark.parametrize("count", [25, 40, 1000])
+def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
+    for seed in range(20):
+        held_out = [split_of(number, 0.05, seed) == "held_out" for number in range(count)]
+        assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)
+    often = np.mean([[split_of(n, 0.3, seed) == "held_out" for n in range(20)]
+                     for seed in range(400)], axis=0)  # fmt: skip
+    # Parts of three or four documents: each is held out with a third or a quarter of the draws.
+    assert often.min() > 0.18 and often.max() < 0.42
+
+
+def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
+    tmp_path, write_corpus, tokenizer, monkeypatch
+):
+    corpus = write_corpus(tmp_path / "corpus.txt", 25)
+    monkeypatch.setattr(blocks, "build", None)
+    with pytest.raises(InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"):
+        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
+    with pytest.raises(InputError, match="held_out=0.99 leaves too few of 25 documents to train on"):
+        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
+    assert untouched(tmp_path) == ["corpus.txt"]
+    monkeypatch.undo()
+    manifest = prepare(
+        corpus, tmp_path / "records", tokenizer, held_out=0.05, objective="mlm", num_workers=1
+    )
+    assert manifest["splits"]["held_out"]["documents"] == 1

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.pretraining.examples import OBJECTIVES
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
-from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, PretrainSettings
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     SentencePieceTokenizer,
@@ -40,7 +39,7 @@ def test_a_recipe_says_where_it_is_from_and_how_to_prepare_for_it(name):
     if "teacher=" in lines[-1]:
         given["teacher"] = "TEACHER"
     PretrainSettings(**recipe | given)  # which checks what goes with what
-    assert recipe["records_objective"] in OBJECTIVES
+    assert recipe["records_objective"] in RECORDS_OBJECTIVES
     kinds = (ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer)
     assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
 

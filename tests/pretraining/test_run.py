@@ -1,5 +1,6 @@
 """Pre-training runs: what they write, how they resume, what they refuse."""
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -126,12 +127,13 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
 
-    refused("multiple of report_every", total_steps=5)
+    refused("batch_size must be a multiple of 3, replicas times acc", accumulation_steps=3)
+    refused("total_steps must be a multiple of steps_per_execution", steps_per_execution=4)
     refused("multiple of report_every", evaluate_every=3)
-    refused("batch_size must be at least 1", batch_size=0)
+    refused("batch_size must be a positive integer", batch_size=0)
     refused("no labels for sentence_order, only for masked_lm, next", objectives=["sentence_order"])
     refused("mask_split must be three numbers", mask_split=[0.8, 0.1])
-    refused("the unit of masking must be one of", mask_unit="sentence")
+    refused("mask_unit must be one of", mask_unit="sentence")
     refused("No published model is named 'bert-base'", model="bert-base")
     short = tmp_path / "short.json"
     short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
@@ -148,6 +150,46 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
+    assert not (tmp_path / "other").exists()  # the corrected command finds a new folder
+
+
+def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings, tokenizer):
+    fields = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
+    config = EncoderConfig(vocabulary_size=tokenizer.vocabulary_size, max_length=32, **fields)
+    settings |= {"total_steps": 1, "model": config}
+    pretrainer = pretrain(records_directory, tmp_path / "run", **settings)
+    assert pretrainer.encoder.config == config
+    recipe = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    assert EncoderConfig(**recipe["model"]) == config
+    pretrain(records_directory, tmp_path / "run", **settings | {"model": recipe["model"]})
+    for model, message in (
+        (dataclasses.replace(config, vocabulary_size=300), "the model has 300 pieces"),
+        ({**recipe["model"], "hidden_size": 8}, "an EncoderConfig has no 'hidden_size'"),
+        (fields, "missing .* 'vocabulary_size'"),
+        (3, "model must be a dict or a string, got 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pretrain(records_directory, tmp_path / "other", **settings | {"model": model})
+    assert not (tmp_path / "other").exists()
+
+
+def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, caplog):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "##ed", "a", "b"]
+    corpus, records = tmp_path / "corpus.txt", tmp_path / "records"
+    corpus.write_text("unwanted\n\nunwanteded\n")
+    prepare(corpus, records, WordPieceTokenizer(pieces), length=8, objective="mlm", num_workers=1)
+    with pytest.raises(InputError, match="nothing is masked: the examples are so short"):
+        pretrain(records, tmp_path / "run", **settings, mask_unit="word")
+    assert not (tmp_path / "run").exists()
+    assert not caplog.records
+
+
+def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
+    records_directory, tmp_path, settings, caplog
+):
+    settings |= {"total_steps": 1, "report_every": 1, "mask_unit": "word"}
+    pretrain(records_directory, tmp_path / "run", **settings)
+    assert "no piece of the vocabulary continues a word" in caplog.text
 
 
 def test_a_run_goes_on_with_its_own_records_and_settings_alone(

@@ -1,18 +1,21 @@
 """Runs of several stages, with spikes, averages and budgets: their data, how they resume."""
 
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining import stages
+from keras_bert_impl.pretraining import run, stages
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.pretraining.stages import Stage, plan
+from keras_bert_impl.pretraining.stages import Stage, StageData, plan
+from keras_bert_impl.training.budget import SpendsBudget
 from tests.pretraining.helpers import Stop, weights
 
 BATCH = 8
@@ -32,8 +35,8 @@ def planned(**changes):
 
 def test_one_stage():
     (stage,) = planned()
-    assert stage == Stage("short", BATCH, 0, 20, steps=5, first_row=0)
-    assert stage.row(3) == 3 * 5 * BATCH
+    assert stage == Stage("short", BATCH, 0, 20, steps=5, first_step=0, first_row=0)
+    assert stage.row(3) == 3 * 5 * BATCH and stage.step(3) == 15
 
 
 def test_batches_double_and_rows_follow_on():
@@ -55,24 +58,110 @@ def test_long_rows_come_last_and_from_their_first():
     ]
 
 
+def steps_by_stage(**changes):
+    """(records, batch size, steps) of each part of a run with batches of one shape."""
+    parts = {}
+    for stage in plan("short", PretrainSettings(**{"batch_size": BATCH, **changes})):
+        key = stage.records, stage.batch_size
+        parts[key] = parts.get(key, 0) + (stage.end - stage.first) * stage.steps
+    return parts
+
+
+def test_no_stage_is_lost_by_rounding():
+    # A tenth of 400 steps are 40, which is less than half of a report interval.
+    found = steps_by_stage(
+        total_steps=400, report_every=100, long_records="long", long_part=0.1
+    )
+    assert found == {("short", BATCH): 360, ("long", BATCH): 40}
+    few = steps_by_stage(total_steps=10, report_every=5, long_records="long", long_part=0.01)
+    assert few == {("short", BATCH): 9, ("long", BATCH): 1}
+    # Four doublings within one report interval: each size has its steps.
+    ramp = steps_by_stage(
+        total_steps=300, report_every=100, batch_size=16, first_batch_size=1, ramp_steps=40
+    )
+    assert ramp == {("short", size): 10 for size in (1, 2, 4, 8)} | {("short", 16): 260}
+    executions = steps_by_stage(
+        total_steps=40, report_every=20, long_records="long", long_part=0.3, steps_per_execution=5
+    )
+    assert executions == {("short", BATCH): 30, ("long", BATCH): 10}
+
+
+def test_the_last_interval_may_be_shorter():
+    settings = PretrainSettings(total_steps=250, report_every=100, batch_size=BATCH)
+    found = plan("short", settings)
+    assert [(s.first, s.end, s.steps, s.first_step) for s in found] == [(0, 2, 100, 0), (2, 3, 50, 200)]
+    assert [stages.step_of(found, finished) for finished in range(4)] == [0, 100, 200, 250]
+    assert found[1].first_row == 200 * BATCH and found[0].same_batches(found[1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_has_every_step_and_row_once(seed):
+    draw = np.random.default_rng(seed)
+    total, every = int(draw.integers(20, 500)), int(draw.integers(1, 200))
+    doublings = int(draw.integers(0, 4))
+    settings = PretrainSettings(
+        total_steps=total,
+        report_every=every,
+        batch_size=16,
+        first_batch_size=16 >> doublings,
+        ramp_steps=int(draw.integers(doublings, total)) if doublings else 0,
+        long_records="long" if draw.random() < 0.5 else None,
+        long_part=float(draw.uniform(0.01, 0.5)),
+    )
+    found = plan("short", settings)
+    step, rows, ends = 0, {"short": 0, "long": 0}, set()
+    for number, stage in enumerate(found):
+        assert stage.first == (found[number - 1].end if number else 0)
+        for finished in range(stage.first, stage.end):
+            assert stage.step(finished) == stages.step_of(found, finished) == step
+            assert stage.row(finished) == rows[stage.records]
+            assert 0 < stage.steps <= every
+            step += stage.steps
+            rows[stage.records] += stage.rows
+            ends.add(step)
+    assert step == total and set(range(every, total, every)) <= ends
+    assert {stage.batch_size for stage in found} == {16 >> n for n in range(doublings + 1)}
+    assert ("long" in {stage.records for stage in found}) == (settings.long_records is not None)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"first_batch_size": 3, "ramp_steps": 5}, "first_batch_size doubled"),
         ({"first_batch_size": 2}, "ramp_steps must be"),
-        ({"first_batch_size": 2, "ramp_steps": 7}, "ramp_steps must be a multiple of report_every"),
-        ({"long_part": 1.0}, "long_part must be between 0 and 1"),
+        ({"first_batch_size": 1, "ramp_steps": 2}, "ramp_steps must be 0 .* from 3, for each"),
+        ({"first_batch_size": 2, "ramp_steps": 100}, "to below total_steps"),
+        ({"steps_per_execution": 3}, "total_steps must be a multiple of steps_per_execution"),
+        ({"long_part": 1.0}, r"long_part must be a number in \(0, 1\), got 1.0"),
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb"),
-        ({"schedule": "budget"}, "schedule=budget takes budget_hours above 0"),
+        ({"schedule": "budget"}, "schedule=budget takes budget_hours"),
         ({"budget_hours": 1.0}, "no other schedule takes any"),
         ({"schedule": "budget", "budget_hours": 1.0, "warmup_steps": 5}, "takes no warmup_steps"),
-        ({"ema": 1.0}, "ema must be between"),
-        ({"spike_factor": 1.0}, "spike_factor must be above 1"),
+        ({"ema": 1.0}, r"ema must be a number in \(0, 1\) or None, got 1.0"),
+        ({"learning_rate": -1}, r"learning_rate must be a positive number, got -1\."),
+        ({"learning_rate": float("nan")}, "learning_rate must be a positive number, got nan"),
+        ({"weight_decay": float("inf")}, "weight_decay must be a number, at least 0, got inf"),
+        ({"dropout": 7}, r"dropout must be a number in \[0, 1\) or None, got 7"),
+        ({"mask_unit": "wrd"}, "mask_unit must be one of token, .*got 'wrd'. Did you mean 'word'?"),
+        ({"mask_rate": 0}, r"mask_rate must be a number in \(0, 1\), got 0"),
+        ({"mask_split": (1.2, -0.1, -0.1)}, "mask_split must be a list"),
+        ({"accumulation_steps": True}, "accumulation_steps must be a positive integer, got True"),
+        ({"steps_per_execution": 0}, "steps_per_execution must be a positive integer, got 0"),
+        ({"warmup_steps": -5}, "warmup_steps must be an integer, at least 0 or None, got -5"),
+        ({"seed": -1}, "seed must be an integer in"),
+        ({"dtype": "float31"}, "dtype must be one of float32, .*Did you mean 'float32'?"),
+        ({"objectives": ["mlm"]}, "objectives must be a list of values, each one of masked_lm"),
+        ({"spike_factor": 1.0}, "spike_factor must be a number, above 1, got 1.0"),
     ],
 )
 def test_settings_that_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         planned(**changes)
+
+
+def test_more_settings_that_are_refused():
+    with pytest.raises(InputError, match="leaves no step for the shorter records"):
+        PretrainSettings(total_steps=1, long_records="long")
 
 
 # === Runs ===
@@ -155,6 +244,16 @@ def poison(dataset, index):
     return dataset.enumerate().map(spoil)
 
 
+def poisoned_in(directory, index):
+    """`pretraining_dataset` with a bad batch in the records of a directory alone."""
+    original, bad = stages.pretraining_dataset, batches(index, poison)
+
+    def chosen(records, **arguments):
+        return (bad if Path(records) == directory else original)(records, **arguments)
+
+    return chosen
+
+
 @pytest.mark.slow
 def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
     records_directory, tmp_path, settings, monkeypatch
@@ -176,6 +275,31 @@ def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
     found = pretrain(records_directory, run, **settings)
     np.testing.assert_array_equal(weights(found), weights(expected))
     assert [line["step"] for line in lines_of(run)] == [2, 4, 6]
+
+
+def test_a_spike_costs_no_rows_of_other_records_and_its_time_counts(
+    records_directory, other_records, tmp_path, settings, monkeypatch
+):
+    read, budgets, clock = [], [], itertools.count(0, 10)
+    train = StageData.train
+
+    def recorded(self, stage, row):
+        read.append((Path(stage.records), row))
+        return train(self, stage, row)
+
+    def spends(budget):  # ten seconds from each call to the next
+        budgets.append(budget)
+        return SpendsBudget(budget, clock=lambda: next(clock))
+
+    monkeypatch.setattr(StageData, "train", recorded)
+    monkeypatch.setattr(run, "SpendsBudget", spends)
+    settings |= {"long_records": str(other_records), "long_part": 0.34, "on_spike": "skip"}
+    # Of six steps the last two are of the other records; the first two spike.
+    monkeypatch.setattr(stages, "pretraining_dataset", poisoned_in(records_directory, 1))
+    pretrain(records_directory, tmp_path, schedule="budget", budget_hours=1.0, **settings)
+    rows = 2 * BATCH
+    assert read == [(records_directory, 0), (records_directory, rows), (other_records, 0)]
+    assert float(budgets[0].used.numpy()) == 40  # three intervals, and that which spiked
 
 
 @pytest.mark.slow

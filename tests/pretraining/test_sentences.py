@@ -1,5 +1,7 @@
 """Where sentences end: `|` marks each boundary in the cases."""
 
+import time
+
 import pytest
 
 from keras_bert_impl.pretraining.sentences import split_sentences
@@ -124,3 +126,39 @@ def test_megabytes_without_an_end_take_linear_time():
     # Quadratic time would be minutes here, and the test command's limit would end it.
     for text in ("a" * 2_000_000, ". " * 500_000, '."' * 500_000, "A. " * 300_000, "(" * 500_000):
         assert len("".join(split_sentences(text))) <= len(text)
+
+
+# === Growth ===
+
+_RUNS = [".", "!", "?", "…", "。", "！", "۔", "a.", "!)", ".\"", "! ", ". ", "。 ", "。」", "(", "-", "- ",
+         " ", "'", "é'", "A.", "1.", "e.g. ", "http://", "\n", "\u3000"]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", _RUNS)
+@pytest.mark.parametrize("end", ["", " ", "x", " A"])
+def test_runs_take_linear_time(run, end):
+    def seconds(count):
+        best = float("inf")
+        for _ in range(2):
+            start = time.process_time()
+            split_sentences("Begin. A" + run * count + end)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # Ten times the text takes ten times the time, or a hundred times where it is quadratic.
+    assert seconds(20_000) < 40 * seconds(2_000) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Really?! Yes.", ["Really?!", "Yes."]),
+        ("Wait... No!!! \"Go!\" she said.", ["Wait...", "No!!!", '"Go!" she said.']),
+        ("a.b!c... D", ["a.b!c...", "D"]),
+        ("……… Then.", ["………", "Then."]),
+        ("!!!!", ["!!!!"]),
+        ("好！？真的。", ["好！？", "真的。"]),
+    ],
+)
+def test_runs_of_stops_end_one_sentence(text, sentences):
+    assert split_sentences(text) == sentences

@@ -1,5 +1,7 @@
 """Words, n-grams and spans: what is masked together, against plain loops."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,7 +42,7 @@ def mask(rows, is_word_start, unit, **settings):
     settings = Masking(unit=unit, **settings)
     epochs = tf.zeros([len(rows["row_id"])], tf.int64)
     slots = settings.num_slots(LENGTH, 3)
-    masked = masking.mask_tokens(
+    masked = masking.mask_rows(
         rows, epochs, 0, settings, MASK, REPLACEMENTS, slots, tf.constant(is_word_start)
     )
     return masking.Masked(*[value.numpy() for value in masked])
@@ -162,17 +164,17 @@ def test_the_batch_changes_nothing(rows, is_word_start, unit):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "message"),
     [
-        {"unit": "sentence"},
-        {"rate": 0.0},
-        {"rate": 1.0},
-        {"max_predictions": 0},
-        {"dupe_factor": 0},
-        {"mask": 0.8, "random": 0.3},
-        {"random": -0.1},
+        ({"unit": "sentence"}, "unit must be one of token, word, ngram, span, got 'sentence'"),
+        ({"rate": 0.0}, "rate must be a number in (0, 1), got 0.0"),
+        ({"rate": 1.0}, "rate must be a number in (0, 1), got 1.0"),
+        ({"max_predictions": 0}, "max_predictions must be a positive integer or None, got 0"),
+        ({"dupe_factor": 0}, "dupe_factor must be a positive integer or None, got 0"),
+        ({"mask": 0.8, "random": 0.3}, "Received: mask=0.8, random=0.3"),
+        ({"random": -0.1}, "random must be a number in [0, 1], got -0.1"),
     ],
 )
-def test_what_is_refused(settings):
-    with pytest.raises(InputError, match="Received"):
+def test_what_is_refused(settings, message):
+    with pytest.raises(InputError, match=re.escape(message)):
         Masking(**settings)

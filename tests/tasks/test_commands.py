@@ -211,7 +211,7 @@ def test_export_writes_a_model_that_agrees(folder, capsys):
         ({"label": "mood"}, [], "there is no column 'mood'; there is 'review', 'sentiment'"),
         ({"train": "nowhere.csv"}, [], "nowhere.csv cannot be read: No such file"),
         ({"model": "nowhere"}, [], "No model is named 'nowhere'"),
-        ({}, ["epochs=0"], "epochs must be at least 1"),
+        ({}, ["epochs=0"], "epochs must be a positive integer"),
         ({}, ["epoch=2"], "did you mean 'epochs'?"),
         ({}, ["max_length=512"], "max_length must be from 3 to 32"),
     ],

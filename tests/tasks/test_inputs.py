@@ -10,8 +10,13 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks import MultipleChoice, QuestionAnswerer, TextEmbedder, TokenClassifier
-from keras_bert_impl.tasks import inputs
+from keras_bert_impl.tasks import (
+    MultipleChoice,
+    QuestionAnswerer,
+    TextEmbedder,
+    TokenClassifier,
+    inputs,
+)
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 
 TEXTS = ["good film", "bad film", "a joy"]

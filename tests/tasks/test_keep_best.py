@@ -19,7 +19,7 @@ SCORES = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
 
 def test_patience_keeps_the_best():
     assert FinetuneSettings(model="base", patience=2).keep_best
-    with pytest.raises(InputError, match="patience must be at least 1"):
+    with pytest.raises(InputError, match="patience must be a positive integer"):
         FinetuneSettings(model="base", patience=0)
 
 

@@ -265,7 +265,7 @@ def test_windows_are_for_both_or_none():
         ({"teacher": "t", "r_drop": 1.0}, "do not go together"),
         ({"teacher": "t", "teacher_weight": 1.5}, r"in \[0, 1\]"),
         ({"teacher": "t", "distillation": "tinybert", "tuning": "lora"}, "takes tuning=full"),
-        ({"r_drop": 0.0}, "r_drop must be positive"),
+        ({"r_drop": 0.0}, "r_drop must be a positive number"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, message):

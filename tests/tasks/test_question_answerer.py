@@ -240,10 +240,10 @@ def test_an_impossible_question_needs_a_threshold():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"doc_stride": 0}, "doc_stride must be an int of at least 1"),
-        ({"num_best": 2.0}, "num_best must be an int"),
+        ({"doc_stride": 0}, "doc_stride must be a positive integer"),
+        ({"num_best": 2.0}, "num_best must be a positive integer, got 2.0"),
         ({"max_question_length": 9}, "no room for a context"),
-        ({"null_threshold": "0"}, "null_threshold must be a number"),
+        ({"null_threshold": "0"}, "null_threshold must be a number or None, got"),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):

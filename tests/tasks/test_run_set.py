@@ -122,7 +122,7 @@ def test_the_grid_of_the_paper():
         ({"epoch": [1]}, {}, "there is no setting 'epoch'"),
         ({"epochs": 3}, {}, "epochs needs a list of values"),
         ({"epochs": []}, {}, "epochs needs a list of values"),
-        ({"epochs": [2, 0]}, {}, "epochs must be at least 1"),
+        ({"epochs": [2, 0]}, {}, "epochs must be a positive integer"),
         ({"epochs": [2, 2]}, {}, "two runs are called runs/epochs=2"),
         ({"epochs": [2]}, {"epochs": 3}, "epochs has values to be tried, and one value besides"),
         ({"crf": [False, True]}, {}, "crf is no setting of a TextClassifier"),

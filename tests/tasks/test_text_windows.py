@@ -271,7 +271,7 @@ def test_the_exported_model_has_windows(models, tmp_path):
         ({"doc_stride": 3}, "doc_stride is a setting of long_texts=mean, max, attention"),
         ({"long_texts": "head_tail", "max_windows": 3}, "max_windows is a setting of long_tex"),
         ({"long_texts": "mean", "head_tokens": 3}, "head_tokens is a setting of long_texts"),
-        ({"long_texts": "mean", "max_windows": 0}, "max_windows must be an int of at least 1"),
+        ({"long_texts": "mean", "max_windows": 0}, "max_windows must be a positive integer"),
     ],
 )
 def test_wrong_settings_are_refused(arguments, message):

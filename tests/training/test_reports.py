@@ -37,7 +37,7 @@ def clock(monkeypatch):
 
 
 def make(path, **arguments):
-    log = MetricsLog(RunDirectory(path, Settings()), 10, total_epochs=5, **arguments)
+    log = MetricsLog(RunDirectory(path, Settings()), 10, total_steps=50, **arguments)
     log.set_model(Model())
     log.on_epoch_begin(0)
     return log

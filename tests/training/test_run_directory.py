@@ -42,6 +42,19 @@ def test_settings_are_kept_and_compared(tmp_path):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
 
 
+def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
+    run = RunDirectory(tmp_path, Settings())
+    # As far as a run comes that fails in its first step.
+    run.metrics.touch()
+    run.tensorboard.mkdir()
+    (run.tensorboard / "events").write_text("start")
+    RunDirectory(tmp_path, Settings(rate=0.25), resume=False)
+    assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
+    run.metrics.write_text("{}")
+    with pytest.raises(InputError, match=r"other settings \(rate was 0.25\)"):
+        RunDirectory(tmp_path, Settings())
+
+
 def test_another_process_is_refused(tmp_path):
     code = (
         "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()\n"

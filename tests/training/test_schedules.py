@@ -94,7 +94,7 @@ def test_is_restored_from_its_configuration(schedule):
 def test_what_is_refused():
     with pytest.raises(InputError, match="warmup_steps must be less than total_steps"):
         OneCycle(1e-3, 10, 10)
-    with pytest.raises(InputError, match="more than 0 seconds"):
+    with pytest.raises(InputError, match="seconds must be a positive number, got 0"):
         TimeBudget(1e-3, 0)
     for rate in (-1e-3, float("nan"), float("inf"), "1e-3"):
         for schedule in (LinearWarmupDecay, CosineWarmupDecay, OneCycle, TimeBudget):

@@ -9,8 +9,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizer import AdamW
-from tests.training import work
 from tests.helpers import mirrored
+from tests.training import work
 from tests.training.helpers import (
     ROOT,
     Classifier,
@@ -356,7 +356,7 @@ def test_the_hook_that_keras_reduces_by_is_still_there():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"accumulation_steps": 0}, "accumulation_steps must be an int of at least 1"),
+        ({"accumulation_steps": 0}, "accumulation_steps must be a positive integer"),
         ({"loss": cross_entropy(reduction="sum")}, "reduction 'sum'; only a mean over examples"),
         (
             {"optimizer": keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)},

@@ -224,11 +224,11 @@ def test_packed_rows_cannot_have_virtual_tokens():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"kind": "loha"}, "an adapter is one of lora, houlsby, pfeiffer, prefix, prompt"),
+        ({"kind": "loha"}, "kind must be one of lora, houlsby, pfeiffer, prefix, prompt"),
         ({"kind": "lora", "size": 0}, "size must be a positive integer"),
         ({"kind": "lora", "alpha": float("nan")}, "alpha must be a positive number"),
-        ({"kind": "lora", "dropout": 1.0}, r"dropout must be in \[0, 1\)"),
-        ({"kind": "lora", "projections": ("pooler",)}, "projections must be some of query"),
+        ({"kind": "lora", "dropout": 1.0}, r"dropout must be a number in \[0, 1\)"),
+        ({"kind": "lora", "projections": ("pooler",)}, "projections must be a list of values, each one of query"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

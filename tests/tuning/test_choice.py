@@ -253,12 +253,12 @@ def test_unfreezing_trains_no_weights_beside_adapters():
         ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers does not go together"),
         ({"tuning": "bias", "adapter_size": 4}, "adapter_size does not go together"),
         ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha does not go together"),
-        ({"tuning": "lora", "lora_projections": ("pooler",)}, "projections must be some of"),
-        ({"layer_decay": 0.0}, r"layer_decay must be in \(0, 1\]"),
-        ({"head_rate": -1.0}, "head_rate must be positive"),
-        ({"crf_rate": 0.0, "crf": True}, "crf_rate must be positive"),
+        ({"tuning": "lora", "lora_projections": ("pooler",)}, "projections must be a list of values, each one of"),
+        ({"layer_decay": 0.0}, r"layer_decay must be a number in \(0, 1\]"),
+        ({"head_rate": -1.0}, "head_rate must be a positive number"),
+        ({"crf_rate": 0.0, "crf": True}, "crf_rate must be a positive number"),
         ({"crf_rate": 1e-2}, "crf_rate is for crf=true"),
-        ({"frozen_layers": -1}, "frozen_layers must be at least 0"),
+        ({"frozen_layers": -1}, "frozen_layers must be an integer, at least 0"),
     ],
 )
 def test_settings_that_cannot_be_are_named(settings, message):

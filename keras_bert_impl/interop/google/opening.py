@@ -12,7 +12,6 @@ from keras_bert_impl.interop.google.tensors import GoogleTensors
 from keras_bert_impl.reading import file_within
 
 
-
 def is_google_checkpoint(path):
     """bool. Whether a path is a checkpoint of TensorFlow, a directory with one, or a SavedModel.
 

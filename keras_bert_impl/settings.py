@@ -1,0 +1,244 @@
+"""Validation of settings and arguments: types, ranges and choices, from their annotations.
+
+A dataclass of settings annotates its fields and calls `validate(self)` in `__post_init__`; a
+function calls `check(name, value, annotation)`. Both raise the same messages, and `rule(annotation)`
+says the same in a help text. NumPy's numbers are numbers; a bool is no number; NaN and infinity are
+never accepted. Imports nothing heavy, for the command line's help.
+
+Example:
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        epochs: PositiveInt = 3
+        dropout: Rate | None = None
+        optimizer: Annotated[str, OneOf("adamw", "lamb")] = "adamw"
+
+        def __post_init__(self):
+            validate(self)
+
+    Settings(epochs=0)  # InputError: epochs must be a positive integer, got 0.
+"""
+
+import dataclasses
+import difflib
+import functools
+import math
+import operator
+import os
+import types
+import typing
+from typing import Annotated
+
+import numpy as np
+
+from keras_bert_impl.errors import InputError
+
+_MOST = 2**31 - 1  # of an integer without an upper limit of its own: what int32 holds
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Limits of a number, for `Annotated[int, Range(...)]` or `Annotated[float, Range(...)]`.
+
+    Args:
+        least, most: limits that the number may have; None for none.
+        above, below: limits that it may not have; None for none.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def holds(self, value):
+        """bool. Whether a number is within the limits."""
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def rule(self, noun):
+        """str. The limits in words, such as `"a number in [0, 1)"`."""
+        low = self.least if self.least is not None else self.above
+        high = self.most if self.most is not None else self.below
+        article = "an" if noun == "integer" else "a"
+        if self == Range(above=0) or (noun == "integer" and self == Range(least=1)):
+            return f"a positive {noun}"
+        if low is None and high is None:
+            return f"{article} {noun}"
+        if high is None:
+            return f"{article} {noun}, {'at least' if self.least is not None else 'above'} {low}"
+        if low is None:
+            return f"{article} {noun}, {'at most' if self.most is not None else 'below'} {high}"
+        brackets = "[" if self.least is not None else "(", "]" if self.most is not None else ")"
+        return f"{article} {noun} in {brackets[0]}{low}, {high}{brackets[1]}"
+
+
+class OneOf:
+    """The values that a setting may have, for `Annotated[str, OneOf("adamw", "lamb")]`."""
+
+    def __init__(self, *choices):
+        self.choices = choices
+
+
+PositiveInt = Annotated[int, Range(least=1)]
+NonNegativeInt = Annotated[int, Range(least=0)]
+PositiveFloat = Annotated[float, Range(above=0)]
+NonNegativeFloat = Annotated[float, Range(least=0)]
+Rate = Annotated[float, Range(least=0, below=1)]  # of dropout, say
+Fraction = Annotated[float, Range(above=0, below=1)]
+Share = Annotated[float, Range(least=0, most=1)]
+Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
+DType = Annotated[
+    str,
+    OneOf("float32", "float64", "bfloat16", "float16", "mixed_bfloat16", "mixed_float16"),
+]
+
+
+def validate(settings):
+    """Checks every field of a dataclass instance against its annotation.
+
+    Numbers of NumPy become Python's, lists become tuples where the annotation is one.
+
+    Args:
+        settings: dataclass instance, frozen or not.
+
+    Raises:
+        InputError: the first field that has a wrong type or is out of range.
+    """
+    hints = _hints(type(settings))
+    for field in dataclasses.fields(settings):
+        value = check(field.name, getattr(settings, field.name), hints[field.name])
+        object.__setattr__(settings, field.name, value)
+
+
+def check(name, value, annotation):
+    """Checks one value against an annotation.
+
+    Args:
+        name: str, of the setting or argument, for the message.
+        value: what was given.
+        annotation: such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
+
+    Returns:
+        The value; numbers of NumPy as Python's, sequences as tuples.
+
+    Raises:
+        InputError: the value has a wrong type or is out of range.
+    """
+    for kind in _alternatives(annotation):
+        converted = _converted(value, kind)
+        if converted is not _MISFIT:
+            return converted
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    raise InputError(f"{name} must be {rule(annotation)}, got {shown}.{_hint(value, annotation)}")
+
+
+def rule(annotation):
+    """str. What an annotation accepts, in words, such as `"a positive integer or None"`."""
+    return " or ".join(_rule(kind) for kind in _alternatives(annotation))
+
+
+_MISFIT = object()
+_NOUNS = {int: "integer", float: "number"}
+_WORDS = {str: "a string", bool: "True or False", dict: "a dict", type(None): "None"}
+
+
+@functools.cache
+def _hints(settings_class):
+    return typing.get_type_hints(settings_class, include_extras=True)
+
+
+def _alternatives(annotation):
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _parts(kind):
+    """(type, limits) of an annotation; limits are a `Range`, a `OneOf` or None."""
+    if typing.get_origin(kind) is Annotated:
+        return typing.get_args(kind)
+    return kind, None
+
+
+def _converted(value, kind):
+    kind, limits = _parts(kind)
+    if typing.get_origin(kind) is tuple:
+        return _converted_items(value, typing.get_args(kind)[0])
+    convert = _CONVERSIONS.get(kind)
+    if convert is not None:
+        value = convert(value)
+    elif not isinstance(value, kind):
+        return _MISFIT
+    if value is _MISFIT:
+        return _MISFIT
+    if isinstance(limits, OneOf):
+        return value if value in limits.choices else _MISFIT
+    if kind is int:
+        limits = limits or Range()
+        if abs(value) > (limits.most or _MOST):
+            return _MISFIT
+    return value if limits is None or limits.holds(value) else _MISFIT
+
+
+def _converted_items(values, kind):
+    if isinstance(values, (str, os.PathLike)):
+        values = [values]  # one where several are possible
+    if not isinstance(values, (list, tuple, np.ndarray)):
+        return _MISFIT
+    items = tuple(_converted(item, kind) for item in values)
+    return _MISFIT if any(item is _MISFIT for item in items) else items
+
+
+def _as_int(value):
+    if isinstance(value, (bool, np.bool_)):
+        return _MISFIT
+    try:
+        return operator.index(value)
+    except TypeError:
+        return _MISFIT
+
+
+def _as_float(value):
+    if isinstance(value, (bool, np.bool_, str, bytes)) or getattr(value, "shape", ()) != ():
+        return _MISFIT
+    try:
+        value = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return _MISFIT
+    return value if math.isfinite(value) else _MISFIT
+
+
+def _as_bool(value):
+    return bool(value) if isinstance(value, (bool, np.bool_)) else _MISFIT
+
+
+def _as_str(value):
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    return str(value) if isinstance(value, str) else _MISFIT
+
+
+_CONVERSIONS = {int: _as_int, float: _as_float, bool: _as_bool, str: _as_str}
+
+
+def _rule(kind):
+    kind, limits = _parts(kind)
+    if isinstance(limits, OneOf):
+        return f"one of {', '.join(map(str, limits.choices))}"
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        return f"a list of values, each {rule(item)}"
+    if kind in _NOUNS:
+        return (limits or Range()).rule(_NOUNS[kind])
+    return _WORDS.get(kind) or f"a {kind.__name__}"
+
+
+def _hint(value, annotation):
+    """str. A question for the choice that was probably meant, or nothing."""
+    limits = [_parts(kind)[1] for kind in _alternatives(annotation)]
+    choices = [str(c) for one in limits if isinstance(one, OneOf) for c in one.choices]
+    near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+    return f" Did you mean {near[0]!r}?" if near else ""
