@@ -88,8 +88,8 @@ class Checkpoint:
         """The array of a variable; TensorFlow compares its checksum."""
         import tensorflow as tf
 
-        dtype = self.variables[name].dtype
-        if dtype not in _TYPES:
+        dtype, shape = self.variables[name].dtype, self.variables[name].shape
+        if dtype not in _TYPES or (dtype == "string" and shape):
             raise InputError(f"{self.path}: tensor {name:.200} has dtype {dtype}: no number.")
         try:
             # A CheckpointReader copies, and leaves holes of a quarter of a model in the memory.
