@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 
 # Kinds, and what their weights learn at where nothing else is said.
 ADAPTER_RATES = {
@@ -75,7 +75,7 @@ class Adapter:
             object.__setattr__(self, "size", _SIZES[self.kind])
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise InputError(f"size must be a positive integer. Received: size={self.size!r}")
-        if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < float("inf"):
+        if type(self.alpha) not in (int, float) or not 0 < self.alpha < float("inf"):
             raise InputError(f"alpha must be a positive number. Received: alpha={self.alpha!r}")
         if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
             raise InputError(f"dropout must be in [0, 1). Received: dropout={self.dropout!r}")
@@ -86,9 +86,28 @@ class Adapter:
             )
 
     @classmethod
-    def of(cls, value):
-        """The adapter of what a configuration holds: itself, a dict of its fields, or None."""
-        return cls(**value) if isinstance(value, dict) else value
+    def of(cls, value, source="adapter"):
+        """The adapter of what a configuration holds: itself, a dict of its fields, or None.
+
+        Args:
+            value: what it holds.
+            source: str. What to call it in an error.
+
+        Raises:
+            InputError: it is something else, or has other fields or values.
+        """
+        if value is None or isinstance(value, cls):
+            return value
+        names = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(value, dict) or not {"kind"} <= set(value) <= set(names):
+            raise InputError(
+                f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}. "
+                f"Received: {shown(value)}"
+            )
+        try:
+            return cls(**value)
+        except (InputError, TypeError) as error:
+            raise InputError(f"{source}: {error}") from error
 
     @property
     def num_virtual_tokens(self):

@@ -1,11 +1,27 @@
-"""Reading files that somebody else wrote: text, JSON, and what lies in a model directory."""
+"""Reading files that somebody else wrote: text, JSON, YAML, and what lies in a model directory.
 
+Whatever stands in such a file, reading it ends in a value of the right type or in an `InputError`
+that names the file and the key.
+"""
+
+import functools
 import json
+import math
+import re
 from pathlib import Path, PurePosixPath
 
-from keras_bert_impl.errors import InputError
+import yaml
+
+from keras_bert_impl.errors import InputError, shown
 
 _MAX_BYTES = 64 << 20  # the largest published texts and JSON files have some MiB
+_MAX_YAML_BYTES = 256 << 10  # recipes have a few; PyYAML needs seconds for a MiB
+_MAX_NESTING = 100
+_LARGEST = 2**31 - 1  # of a whole number without a limit of its own: what int32 holds
+_YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_MAX_DIGITS = 100  # of a number in YAML
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REQUIRED = object()
 
 
 def file_within(directory, name):
@@ -83,6 +99,9 @@ def read_text(path):
     return text
 
 
+# === JSON and YAML ===
+
+
 def read_json(path):
     """The object in a small JSON file.
 
@@ -90,15 +109,12 @@ def read_json(path):
         path: `Path`.
 
     Returns:
-        dict.
+        `Document`.
 
     Raises:
         InputError: it is damaged, has a key twice or is something else than an object.
     """
-    value = parse_json(read_text(path), path)
-    if not isinstance(value, dict):
-        raise InputError(f"{path} must hold one JSON object, not {type(value).__name__}.")
-    return value
+    return _document(parse_json(read_text(path), path), path, "one JSON object")
 
 
 def parse_json(text, source):
@@ -109,22 +125,292 @@ def parse_json(text, source):
         source: what to call it in an error.
 
     Raises:
-        InputError: it is damaged or has a key twice.
+        InputError: it is damaged, nested too deeply, has a key twice or a number of more digits
+            than Python reads.
     """
-
-    def unique(pairs):
-        value = dict(pairs)
-        if len(value) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise InputError(f"{source} has the key {twice!r:.80} twice.")
-        return value
-
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        return _json_value(text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{source}, line {error.lineno}, is not valid JSON: {error.msg}."
         ) from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{source} is not valid JSON: {error}.") from error
+    except _NotRead as error:
+        raise InputError(f"{source} {error}.") from error
+
+
+def parse_json_line(text, source=None, finite=False):
+    """The value of a line of a file with JSON on each line.
+
+    Args:
+        text: str or bytes.
+        source: what to call the line in an error; None for nothing.
+        finite: bool. Whether NaN and Infinity, which Python's JSON has, are refused.
+
+    Raises:
+        InputError: see `parse_json`.
+    """
+    prefix = "" if source is None else f"{source}: "
+    try:
+        return _json_value(text, finite)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{prefix}not valid JSON: {error.msg} (character {error.pos})."
+        ) from error
+    except _NotRead as error:
+        raise InputError(f"{prefix}the line {error}.") from error
+
+
+def read_yaml(path):
+    """The mapping in a small YAML file; empty where the file is.
+
+    Args:
+        path: `Path`.
+
+    Returns:
+        `Document`.
+
+    Raises:
+        InputError: it is damaged, has a key twice or is something else than a mapping.
+    """
+    value = parse_yaml(read_text(path), path)
+    return _document({} if value is None else value, path, "a YAML mapping of keys to values")
+
+
+def parse_yaml(text, source):
+    """The value of a YAML text, of plain types; see `parse_json`."""
+    if len(text) > _MAX_YAML_BYTES:
+        raise InputError(f"{source} has more than {_MAX_YAML_BYTES >> 10} KiB of YAML.")
+    try:
+        value = yaml.load(text, _Loader)
+        _check_nesting(value, len(text))
+        return value
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{source}{line}: not valid YAML: {problem:.200}.") from error
+    except _NotRead as error:
+        raise InputError(f"{source} {error}.") from error
+    except RecursionError as error:
+        raise InputError(f"{source} is nested too deeply to be YAML of settings.") from error
+    # What the library makes of numbers, dates and tags that are none.
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{source}: not valid YAML: {shown(str(error))}.") from error
+
+
+class Document(dict):
+    """An object in a file of others, whose values are read by type.
+
+    A value `null` is one that is missing. It stays a dict, for what is only passed on.
+
+    Args:
+        values: dict.
+        source: str or `Path`. The file, for errors.
+        inside: str. Where in the file the object stands, such as `"model."`.
+
+    Example:
+        >>> config = read_json(Path("config.json"))
+        >>> config.integer("num_hidden_layers", least=1)
+        12
+        >>> config.mapping("text_config").number("dropout", 0.1)
+        InputError: config.json: text_config.dropout must be a number. Received: '0.1'
+    """
+
+    def __init__(self, values, source, inside=""):
+        super().__init__(values)
+        self.source = source
+        self.inside = inside
+
+    def integer(self, key, default=_REQUIRED, least=None, most=_LARGEST):
+        """int. A whole number within limits; `default` where it is missing.
+
+        Args:
+            key: str.
+            default: any value. Without it a missing one raises.
+            least, most: limits that the number may have.
+
+        Raises:
+            InputError: there is none, or another value.
+        """
+        low = -_LARGEST if least is None else least
+        limits = f", at least {least}" if most == _LARGEST else f" from {low} to {most}"
+        what = f"a whole number{'' if least is None and most == _LARGEST else limits}"
+        return self._value(key, default, what, lambda v: type(v) is int and low <= v <= most)
+
+    def number(self, key, default=_REQUIRED, least=None, above=None, below=None, most=None):
+        """float or int. A finite number within limits; see `integer`.
+
+        Args:
+            least, most: limits that the number may have.
+            above, below: limits that it may not have.
+        """
+        words = {"at least": least, "above": above, "below": below, "at most": most}
+        words = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
+
+        def holds(value):
+            return (
+                (type(value) is float or (type(value) is int and abs(value) <= 2**63))
+                and math.isfinite(value)
+                and (least is None or value >= least)
+                and (above is None or value > above)
+                and (below is None or value < below)
+                and (most is None or value <= most)
+            )
+
+        return self._value(key, default, " ".join(["a number", " and ".join(words)]).strip(), holds)
+
+    def flag(self, key, default=_REQUIRED):
+        """bool; see `integer`."""
+        return self._value(key, default, "true or false", lambda value: type(value) is bool)
+
+    def text(self, key, default=_REQUIRED, choices=None):
+        """str, one of `choices` where these are given; see `integer`."""
+        what = "a string" if choices is None else f"one of {', '.join(choices)}"
+
+        def holds(value):
+            return _is_text(value) and (choices is None or value in choices)
+
+        return self._value(key, default, what, holds)
+
+    def mapping(self, key, default=_REQUIRED):
+        """`Document` of an object inside this one, empty where it is missing; see `integer`."""
+        default = {} if default is _REQUIRED else default
+        value = self._value(key, default, "an object", lambda value: isinstance(value, dict))
+        if not isinstance(value, dict):
+            return value
+        return Document(value, self.source, f"{self.inside}{key}.")
+
+    def mappings(self):
+        """list of (key, `Document`): of all values, each of which must be an object."""
+        return [(key, self.mapping(key)) for key in self]
+
+    def list_of(self, key, kind, default=_REQUIRED):
+        """list of values of one type, `str`, `int` or `dict`, whose objects are `Document`s.
+
+        Args:
+            key, default: see `integer`. An empty list is one.
+            kind: type of the values.
+        """
+        names = {str: "strings", int: "whole numbers", float: "numbers", dict: "objects"}
+
+        def holds(value):
+            is_kind = _is_text if kind is str else lambda item: type(item) is kind
+            return isinstance(value, list) and all(map(is_kind, value))
+
+        values = self._value(key, default, f"a list of {names[kind]}", holds)
+        if kind is not dict or not isinstance(values, list):
+            return values
+        return [
+            Document(value, self.source, f"{self.inside}{key}[{number}].")
+            for number, value in enumerate(values)
+        ]
+
+    def error(self, key, what):
+        """`InputError`: the value of a key is not what it must be.
+
+        Args:
+            key: str.
+            what: str, what it must be, such as `"a string"`.
+        """
+        place = f"{self.source}: {self.inside}{key}"
+        if self.get(key) is None:
+            return InputError(f"{place} is missing; it must be {what}.")
+        return InputError(f"{place} must be {what}. Received: {shown(self[key])}")
+
+    def _value(self, key, default, what, holds):
+        value = self.get(key)
+        if value is None and default is not _REQUIRED:
+            return default
+        if not holds(value):
+            raise self.error(key, what)
+        return value
+
+
+def _document(value, path, what):
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must hold {what}, not {type(value).__name__}.")
+    return Document(value, path)
+
+
+def _is_text(value):
+    """Whether it is a str that UTF-8 has: JSON can escape half of a surrogate pair."""
+    return type(value) is str and (value.isascii() or not _SURROGATE.search(value))
+
+
+class _NotRead(ValueError):
+    """Why a text has no value; what it is called comes before."""
+
+
+def _unique(pairs):
+    """dict of pairs of key and value."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise _NotRead(f"has the key {shown(twice)} twice")
+    return value
+
+
+def _no_number(name):
+    raise _NotRead(f"has {name}, which is not valid JSON and no number to learn")
+
+
+@functools.cache
+def _decoder(finite):
+    refused = {"parse_constant": _no_number} if finite else {}
+    return json.JSONDecoder(object_pairs_hook=_unique, **refused)
+
+
+def _json_value(text, finite=False):
+    """The value of a JSON text; raises `JSONDecodeError` or `_NotRead`."""
+    try:
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text))
+        text = text.removeprefix("\ufeff")
+        value = _decoder(finite).decode(text)
+    except (json.JSONDecodeError, _NotRead):
+        raise
+    except UnicodeDecodeError as error:
+        raise _NotRead(f"is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise _NotRead("is not valid JSON of data: it is nested too deeply") from error
+    except ValueError as error:  # more than 4,300 digits
+        raise _NotRead("is not valid JSON of data: it has a number of too many digits") from error
+    if text.count("[") + text.count("{") > _MAX_NESTING:
+        _check_nesting(value, len(text))
+    return value
+
+
+def _check_nesting(value, size):
+    """Goes through the levels of a value, which has fewer parts than its text of `size` has
+    characters, unless names in YAML stand for the same part again and again."""
+    level, depth, found = [value], 0, 0
+    while level:
+        depth, inner = depth + 1, []
+        if depth > _MAX_NESTING:
+            raise _NotRead("is nested too deeply")
+        for outer in level:
+            if isinstance(outer, (dict, list)):
+                found += len(outer)
+                if found > size:
+                    raise _NotRead("repeats parts of itself too often")
+                inner.extend(outer.values() if isinstance(outer, dict) else outer)
+        level = inner
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain types alone, no key twice, and nothing that takes long."""
+
+    def flatten_mapping(self, node):
+        seen = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(problem="merging by << is not supported")
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                raise _NotRead(f"has the key {shown(key.value)} twice")
+            seen.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None)
+
+    def construct_object(self, node, deep=False):
+        if node.tag in _YAML_NUMBERS and len(node.value) > _MAX_DIGITS:
+            raise _NotRead("has a number of too many digits")
+        return super().construct_object(node, deep)

@@ -34,9 +34,10 @@ class SafetensorsFile:
             with open(path, "rb") as file:
                 (size,) = struct.unpack("<Q", file.read(8))
                 if size > _MAX_HEADER:
-                    raise InputError(f"{path} is damaged: its header has {size} bytes.")
-                parse_json(file.read(size), path)
+                    raise InputError(f"{path} is damaged: header too large, {size} bytes.")
+                header = file.read(size)
             with safetensors.safe_open(path, framework="np") as file:
+                parse_json(header, path)
                 slices = {name: file.get_slice(name) for name in file.keys()}
                 self.header = {
                     name: (tensor.get_dtype(), tuple(tensor.get_shape()))

@@ -1,9 +1,9 @@
 """Learning curves from the `metrics.jsonl` of a run."""
 
-import json
 import os
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
 
 _HELD_OUT_PREFIX = "val_"  # as Keras names them
@@ -120,10 +120,7 @@ def _read(path):
 
 
 def _report(line, path, number):
-    try:
-        report = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{path}:{number}: not a line of JSON: {error}") from error
+    report = parse_json_line(line, f"{path}:{number}")
     if not isinstance(report, dict):
         raise InputError(f"{path}:{number}: a report is an object such as {{\"step\": 10}}.")
     return report

@@ -2,14 +2,12 @@
 
 import dataclasses
 import functools
-import json
 from pathlib import Path
 
 import keras
-import yaml
-
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import write_json
+from keras_bert_impl.reading import read_json, read_yaml
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.phases import phases_of
 from keras_bert_impl.tasks.settings import FinetuneSettings
@@ -130,8 +128,7 @@ def load_tuned(path, dtype=None, base=None, **settings):
         model_class = model_class_of(path, base)
         return model_class.from_pretrained(path, dtype=dtype or "float32", base=base, **settings)
     if dtype is None:
-        recipe = yaml.safe_load((path / "recipe.yaml").read_text(encoding="utf-8"))
-        dtype = recipe["dtype"]
+        dtype = read_yaml(path / "recipe.yaml").text("dtype")
     model_class = model_class_of(path / "model", base)
     return model_class.from_pretrained(path / "model", dtype=dtype, base=base, **settings)
 
@@ -322,9 +319,9 @@ def check_same_data(path, train, dev):
         for name, data in (("train", train), ("dev", dev))
     }
     if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         for name in now:
-            if before[name]["sha256"] != now[name]["sha256"]:
+            if before.mapping(name).text("sha256") != now[name]["sha256"]:
                 raise InputError(
                     f"{path.parent} holds a run on other {name} texts than {now[name]['source']}; "
                     "give those, or another directory for a new run."

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, replace_file, write_json
+from keras_bert_impl.reading import read_json
 from keras_bert_impl.tasks.run import check_same_data, finetune, kind_with
 from keras_bert_impl.tasks.settings import FinetuneSettings
 from keras_bert_impl.training.run_directory import RunDirectory
@@ -86,8 +87,7 @@ def finetune_set(
                 **dataclasses.asdict(run_settings),
             )
             gc.collect()
-        text = (directory / path / "scores.json").read_text(encoding="utf-8")
-        scores[path] = json.loads(text)
+        scores[path] = read_json(directory / path / "scores.json")
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     _copy_best(directory, directory / summary["best"])
     write_json(directory / "scores.json", summary)

@@ -3,11 +3,11 @@
 import codecs
 import csv
 import functools
-import json
 import re
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.errors import InputError, listed, shown
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.tasks.examples import Layout, examples_of
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
@@ -221,10 +221,7 @@ def _json_rows(path, layout):
 
 def _json_row(raw, layout):
     _check_size(raw)
-    try:
-        row = json.loads(_text_of(raw), parse_constant=_no_number)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {reason(error)}.") from error
+    row = parse_json_line(_text_of(raw), finite=True)
     if not isinstance(row, dict):
         raise InputError("expected a JSON object.")
     values = {}
@@ -235,29 +232,18 @@ def _json_row(raw, layout):
         if name == layout.label and separator and isinstance(value, list):
             value = _joined(value, separator)
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
+            raise InputError(f"{name!r} must be a string or a number. Received: {shown(value)}")
         if _HALF_A_CHARACTER.search(str(value)):
             raise InputError(f"half of a surrogate pair in {name!r}.")
         values[name] = str(value)
     return values
 
 
-def reason(error):
-    """str. What is wrong with the JSON of a line, without a line number of its own."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} (character {error.pos})"
-    return str(error)
-
-
 def _joined(names, separator):
     for name in names:
         if not isinstance(name, str) or separator in name:
-            raise InputError(f"labels must be names without {separator!r}. Received: {name!r:.40}")
+            raise InputError(f"labels must be names without {separator!r}. Received: {shown(name)}")
     return separator.join(names)
-
-
-def _no_number(name):
-    raise InputError(f"{name} is not valid JSON, and no number to learn.")
 
 
 _READERS = {"csv": _csv_rows, "tsv": tsv_rows, "jsonl": _json_rows}

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_file, write_json
+from keras_bert_impl.reading import read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
 
@@ -54,14 +55,13 @@ class RunDirectory:
                 f"{self.path} holds a run; let it resume, or give another directory for a new one."
             )
         try:
-            before = yaml.safe_load(self._recipe.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"{self._recipe} is damaged; remove {self.path} to start again.") from error
+            before = read_yaml(self._recipe)
+        except InputError as error:
+            raise InputError(f"{error} Remove {self.path} to start again.") from error
         now = yaml.safe_load(text)
-        before = before if isinstance(before, dict) else {}
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:
-            differences = ", ".join(f"{key} was {before.get(key)!r}" for key in changed)
+            differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
             raise InputError(
                 f"{self.path} holds a run with other settings ({differences}); resume it with "
                 "those, or give another directory for a new one."

@@ -155,5 +155,5 @@ def test_a_header_that_is_no_header_of_a_model(tmp_path):
         f'"{n}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for n in range(300_000)
     )
     path.write_bytes(struct.pack("<Q", len(names) + 2) + f"{{{names}}}".encode())
-    with pytest.raises(InputError, match="is damaged: its header has"):
+    with pytest.raises(InputError, match="is damaged: header too large"):
         SafetensorsFile(path)
