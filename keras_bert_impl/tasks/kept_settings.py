@@ -1,7 +1,11 @@
 """Settings of task models that `config.json` keeps under a key of ours, read by their types."""
 
+import logging
+
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.reading import Document
+
+_LOG = logging.getLogger(__name__)
 
 
 def _count(own, name):
@@ -74,3 +78,23 @@ def kept_settings(config, names):
     """
     own = config.mapping(OWN_SETTINGS)
     return {name: _READ[name](own, name) for name in names if name in own}
+
+
+def within_positions(kept, config, name):
+    """Such arguments with a `max_length` of at most the encoder's positions.
+
+    Files of `sentence-transformers` may state more, and mean what the encoder has.
+
+    Args:
+        kept: dict of arguments.
+        config: `EncoderConfig`.
+        name: what to call the directory in the warning.
+    """
+    length = kept.get("max_length")
+    if length is None or length <= config.max_length:
+        return kept
+    _LOG.warning(
+        "%s: max_length is %d, but the encoder has %d positions: texts are cut to these",
+        *(name, length, config.max_length),
+    )
+    return kept | {"max_length": config.max_length}

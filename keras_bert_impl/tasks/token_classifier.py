@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.tasks.labels import label_names, with_labels, tensors_to_read
+from keras_bert_impl.tasks.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.task_model import task_inputs
 from keras_bert_impl.tasks.windows import tokenize_windows
 from keras_bert_impl.tasks.word_scores import token_targets, word_scores

@@ -226,6 +226,14 @@ def test_a_kernel_that_is_no_matrix(path, tensors):
     refused(path, f"bert_model.ckpt.index: tensor {KEY} cannot have shape (7,)")
 
 
+@pytest.mark.parametrize("end", ["", ".index", ".data-00000-of-00001", ".meta"])
+def test_any_file_of_a_checkpoint_means_it(path, end):
+    (path / "bert_model.ckpt.meta").touch()
+    file = path / f"bert_model.ckpt{end}"
+    assert is_google_checkpoint(file)
+    assert open_model(file).shape("bert.pooler.dense.bias") == (32,)
+
+
 def test_several_checkpoints(path, tensors):
     for name in ("bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"):
         for step in (9, 10):

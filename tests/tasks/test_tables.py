@@ -176,3 +176,11 @@ def test_missing_file(tmp_path):
 def test_empty_texts_may_be_allowed(tmp_path):
     path = write(tmp_path, "a.jsonl", json.dumps({"text": ""}) + "\n")
     assert read_table(path, "text", allow_empty=True).texts == [""]
+
+
+def test_numbers_of_thousands_of_digits_are_bad_rows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t": "good"}\n{"t": %s}\n{"t": [%s]}\n' % ("9" * 5_000, "[" * 5_000))
+    with pytest.raises(InputError, match=r"line 2: .*a number of too many digits"):
+        read_table(path, "t")
+    assert read_table(path, "t", skip_bad_rows=True).texts == ["good"]
