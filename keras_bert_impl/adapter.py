@@ -69,20 +69,23 @@ class Adapter:
         object.__setattr__(self, "projections", tuple(self.projections))  # a list in JSON
         if self.kind not in ADAPTER_KINDS:
             raise InputError(
-                f"an adapter is one of {', '.join(ADAPTER_KINDS)}. Received: kind={self.kind!r}"
+                f"an adapter is one of {', '.join(ADAPTER_KINDS)}. "
+                f"Received: kind={shown(self.kind)}"
             )
         if self.size is None:
             object.__setattr__(self, "size", _SIZES[self.kind])
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise InputError(f"size must be a positive integer. Received: size={self.size!r}")
+            raise InputError(f"size must be a positive integer. Received: size={shown(self.size)}")
         if type(self.alpha) not in (int, float) or not 0 < self.alpha < float("inf"):
-            raise InputError(f"alpha must be a positive number. Received: alpha={self.alpha!r}")
+            raise InputError(
+                f"alpha must be a positive number. Received: alpha={shown(self.alpha)}"
+            )
         if not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
-            raise InputError(f"dropout must be in [0, 1). Received: dropout={self.dropout!r}")
+            raise InputError(f"dropout must be in [0, 1). Received: dropout={shown(self.dropout)}")
         if not self.projections or not set(self.projections) <= set(PROJECTIONS):
             raise InputError(
                 f"projections must be some of {', '.join(PROJECTIONS)}. "
-                f"Received: projections={self.projections!r}"
+                f"Received: projections={shown(self.projections)}"
             )
 
     @classmethod

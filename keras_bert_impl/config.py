@@ -4,8 +4,8 @@ import dataclasses
 import difflib
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.errors import InputError, shown
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 _POOLINGS = ("cls", "mean")
@@ -114,7 +114,7 @@ class EncoderConfig:
         if self.architecture not in ARCHITECTURES:
             raise InputError(
                 f"architecture must be one of {', '.join(ARCHITECTURES)}. "
-                f"Received: architecture={self.architecture!r}"
+                f"Received: architecture={shown(self.architecture)}"
             )
         for name in (
             "vocabulary_size",
@@ -150,15 +150,16 @@ class EncoderConfig:
         if self.activation not in _ACTIVATIONS:
             raise InputError(
                 f"activation must be one of {', '.join(_ACTIVATIONS)}. "
-                f"Received: activation={self.activation!r}"
+                f"Received: activation={shown(self.activation)}"
             )
         self._check_positive("layer_norm_epsilon", "initializer_range")
         if self.pooling not in _POOLINGS:
             raise InputError(
-                f"pooling must be one of {', '.join(_POOLINGS)}. Received: pooling={self.pooling!r}"
+                f"pooling must be one of {', '.join(_POOLINGS)}. "
+                f"Received: pooling={shown(self.pooling)}"
             )
         if not isinstance(self.causal, bool):
-            raise InputError(f"causal must be True or False. Received: causal={self.causal!r}")
+            raise InputError(f"causal must be True or False. Received: causal={shown(self.causal)}")
         object.__setattr__(self, "adapter", Adapter.of(self.adapter))
         if self.final_norm and not self.pre_norm:
             raise InputError("final_norm=True takes pre_norm=True.")
@@ -166,20 +167,22 @@ class EncoderConfig:
         for name in ("dropout", "attention_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(
-                    f"{name} must be in [0, 1). Received: {name}={getattr(self, name)!r}"
+                    f"{name} must be in [0, 1). Received: {name}={shown(getattr(self, name))}"
                 )
 
     def _check_integer(self, name, least):
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             kind = "a positive integer" if least else "an integer, at least 0"
-            raise InputError(f"{name} must be {kind}. Received: {name}={value!r}")
+            raise InputError(f"{name} must be {kind}. Received: {name}={shown(value)}")
 
     def _check_positive(self, *names):
         for name in names:
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
-                raise InputError(f"{name} must be a positive number. Received: {name}={value!r}")
+                raise InputError(
+                    f"{name} must be a positive number. Received: {name}={shown(value)}"
+                )
 
     def _check_positions(self):
         if self.rotary_base is not None:

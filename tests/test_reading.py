@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import (
-    Document,
     file_within,
     parse_json_line,
     read_json,

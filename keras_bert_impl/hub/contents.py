@@ -3,9 +3,10 @@
 import json
 import re
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_file
-from keras_bert_impl.reading import Document, parse_json, read_bytes, read_json
+from keras_bert_impl.reading import parse_json, read_bytes, read_json
 
 _TOKENIZER = (
     "tokenizer_config.json",

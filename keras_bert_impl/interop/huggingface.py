@@ -4,11 +4,11 @@ import dataclasses
 import logging
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS, rate
 from keras_bert_impl.interop.layouts.names import optional
-from keras_bert_impl.reading import Document
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ def _check_classes(config, layout):
     for name in config.list_of("architectures", str, []):
         if name in others:
             raise InputError(
-                f"{config.source}: model_type is {layout.model_type!r}, but architectures has {name}."
+                f"{config.source}: model_type is {layout.model_type!r}, but architectures has "
+                f"{name}."
             )
 
 
@@ -105,7 +106,9 @@ def read_encoder_config(directory, with_adapter=False):
     unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
     if unknown:
         _log.warning(
-            "%s: keys without a meaning here: %s", directory.path, ", ".join(f"{key:.60}" for key in sorted(unknown)[:20])
+            "%s: keys without a meaning here: %s",
+            directory.path,
+            ", ".join(f"{key:.60}" for key in sorted(unknown)[:20]),
         )
     if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
@@ -252,7 +255,7 @@ def classifier_dropout(directory, config):
     Raises:
         InputError: it is no rate, from 0 to less than 1.
     """
-    return rate(directory.config, classifier_dropout_key(config))
+    return rate(directory.config, classifier_dropout_key(config), None)
 
 
 def classifier_dropout_key(config):

@@ -3,9 +3,9 @@
 import dataclasses
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.interop.layouts.bert import READ
-from keras_bert_impl.reading import Document
 
 _ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
     "vocabulary_size": "vocabulary_size",
@@ -133,7 +133,10 @@ def config_of(kind, arguments, source):
     ):
         if names:
             raise InputError(f"{source}: {listed(sorted(names))} {what}.")
-    fields = {ours: READ.get(ours, READ[None])(arguments, theirs) for ours, theirs in kind.arguments.items()}
+    fields = {
+        ours: READ.get(ours, READ[None])(arguments, theirs)
+        for ours, theirs in kind.arguments.items()
+    }
     fields |= kind.fixed | {"attention_dropout": fields["dropout"], "use_pooler": kind.has_pooler}
     if kind.architecture == "electra" and fields["embedding_dim"] == fields["hidden_dim"]:
         fields["embedding_dim"] = None  # there is a map only where it is needed

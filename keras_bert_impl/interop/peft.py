@@ -205,7 +205,7 @@ def _scale(settings, module, rank):
 
 
 def _matching(patterns, module):
-    """The first of the keys, names or ends of names of modules or expressions, that a module has."""
+    """The first key that a module has: its name, the end of it, or an expression for these."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(

@@ -27,9 +27,10 @@ import numpy as np
 import tensorflow as tf
 from isal import igzip
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import is_remote
-from keras_bert_impl.reading import Document, parse_json
+from keras_bert_impl.reading import is_plain_name, parse_json
 from keras_bert_impl.remote_files import os_errors, replace_file
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -291,7 +292,7 @@ def _checked_shards(manifest):
             sizes.append(shard.integer("bytes", least=0, most=1 << 62))
             shard.integer("rows", least=0, most=1 << 62)
             shard.text("sha256")
-            if os.path.basename(names[-1]) != names[-1]:
+            if not is_plain_name(names[-1]):
                 raise shard.error("file", "the name of a file in the folder")
     return names, sizes
 

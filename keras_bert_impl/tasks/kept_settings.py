@@ -2,8 +2,8 @@
 
 import logging
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.reading import Document
 
 _LOG = logging.getLogger(__name__)
 

@@ -142,7 +142,7 @@ def with_labels(source, arguments, last, without):
 
 
 def _stated_labels(source):
-    """list of str, the names of classes in `config.json`, all different; None where it is silent."""
+    """list of str, all different: the names of classes in `config.json`; None without any."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.reading import Document, parse_json_line
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.tasks.tables import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 

@@ -6,9 +6,10 @@ import time
 
 import keras
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_file
-from keras_bert_impl.reading import Document, parse_json_line, read_bytes
+from keras_bert_impl.reading import parse_json_line, read_bytes
 
 _LOG = logging.getLogger(__name__)
 

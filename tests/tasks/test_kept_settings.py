@@ -2,8 +2,8 @@
 
 import pytest
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.reading import Document
 from keras_bert_impl.tasks import QuestionAnswerer, TextEmbedder
 from keras_bert_impl.tasks.kept_settings import kept_settings, within_positions
 from tests.tasks.helpers import encoder

@@ -1,7 +1,7 @@
 """BERT, and the models whose files are written like its own: RoBERTa's and ELECTRA's."""
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
-from keras_bert_impl.reading import Document
 
 _MOST_LAYERS = 1_000  # where they share their weights, no tensor shows that there are fewer
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads
@@ -25,9 +25,9 @@ def _from_zero(config, key):
     return config.integer(key, least=0)
 
 
-def rate(config, key, default=None):
-    """float. A rate of dropout in a `Document`, or what it is where none is stated."""
-    return config.number(key, default, least=0, below=1)
+def rate(config, key, *default):
+    """float. A rate of dropout in a `Document`; where there is none, the default, if any."""
+    return config.number(key, *default, least=0, below=1)
 
 
 def _up_to_one(config, key):
