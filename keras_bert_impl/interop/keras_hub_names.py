@@ -125,7 +125,8 @@ def config_of(kind, arguments, source):
         InputError: an argument is missing, or is one that our encoder does not compute.
     """
     arguments = Document(arguments, source, "config.")
-    arguments.integer("num_inner_repetitions", 1, least=1, most=1)
+    if arguments.integer("num_inner_repetitions", 1) != 1:
+        raise InputError(f"{source}: num_inner_repetitions must be 1.")
     stated = set(arguments) - _NO_MATTER - {"num_inner_repetitions"}
     for what, names in (
         ("is missing", set(kind.arguments.values()) - stated),

@@ -110,7 +110,9 @@ def _weights_files(directory):
         return [whole]
     if not index.exists():
         raise InputError(f"{directory} has no weights: neither {_WEIGHTS} nor {_INDEX}.")
-    places = read_json(index).mapping("weight_map")
+    places = read_json(index).mapping("weight_map", None)
+    if places is None:
+        raise InputError(f"{index} has no weight_map.")
     names = set()
     for tensor, entry in places.items():
         names.update([entry] if isinstance(entry, str) else places.list_of(tensor, str))

@@ -13,7 +13,7 @@ import zlib
 from urllib.parse import parse_qsl
 
 from keras_bert_impl import files
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
@@ -264,7 +264,8 @@ def _read_json_lines(path, text_field):
         source = f"{path}:{number}"
         value = parse_json_line(line, source)
         if not isinstance(value, dict) or not isinstance(value.get(text_field), str):
-            fields = listed(value) if isinstance(value, dict) else type(value).__name__
+            names = [f"{name:.40}" for name in value][:20] if isinstance(value, dict) else []
+            fields = ", ".join(names) or type(value).__name__
             raise InputError(
                 f"{source}: no text in the field {text_field!r}; it has: {fields}. "
                 "Name the field that holds the text."

@@ -275,7 +275,7 @@ def _checked_manifest(path, text):
         if version == FORMAT_VERSION:
             return manifest, *_checked_shards(manifest)
     except InputError as error:
-        raise InputError(f"{error} Run prepare again.") from None
+        raise InputError(f"{path} is damaged; run prepare again: {error}") from None
     raise InputError(
         f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
         "run prepare again."

@@ -183,7 +183,7 @@ def _read_config(path, lowercase):
     config = read_json(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only BERT's WordPiece.")
+        raise InputError(f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece.")
     lowercase = config.get("do_lower_case", lowercase)
     wanted = {
         "do_lower_case": (True, False),
