@@ -4,7 +4,7 @@ import dataclasses
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts.bert import READ
 
 _ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
@@ -133,7 +133,7 @@ def config_of(kind, arguments, source):
         ("is not supported", stated - set(kind.arguments.values())),
     ):
         if names:
-            raise InputError(f"{source}: {listed(sorted(names))} {what}.")
+            raise InputError(f"{source}: {', '.join(f'{name:.60}' for name in sorted(names)[:20])} {what}.")
     fields = {
         ours: READ.get(ours, READ[None])(arguments, theirs)
         for ours, theirs in kind.arguments.items()

@@ -284,16 +284,16 @@ def _checked_manifest(path, text):
 
 def _checked_shards(manifest):
     """(names, bytes) of the shards; what else readers take from a manifest has its type, too."""
-    manifest.mapping("tokenizer").text("fingerprint")
     names, sizes = [], []
     for split in SPLITS:
         for shard in manifest.mapping("splits").mapping(split).list_of("shards", dict):
             names.append(shard.text("file"))
+            if not is_plain_name(names[-1]):
+                raise shard.error("file", "the name of a file in the folder")
             sizes.append(shard.integer("bytes", least=0, most=1 << 62))
             shard.integer("rows", least=0, most=1 << 62)
             shard.text("sha256")
-            if not is_plain_name(names[-1]):
-                raise shard.error("file", "the name of a file in the folder")
+    manifest.mapping("tokenizer").text("fingerprint")
     return names, sizes
 
 

@@ -335,8 +335,8 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             "names model_00000.weights.h5, which is missing",
         ),
         "head missing": (task(), "has no task.weights.h5, but a task.json"),
-        "strange task": (task(registered_name=3), "task.json: registered_name 3 is not of Keras"),
-        "task without config": (task(config=[]), "there is no config"),
+        "strange task": (task(registered_name=3), "task.json: registered_name must be a string"),
+        "task without config": (task(config=[]), "task.json: config must be an object"),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
