@@ -133,7 +133,8 @@ def config_of(kind, arguments, source):
         ("is not supported", stated - set(kind.arguments.values())),
     ):
         if names:
-            raise InputError(f"{source}: {', '.join(f'{name:.60}' for name in sorted(names)[:20])} {what}.")
+            names = ", ".join(f"{name:.60}" for name in sorted(names)[:20])
+            raise InputError(f"{source}: {names} {what}.")
     fields = {
         ours: READ.get(ours, READ[None])(arguments, theirs)
         for ours, theirs in kind.arguments.items()
