@@ -4,8 +4,8 @@ import dataclasses
 import difflib
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.errors import InputError, shown
+from keras_bert_impl.first_guesses import known_fields
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 _POOLINGS = ("cls", "mean")
