@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
 # Kinds, and what their weights learn at where nothing else is said.
@@ -75,9 +75,28 @@ class Adapter:
             raise InputError(f"projections must be some of {', '.join(PROJECTIONS)}, got none.")
 
     @classmethod
-    def of(cls, value):
-        """The adapter of what a configuration holds: itself, a dict of its fields, or None."""
-        return cls(**value) if isinstance(value, dict) else value
+    def of(cls, value, source="adapter"):
+        """The adapter of what a configuration holds: itself, a dict of its fields, or None.
+
+        Args:
+            value: what it holds.
+            source: str. What to call it in an error.
+
+        Raises:
+            InputError: it is something else, or has other fields or values.
+        """
+        if value is None or isinstance(value, cls):
+            return value
+        names = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(value, dict) or not {"kind"} <= set(value) <= set(names):
+            raise InputError(
+                f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}. "
+                f"Received: {shown(value)}"
+            )
+        try:
+            return cls(**value)
+        except (InputError, TypeError) as error:
+            raise InputError(f"{source}: {error}") from error
 
     @property
     def num_virtual_tokens(self):

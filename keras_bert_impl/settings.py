@@ -30,7 +30,7 @@ from typing import Annotated
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 
 _MOST = 2**31 - 1  # of an integer without an upper limit of its own: what int32 holds
 
@@ -131,9 +131,8 @@ def check(name, value, annotation):
         converted = _converted(value, kind)
         if converted is not _MISFIT:
             return converted
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    raise InputError(f"{name} must be {rule(annotation)}, got {shown}.{_hint(value, annotation)}")
+    hint = _hint(value, annotation)
+    raise InputError(f"{name} must be {rule(annotation)}, got {shown(value)}.{hint}")
 
 
 def rule(annotation):

@@ -12,10 +12,9 @@ import types
 import typing
 from pathlib import Path
 
-import yaml
-
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.reading import parse_yaml, read_text
 
 # === Results and progress ===
 
@@ -252,7 +251,7 @@ def given_settings(arguments, settings_class, recipes=None):
             raise InputError(f"{override!r} is not an override; write key=value.")
         if seen.setdefault(key, override) != override:
             raise InputError(f"{key} is given twice: {seen[key]} and {override}.")
-        values[key] = _typed(settings_class, key, _parse_yaml(text, override), "command line")
+        values[key] = _typed(settings_class, key, parse_yaml(text, override), "command line")
     return values
 
 
@@ -279,11 +278,7 @@ def read_grid(path, settings_class):
 
 
 def _read_yaml(name):
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} cannot be read: {error}") from error
-    return _parse_yaml(text, name)
+    return parse_yaml(read_text(Path(name)), name)
 
 
 def _read_recipe(name, settings_class, recipes):
@@ -302,16 +297,6 @@ def _read_recipe(name, settings_class, recipes):
     return {key: _typed(settings_class, key, value, where) for key, value in values.items()}
 
 
-def _parse_yaml(text, where):
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise InputError(f"{where}{line}: not valid YAML: {problem}") from error
-
-
 def _typed(settings_class, key, value, where):
     """`value` as the field's type, or an `InputError` that names key and type."""
     hints = typing.get_type_hints(settings_class)
@@ -322,7 +307,7 @@ def _typed(settings_class, key, value, where):
         if converted is not _MISFIT:
             return converted
     names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
-    raise InputError(f"{where}: {key} must be {names}. Received: {key}={value!r}")
+    raise InputError(f"{where}: {key} must be {names}. Received: {key}={shown(value)}")
 
 
 def _setting_hint(key, known):

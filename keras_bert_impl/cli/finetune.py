@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.settings import AdaptationSettings
+from keras_bert_impl.reading import read_json
 from keras_bert_impl.tasks.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
@@ -108,7 +108,7 @@ def run(arguments):
         )
     if not is_chief():
         return  # the chief writes and says what came out
-    scores = json.loads((out / "scores.json").read_text(encoding="utf-8"))
+    scores = read_json(out / "scores.json")
     if arguments.json:
         print_json(scores)
     elif grid:

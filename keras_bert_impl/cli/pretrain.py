@@ -1,7 +1,6 @@
 """`keras-bert pretrain`: from records to a pre-trained model."""
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from keras_bert_impl.cli.common import (
 )
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.reading import read_json
 
 EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000
   keras-bert pretrain records --out run --recipe electra_small batch_size=256"""
@@ -49,4 +49,4 @@ def run(arguments):
     print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
     scores = Path(arguments.out) / "scores.json"
     if arguments.json and scores.exists():
-        print_json(json.loads(scores.read_text(encoding="utf-8")))
+        print_json(read_json(scores))

@@ -3,8 +3,10 @@
 import json
 import re
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.document import Document
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_file
+from keras_bert_impl.reading import parse_json, read_bytes, read_json
 
 _TOKENIZER = (
     "tokenizer_config.json",
@@ -82,8 +84,8 @@ def gather(fetch, source):
     inner = f"{folders[0]}/" if folders and folders[0] else ""
     if get(f"{inner}config.json") is None:
         raise InputError(f"{source} has no {inner}config.json: not a model that can be read.")
-    config = _read_json(files[f"{inner}config.json"], source)
-    is_preset = str(config.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
+    config = _document(files[f"{inner}config.json"], source)
+    is_preset = config.text("registered_name", "").startswith(("keras_hub>", "keras_nlp>"))
     for name in _PRESET if is_preset else _TOKENIZER:
         get(inner + name)
     if folders:
@@ -107,19 +109,19 @@ def gather(fetch, source):
 
 def _shards(path, suffix, source):
     """Sorted names of the files in an index, which has lists of them in KerasHub."""
-    weight_map = _read_json(path, source).get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
+    weight_map = _document(path, source).mapping("weight_map")
+    if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
     lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
     shards = [shard for some in lists for shard in some]
     for shard in shards:
         if not isinstance(shard, str) or not _PLAIN.fullmatch(shard):
             raise InputError(
-                f"{source}: {path.name} names {shard!r:.80}, which is no plain file name."
+                f"{source}: {path.name} names {shown(shard)}, which is no plain file name."
             )
         if not shard.endswith(suffix):
             raise InputError(
-                f"{source}: {path.name} names {shard!r:.80}, which is no {suffix} file."
+                f"{source}: {path.name} names {shown(shard)}, which is no {suffix} file."
             )
     return sorted(set(shards))
 
@@ -129,25 +131,27 @@ def _folders(path, source):
     none where the path of the file is None."""
     if path is None:
         return []
-    modules = _read_json(path, source, list)
-    folders = [module.get("path") or "" for module in modules if isinstance(module, dict)]
+    modules = Document({"modules": _value(path, source)}, f"{source}: {path.name}")
+    folders = [module.text("path", "") for module in modules.list_of("modules", dict)]
     for folder in filter(None, folders):
-        if not isinstance(folder, str) or not _PLAIN.fullmatch(folder):
-            raise InputError(f"{source}: {path.name} names {folder!r:.80}, which is no plain name.")
+        if not _PLAIN.fullmatch(folder):
+            raise InputError(
+                f"{source}: {path.name} names {shown(folder)}, which is no plain name."
+            )
     return folders
 
 
-def _read_json(path, source, kind=dict):
+def _document(path, source):
+    content = _value(path, source)
+    if not isinstance(content, dict):
+        raise InputError(f"{source}: {path.name} must hold one JSON object.")
+    return Document(content, f"{source}: {path.name}")
+
+
+def _value(path, source):
     if path.stat().st_size > _MAX_JSON_BYTES:
         raise InputError(f"{source}: {path.name} is too large to be a list of names.")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: {path.name} is not valid JSON: {error}.") from error
-    if not isinstance(content, kind):
-        what = "one JSON object" if kind is dict else "a JSON list"
-        raise InputError(f"{source}: {path.name} must hold {what}.")
-    return content
+    return parse_json(read_bytes(path), f"{source}: {path.name}")
 
 
 def write_record(record, files):
@@ -168,7 +172,7 @@ def is_complete(record, directory):
     Sizes, because reading the files again for their checksums would take longer than loading.
     """
     try:
-        sizes = json.loads(record.read_text(encoding="utf-8"))
+        sizes = read_json(record)
         return all((directory / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):  # an InputError is a ValueError
         return False

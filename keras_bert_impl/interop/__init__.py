@@ -4,6 +4,7 @@ from keras_bert_impl.interop.directory import write_model_directory
 from keras_bert_impl.interop.google import write_google_checkpoint
 from keras_bert_impl.interop.huggingface import (
     all_tensors,
+    classifier_dropout,
     classifier_dropout_key,
     encoder_config,
     encoder_tensors,

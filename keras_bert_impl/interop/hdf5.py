@@ -7,6 +7,7 @@ file is refused, and the numbers are read from that place of the file.
 
 import contextlib
 import dataclasses
+import math
 from pathlib import Path
 
 import h5py
@@ -36,8 +37,8 @@ class StoredArray:
 
     def read(self):
         """The array."""
-        count = int(np.prod(self.shape, dtype="int64"))
         try:
+            count = math.prod(self.shape)
             array = np.fromfile(self.file, self.dtype, count, offset=self.offset)
             return array.reshape(self.shape)
         except (OSError, ValueError) as error:
@@ -112,7 +113,7 @@ def find_array(file, name, path):
     offset = dataset.id.get_offset()
     if dataset.chunks is not None or offset is None or file.userblock_size:
         raise InputError(f"{path}: {name} is not stored in one piece, as Keras stores it.")
-    if offset + dataset.size * dtype.itemsize > path.stat().st_size:
+    if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
         raise InputError(f"{path}: {name} is longer than the file.")
     return StoredArray(path, name, dtype, dataset.shape, offset)
 
@@ -125,7 +126,7 @@ def _dtype(dataset, path):
         return np.dtype(ml_dtypes.bfloat16)
     if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):
         raise InputError(
-            f"{path}: {dataset.name} has numbers of type {dtype}; supported are float64, float32, "
-            "float16 and bfloat16."
+            f"{path}: {dataset.name} has numbers of type {str(dtype):.100}; supported are "
+            "float64, float32, float16 and bfloat16."
         )
     return dtype

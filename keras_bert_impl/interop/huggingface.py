@@ -4,9 +4,10 @@ import dataclasses
 import logging
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.document import Document
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
-from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
+from keras_bert_impl.interop.layouts.bert import ACTIVATIONS, rate
 from keras_bert_impl.interop.layouts.names import optional
 
 _log = logging.getLogger(__name__)
@@ -48,43 +49,39 @@ def encoder_config(config, source="config.json"):
         InputError: a kind of model that is not known, a missing key, or a setting that this
             encoder does not compute.
     """
-    model_type = config.get("model_type", "bert")
-    if model_type not in list(LAYOUTS):  # a list, for what has no hash
-        raise InputError(
-            f"{source}: model_type is {model_type!r}; supported are {', '.join(LAYOUTS)}."
-        )
-    layout = LAYOUTS[model_type]
-    _check_classes(config, model_type, source)
-    missing = [layout.keys[name] for name in layout.required if layout.keys[name] not in config]
-    if missing:
-        raise InputError(f"{source}: {', '.join(missing)} is missing.")
+    config = Document(config, source)
+    layout = LAYOUTS[config.text("model_type", "bert", choices=LAYOUTS)]
+    _check_classes(config, layout)
     for key, value in layout.fixed.items():
         if config.get(key, value) != value:
-            raise InputError(f"{source}: {key} is {config[key]!r}; only {value!r} is supported.")
-    stated = {
-        name: config[key] for name, key in layout.keys.items() if config.get(key) is not None
-    }
+            raise InputError(
+                f"{source}: {key} is {shown(config[key])}; only {value!r} is supported."
+            )
+    stated = layout.stated(config)
     try:
         fields = layout.to_fields(layout.silent | stated)
         fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
         return EncoderConfig(architecture=layout.architecture, **fields)
-    except (InputError, TypeError, AttributeError) as error:
+    except InputError as error:
         raise InputError(f"{source}: {error}") from error
 
 
-def _check_classes(config, model_type, source):
+def _check_classes(config, layout):
     """Refuses `architectures` that are another kind's."""
-    own = set(LAYOUTS[model_type].classes.values())
+    own = set(layout.classes.values())
     others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
-    for name in config.get("architectures") or []:
+    for name in config.list_of("architectures", str, []):
         if name in others:
-            raise InputError(f"{source}: model_type is {model_type!r}, but architectures has {name}.")
+            raise InputError(
+                f"{config.source}: model_type is {layout.model_type!r}, but architectures has "
+                f"{name}."
+            )
 
 
 def _activation(name, layout):
-    if name not in list(ACTIVATIONS):
+    if name not in ACTIVATIONS:
         raise InputError(
-            f"{layout.keys['activation']} is {name!r}; supported are {', '.join(ACTIVATIONS)}."
+            f"{layout.keys['activation']} is {shown(name)}; supported are {', '.join(ACTIVATIONS)}."
         )
     return ACTIVATIONS[name]
 
@@ -109,7 +106,9 @@ def read_encoder_config(directory, with_adapter=False):
     unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
     if unknown:
         _log.warning(
-            "%s: keys without a meaning here: %s", directory.path, ", ".join(sorted(unknown))
+            "%s: keys without a meaning here: %s",
+            directory.path,
+            ", ".join(f"{key:.60}" for key in sorted(unknown)[:20]),
         )
     if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
@@ -242,8 +241,21 @@ def class_of(config, head):
 
 def has_head(directory, config, head):
     """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
-    stated = directory.config.get("architectures")
+    stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
+
+
+def classifier_dropout(directory, config):
+    """float or None. The dropout rate before a classifier that a `ModelSource` states.
+
+    Args:
+        directory: `ModelSource`.
+        config: `EncoderConfig`.
+
+    Raises:
+        InputError: it is no rate, from 0 to less than 1.
+    """
+    return rate(directory.config, classifier_dropout_key(config), None)
 
 
 def classifier_dropout_key(config):

@@ -3,7 +3,9 @@
 import dataclasses
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.interop.layouts.bert import READ
 
 _ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
     "vocabulary_size": "vocabulary_size",
@@ -122,7 +124,8 @@ def config_of(kind, arguments, source):
     Raises:
         InputError: an argument is missing, or is one that our encoder does not compute.
     """
-    if arguments.get("num_inner_repetitions", 1) != 1:
+    arguments = Document(arguments, source, "config.")
+    if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
     stated = set(arguments) - _NO_MATTER - {"num_inner_repetitions"}
     for what, names in (
@@ -130,14 +133,18 @@ def config_of(kind, arguments, source):
         ("is not supported", stated - set(kind.arguments.values())),
     ):
         if names:
-            raise InputError(f"{source}: {', '.join(map(str, sorted(names)))} {what}.")
-    fields = {ours: arguments[theirs] for ours, theirs in kind.arguments.items()}
+            names = ", ".join(f"{name:.60}" for name in sorted(names)[:20])
+            raise InputError(f"{source}: {names} {what}.")
+    fields = {
+        ours: READ.get(ours, READ[None])(arguments, theirs)
+        for ours, theirs in kind.arguments.items()
+    }
     fields |= kind.fixed | {"attention_dropout": fields["dropout"], "use_pooler": kind.has_pooler}
     if kind.architecture == "electra" and fields["embedding_dim"] == fields["hidden_dim"]:
         fields["embedding_dim"] = None  # there is a map only where it is needed
     try:
         return EncoderConfig(**fields)
-    except (InputError, TypeError) as error:
+    except InputError as error:
         raise InputError(f"{source}: {error}") from error
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.hdf5 import find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import NOTES, Head
@@ -94,14 +94,13 @@ def open_preset(directory):
 def _serialized(path):
     """Name of the class without the package, and arguments, in a JSON file of KerasHub."""
     value = read_json(path)
-    package, _, name = str(value.get("registered_name")).partition(">")
-    arguments = value.get("config")
-    if package not in _PACKAGES or not isinstance(arguments, dict):
+    package, _, name = value.text("registered_name").partition(">")
+    if package not in _PACKAGES or value.get("config") is None:
         raise InputError(
-            f"{path}: registered_name {value.get('registered_name')!r:.80} is not of KerasHub, or "
+            f"{path}: registered_name {shown(value['registered_name'])} is not of KerasHub, or "
             "there is no config."
         )
-    return name, arguments
+    return name, value.mapping("config")
 
 
 def _weights_files(directory):
@@ -111,12 +110,12 @@ def _weights_files(directory):
         return [whole]
     if not index.exists():
         raise InputError(f"{directory} has no weights: neither {_WEIGHTS} nor {_INDEX}.")
-    places = read_json(index).get("weight_map")
-    if not isinstance(places, dict):
+    places = read_json(index).mapping("weight_map", None)
+    if places is None:
         raise InputError(f"{index} has no weight_map.")
     names = set()
-    for entry in places.values():
-        names.update(map(str, entry if isinstance(entry, list) else [entry]))
+    for tensor, entry in places.items():
+        names.update([entry] if isinstance(entry, str) else places.list_of(tensor, str))
     bad = sorted(name for name in names if not _SHARD.fullmatch(name))
     if bad or not names:
         raise InputError(f"{index}: {bad[0]!r:.80} is no shard." if bad else f"{index} is empty.")
@@ -151,9 +150,7 @@ def _head(directory, kind, config):
     if not head.name:
         _log.warning("%s: only the encoder is read: %s", directory, head.reason)
         return None
-    notes = read_json(path).get("keras_bert_impl", {})
-    if not isinstance(notes, dict):
-        raise InputError(f"{path}: keras_bert_impl is damaged.")
+    notes = read_json(path).mapping("keras_bert_impl")
     head.config |= {name: notes[name] for name in NOTES if name in notes}
     return head
 

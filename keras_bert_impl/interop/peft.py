@@ -5,11 +5,12 @@ stand in one of theirs whose second matrix is made of blocks.
 """
 
 import dataclasses
+import re
 
 import numpy as np
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
 
 _ROOT = "base_model.model."
@@ -28,7 +29,12 @@ TASK_TYPES = {
     "question_answerer": "QUESTION_ANS",
 }
 # Settings by which other arithmetic hides behind the same names.
-_FIXED = {"use_dora": False, "bias": "none", "lora_bias": False, "use_qalora": False}
+_OFF = ("use_dora", "lora_bias", "use_qalora", "layer_replication", "trainable_token_indices")
+_A = ".lora_A.weight"
+# Expressions that cannot take long: names, and groups, digits and `.*` between them.
+_PATTERN = re.compile(
+    r"\^?(?:[\w-]|\\?\.|\.[*+]|\\d\+?|\[\d-\d\]\+?|\((?:[\w.-]+\|)*[\w.-]+\)){1,200}\$?"
+)
 
 
 def to_peft(config, added, changed, head, base):
@@ -85,46 +91,90 @@ def to_peft(config, added, changed, head, base):
     }, tensors
 
 
-def from_peft(config, settings, tensors, where):
+def from_peft(config, settings, tensors, base):
     """The opposite, of what `peft` or `to_peft` wrote.
+
+    LoRA on matrices outside of the blocks, such as the pooler's (`target_modules="all-linear"`),
+    is added to the base model's.
 
     Args:
         config: `EncoderConfig` of the base model.
-        settings: dict, the content of `adapter_config.json`.
+        settings: `Document`, the content of `adapter_config.json`.
         tensors: dict of names to arrays.
-        where: str, what an error begins with.
+        base: `ModelSource` of the base model.
 
     Returns:
-        (`Adapter`, dict of paths of its variables to arrays, dict of names of other tensors,
-        those of the encoder without its prefix, to arrays).
+        (`Adapter`, or None where the blocks have no LoRA; dict of paths of its variables to
+        arrays; dict of names of other tensors, those of the encoder without its prefix, to
+        arrays).
 
     Raises:
         InputError: no LoRA, or one of another arithmetic.
     """
-    if settings.get("peft_type") != "LORA":
-        raise InputError(f"{where}: peft_type is {settings.get('peft_type')!r}; LORA is supported.")
-    for name, value in _FIXED.items():
-        if (settings.get(name) or value) != value:
-            raise InputError(
-                f"{where}: {name} is {settings[name]!r}; only {value!r} is supported."
-            )
+    settings.text("peft_type", choices=("LORA",))
+    settings.text("bias", "none", choices=("none", "all", "lora_only"))
+    for name in _OFF:
+        if settings.get(name):
+            raise settings.error(name, "absent, null or false: nothing else is supported")
     prefix = tensor_prefix(config)
-    rest = {name.removeprefix(_ROOT).removeprefix(prefix): a for name, a in tensors.items()}
+    names = {name.removeprefix(_ROOT).removeprefix(prefix): name for name in tensors}
+    rest = _without_copies({short: tensors[name] for short, name in names.items()})
+    modules = {
+        short.removesuffix(_A): names.get(short, short).removeprefix(_ROOT).removesuffix(_A)
+        for short in rest
+        if short.endswith(_A)
+    }
     products = {}
     for tensor, parts in matrices(config).items():
-        a, b = (rest.pop(f"{tensor.removesuffix('weight')}lora_{m}.weight", None) for m in "AB")
-        if a is None or b is None:
+        module = tensor.removesuffix(".weight")
+        if module not in modules:
             continue
-        if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1] or len(b) % len(parts):
-            raise InputError(f"{where}: LoRA of {tensor} has shapes {a.shape} and {b.shape}.")
-        scale = _scale(settings, prefix + tensor.removesuffix(".weight"), len(a), where)
+        a, b, scale = _product(settings, rest, module, modules.pop(module))
+        if len(b) % len(parts):
+            raise InputError(f"{settings.source}: LoRA of {tensor} has shape {b.shape}.")
         for part, rows in zip(parts, np.split(b, len(parts))):
             products[part] = a, rows, scale
+    for short, module in modules.items():
+        a, b, scale = _product(settings, rest, short, module)
+        rest[f"{short}.weight"] = _merged(settings, base, f"{short}.weight", a, b, scale)
     unknown = [name for name in rest if "lora_" in name]
-    if unknown or not products:
+    if unknown or not (products or modules):
         what = f"{unknown[0]:.200} is not" if unknown else "no tensor is"
-        raise InputError(f"{where}: {what} LoRA on a matrix of this encoder's blocks.")
-    return *_in_one_shape(config, settings, products), rest
+        raise InputError(f"{settings.source}: {what} LoRA on a matrix of this encoder.")
+    return *(_in_one_shape(config, settings, products) if products else (None, {})), rest
+
+
+def _without_copies(tensors):
+    """Tensors under the names that the base model has for them.
+
+    Beside a module that was trained whole, `peft` may save copies of it and of what it was before;
+    where it has LoRA, its bias is one of `base_layer`.
+    """
+    kept = {}
+    for name, array in tensors.items():
+        plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
+        if ".original_module." not in name and (plain == name or plain not in tensors):
+            kept[plain.replace(".base_layer.", ".")] = array
+    return kept
+
+
+def _product(settings, tensors, short, module):
+    """(first matrix `[rank, inputs]`, second `[units, rank]`, scale) of a module's LoRA."""
+    a, b = (tensors.pop(f"{short}.lora_{m}.weight", None) for m in "AB")
+    shapes = [None if matrix is None else matrix.shape for matrix in (a, b)]
+    if None in shapes or a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
+        raise InputError(f"{settings.source}: LoRA of {short:.200} has shapes {shapes}.")
+    return a, b, _scale(settings, module, len(a))
+
+
+def _merged(settings, base, tensor, a, b, scale):
+    shape = base.shape(tensor)
+    if shape != (len(b), a.shape[1]):
+        raise InputError(
+            f"{settings.source}: LoRA on {tensor:.200} is for the shape {(len(b), a.shape[1])}; "
+            f"in the base model it is {shape}."
+        )
+    return base.read(tensor).astype("float32") + scale * (b.astype("float32") @ a)
 
 
 def matrices(config):
@@ -138,24 +188,33 @@ def matrices(config):
     return found
 
 
-def _scale(settings, module, rank, where):
-    """float. What the product of a matrix is multiplied by."""
+def _scale(settings, module, rank):
+    """float. What the product of a module's matrix is multiplied by."""
+    ranks, alphas = settings.mapping("rank_pattern"), settings.mapping("alpha_pattern")
+    key, other = _matching(ranks, module), _matching(alphas, module)
+    stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
+    if stated != rank:
+        raise InputError(
+            f"{settings.source}: LoRA of {module} has rank {rank}, by the settings {stated}."
+        )
+    if other is None:
+        alpha = settings.number("lora_alpha", above=0)
+    else:
+        alpha = alphas.number(other, above=0)
+    return alpha / (rank**0.5 if settings.flag("use_rslora", False) else rank)
 
-    def number(name, default):
-        value = (settings.get(f"{name}_pattern") or {}).get(module)
-        value = settings.get(default) if value is None else value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise InputError(f"{where}: {default} of {module} is {value!r}, not a number above 0.")
-        return value
 
-    for pattern in ("rank_pattern", "alpha_pattern"):
-        modules = settings.get(pattern) or {}
-        # A shorter name, or an expression, is for whatever ends so.
-        if not isinstance(modules, dict) or any(name.count(".") < 2 for name in modules):
-            raise InputError(f"{where}: {pattern} must name whole modules.")
-    if number("rank", "r") != rank:
-        raise InputError(f"{where}: LoRA of {module} has rank {rank}, by the settings another.")
-    return number("alpha", "lora_alpha") / (rank**0.5 if settings.get("use_rslora") else rank)
+def _matching(patterns, module):
+    """The first key that a module has: its name, the end of it, or an expression for these."""
+    for key in patterns:
+        if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
+            raise InputError(
+                f"{patterns.source}: {patterns.inside}{shown(key)} is no name of a module that can "
+                "be matched; write the name, or the end of it."
+            )
+        if re.match(rf"(.*\.)?({key})$", module):
+            return key
+    return None
 
 
 def _in_one_shape(config, settings, products):
@@ -182,7 +241,7 @@ def _in_one_shape(config, settings, products):
         "lora",
         size=size,
         alpha=scale * size,
-        dropout=settings.get("lora_dropout") or 0.0,
+        dropout=settings.number("lora_dropout", 0.0, least=0, below=1),
         projections=[place for place in _PLACES.values() if place in projections],
     )
     return adapter, added

@@ -1,5 +1,6 @@
 """A model in Hugging Face's terms, whatever its files are: configuration, and tensors by name."""
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 
 _DTYPES = ("F64", "F32", "F16", "BF16")
@@ -17,6 +18,7 @@ class ModelSource:
             (dtype such as `"F32"`, shape); and `read(name)`, its array.
 
     Attributes:
+        config: `Document`.
         adapter: `Adapter` of what was tuned, or None.
         prefix: str. What names of the encoder's tensors may begin with, in models with a head.
         task_path: `Path`. Where the files of a task are.
@@ -24,7 +26,7 @@ class ModelSource:
 
     def __init__(self, path, config, tensors):
         self.path = self.task_path = path
-        self.config = config
+        self.config = Document(config, f"{path}/config.json")
         self._tensors = tensors
         self._read = set()
         self.adapter = None

@@ -9,6 +9,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.reading import file_within, parse_json, read_json
 
+_MAX_HEADER = 16 << 20  # bytes; that of 1,000 tensors has 100 kB
+
 
 class SafetensorsFile:
     """A safetensors file.
@@ -28,16 +30,19 @@ class SafetensorsFile:
     def __init__(self, path):
         self.path = path
         try:
+            # The library takes the last of two tensors of one name.
+            with open(path, "rb") as file:
+                (size,) = struct.unpack("<Q", file.read(8))
+                if size > _MAX_HEADER:
+                    raise InputError(f"{path} is damaged: header too large, {size} bytes.")
+                header = file.read(size)
             with safetensors.safe_open(path, framework="np") as file:
+                parse_json(header, path)
                 slices = {name: file.get_slice(name) for name in file.keys()}
                 self.header = {
                     name: (tensor.get_dtype(), tuple(tensor.get_shape()))
                     for name, tensor in slices.items()
                 }
-            # The library takes the last of two tensors of one name.
-            with open(path, "rb") as file:
-                (size,) = struct.unpack("<Q", file.read(8))
-                parse_json(file.read(size), path)
         except (safetensors.SafetensorError, OSError, struct.error) as error:
             raise InputError(f"{path} is damaged: {error}.") from error
 

@@ -1,13 +1,16 @@
 """`pytorch_model.bin`: the tensors that `torch.save` wrote, read without running the file.
 
 Such a file is a pickle, a program that may call anything. Here its instructions are read by the
-standard library's disassembler and taken as data: nothing that it names is ever looked up.
+standard library's disassembler and taken as data: nothing that it names is ever looked up. What
+they describe may refer to itself or be nested without end, so no value of the file is hashed,
+compared or formatted unless it is a string or a number.
 """
 
 import contextlib
 import dataclasses
 import io
 import math
+import os
 import pickletools
 import struct
 import zipfile
@@ -17,7 +20,13 @@ import numpy as np
 
 from keras_bert_impl.errors import InputError
 
-_MAX_PROGRAM = 64 << 20  # bytes; that of a model has some hundred kB
+# The program of a model has some hundred kB and some ten thousand instructions.
+_MAX_PROGRAM = 16 << 20  # bytes
+_MAX_INSTRUCTIONS = 1 << 20
+_MAX_MARKS = 100  # open at the same time
+_MAX_TUPLE = 64  # values
+_MAX_NAME = 1_000  # characters
+_MAX_BITS = 128  # of a whole number
 _MAGIC = 0x1950A86A20F9469CFC6C  # begins the files of PyTorch before 1.6
 _TYPES = {
     "torch.DoubleStorage": ("F64", np.dtype("<f8")),
@@ -82,6 +91,7 @@ class TorchFile:
         self.path = path
         with self._errors():
             self._places = None  # of the storages, in old files
+            self._sizes = {}  # of the storages: bytes that the file has for each
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
@@ -89,6 +99,7 @@ class TorchFile:
             self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
             for name, tensor in self._tensors.items():
                 _check_extent(name, tensor)
+                self._check_stored(name, tensor)
             self.header = {
                 name: (_TYPES[tensor.storage.kind][0], tensor.shape)
                 for name, tensor in self._tensors.items()
@@ -101,10 +112,17 @@ class TorchFile:
         with self._errors():
             end = tensor.offset + _extent(tensor)
             data = self._read_storage(tensor.storage.key, tensor.offset, end, dtype.itemsize)
-            if len(data) != (end - tensor.offset) * dtype.itemsize:
-                raise ValueError(f"tensor {name} is cut off")
             strides = [stride * dtype.itemsize for stride in tensor.strides]
             return np.ndarray(tensor.shape, dtype, data, strides=strides)
+
+    def _check_stored(self, name, tensor):
+        """A tensor may claim any size: nothing is allocated for more than the file has."""
+        key = tensor.storage.key
+        if key not in self._sizes:
+            raise ValueError(f"it has no storage {self._folder}data/{key}")
+        end = tensor.offset + _extent(tensor)
+        if end * _TYPES[tensor.storage.kind][1].itemsize > self._sizes[key]:
+            raise ValueError(f"tensor {name} is cut off")
 
     @contextlib.contextmanager
     def _errors(self):
@@ -135,6 +153,12 @@ class TorchFile:
                 raise ValueError("it was written on a big-endian machine")
             if archive.getinfo(names[0]).file_size > _MAX_PROGRAM:
                 raise ValueError(f"data.pkl has more than {_MAX_PROGRAM >> 20} MiB")
+            end = os.path.getsize(self.path)
+            self._sizes = {
+                entry.filename.removeprefix(f"{self._folder}data/"): entry.file_size
+                for entry in archive.infolist()
+                if entry.header_offset + entry.file_size <= end
+            }
             return _interpret(io.BytesIO(_entry(archive, names[0]).read()), self.path)
 
     def _read_storage(self, key, begin, end, itemsize):
@@ -163,13 +187,15 @@ class TorchFile:
             keys = _interpret(start, self.path)
             if not isinstance(keys, list):
                 raise ValueError("it has no list of storages")
-            self._places = {}
+            self._places, self._folder = {}, ""
+            end = os.path.getsize(self.path)
             file.seek(start.tell())
-            for key in keys:
+            for key in map(_name, keys):
                 (size,) = struct.unpack("<q", file.read(8))
                 if size != storages[key].size:
                     raise ValueError(f"storage {key} has {size} numbers")
                 self._places[key] = file.tell()
+                self._sizes[key] = end - self._places[key]
                 file.seek(size * _TYPES[storages[key].kind][1].itemsize, io.SEEK_CUR)
             return value
 
@@ -190,9 +216,6 @@ def _extent(tensor):
 
 
 def _check_extent(name, tensor):
-    numbers = (tensor.offset, tensor.storage.size, *tensor.shape, *tensor.strides)
-    if not all(type(n) is int and n >= 0 for n in numbers):
-        raise ValueError(f"tensor {name} has no proper shape")
     if len(tensor.shape) != len(tensor.strides):
         raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
     # A tensor that repeats its numbers may claim any size.
@@ -220,22 +243,28 @@ def _interpret(file, path, storages=None):
         path: `Path`, for errors.
         storages: dict that gets each `_Storage` by its key.
     """
-    stack, memo = [], {}
-    for opcode, argument, _ in pickletools.genops(file):
+    stack, memo, marked = [], {}, []  # the last: the stacks below each mark
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        if number == _MAX_INSTRUCTIONS:
+            raise ValueError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
         name = opcode.name
         if name in _VALUES:
-            stack.append(argument)
+            stack.append(_checked(argument))
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name in _EMPTY:
             stack.append(_EMPTY[name]())
         elif name == "MARK":
-            stack.append(_MARK)
+            if len(marked) == _MAX_MARKS:
+                raise ValueError("it is nested too deeply")
+            marked.append(stack)
+            stack = []
         elif name == "TUPLE":
-            stack.append(tuple(_pop_to_mark(stack)))
+            items, stack = stack, marked.pop()
+            stack.append(_tuple(items))
         elif name in _TUPLES:
             count = _TUPLES[name]
-            stack[-count:] = [tuple(stack[-count:])]
+            stack[-count:] = [_tuple(stack[-count:])]
         elif name in ("BINPUT", "LONG_BINPUT"):
             memo[argument] = stack[-1]
         elif name == "MEMOIZE":
@@ -255,15 +284,15 @@ def _interpret(file, path, storages=None):
             stack.pop()  # attributes, such as the versions of modules
         elif name == "SETITEM":
             key, value = stack.pop(-2), stack.pop()
-            stack[-1][key] = value
+            stack[-1].update({_name(key): value})
         elif name == "SETITEMS":
-            items = _pop_to_mark(stack)
-            stack[-1].update(zip(items[::2], items[1::2], strict=True))
+            items, stack = stack, marked.pop()
+            stack[-1].update(zip(map(_name, items[::2]), items[1::2], strict=True))
         elif name == "APPEND":
             value = stack.pop()
             stack[-1].append(value)
         elif name == "APPENDS":
-            items = _pop_to_mark(stack)
+            items, stack = stack, marked.pop()
             stack[-1].extend(items)
         elif name == "STOP":
             return stack.pop()
@@ -272,20 +301,44 @@ def _interpret(file, path, storages=None):
     raise ValueError("it ends too early")
 
 
-def _pop_to_mark(stack):
-    mark = len(stack) - 1 - stack[::-1].index(_MARK)
-    items = stack[mark + 1 :]
-    del stack[mark:]
-    return items
+def _checked(value):
+    """A string or number that an instruction has as its argument."""
+    if type(value) is int and value.bit_length() > _MAX_BITS:
+        raise ValueError(f"a number in it has more than {_MAX_BITS} bits")
+    return value
+
+
+def _name(value):
+    """str. What must be a key: anything else may take forever to be hashed."""
+    if type(value) is not str or len(value) > _MAX_NAME:
+        raise ValueError(f"a key in it is not a string of at most {_MAX_NAME} characters")
+    return value
+
+
+def _tuple(items):
+    inner = [item for item in items if type(item) is tuple]
+    if len(items) > _MAX_TUPLE or any(type(item) is tuple for items in inner for item in items):
+        raise ValueError("it has tuples that are too long or nested too deeply")
+    return tuple(items)
+
+
+def _whole_numbers(values):
+    """tuple of int, from 0 on: a shape or strides."""
+    if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
+        raise ValueError("a tensor in it has no proper shape")
+    return values
 
 
 def _storage(identity, storages):
-    what, kind, key, _location, size = identity[:5]
-    if what != "storage" or kind.name not in _TYPES or not isinstance(key, str):
-        raise ValueError(f"storage {key} is of an unknown kind")
+    if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
+        raise ValueError("a storage in it is not described as PyTorch does")
+    kind, key, _location, size = identity[1:5]
+    if type(kind) is not _Name or kind.name not in _TYPES:
+        raise ValueError("a storage in it is of an unknown kind")
     if len(identity) > 5 and identity[5] is not None:
-        raise ValueError(f"storage {key} is a view of another one")
-    storage = _Storage(kind.name, key, size)
+        raise ValueError(f"storage {_name(key)} is a view of another one")
+    _whole_numbers((size,))
+    storage = _Storage(kind.name, _name(key), size)
     if storages is not None:
         storages[key] = storage
     return storage
@@ -293,11 +346,17 @@ def _storage(identity, storages):
 
 def _made(function, arguments, path):
     """What PyTorch would get of a call, for the few that make a dict of tensors."""
+    if type(function) is not _Name or type(arguments) is not tuple:
+        raise ValueError("a call in it is not one of a function")
     name = function.name
     if name == "collections.OrderedDict" and not arguments:
         return {}
     if name in ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"):
-        return _Tensor(*arguments[:4])
+        storage, offset, shape, strides = arguments[:4]
+        if type(storage) is not _Storage:
+            raise ValueError("a tensor in it has no storage")
+        _whole_numbers((offset,))
+        return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))
     if name == "torch._utils._rebuild_parameter":
         return arguments[0]
     raise _refusal(path, f"a call of {name}")

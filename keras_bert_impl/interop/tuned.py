@@ -16,6 +16,7 @@ import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import peft
 from keras_bert_impl.interop.huggingface import (
@@ -46,6 +47,7 @@ class TunedSource(ModelSource):
 
     def __init__(self, base, config, adapter, tensors, directory):
         super().__init__(base.path, config, base._tensors)
+        self.config = Document(config, f"{directory}/config.json")
         self.task_path = directory
         self.adapter = adapter
         self._base = base
@@ -83,8 +85,9 @@ def base_of(directory):
         InputError: it names none.
     """
     config, settings = _read_settings(directory)
-    name = _own_settings(config)[0].get("name") or settings.get("base_model_name_or_path")
-    if not name or not isinstance(name, str):
+    name = _own_settings(config)[0].text("name", None)
+    name = name or settings.text("base_model_name_or_path", None)
+    if not name:
         raise InputError(f"{directory} does not name the model that it was tuned from; give base.")
     # peft's names of models on the hub
     is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
@@ -113,17 +116,18 @@ def open_tuned(directory, base):
     plain = encoder_config(config or base.config, directory)
     prefix = tensor_prefix(plain)
     if settings:
-        adapter, added, tensors = peft.from_peft(plain, settings, arrays, directory)
+        base.prefix = prefix.removesuffix(".")
+        adapter, added, tensors = peft.from_peft(plain, settings, arrays, base)
         if stated_adapter:
-            adapter = _own_adapter(stated_adapter, directory)
+            adapter = Adapter.of(stated_adapter, f"{stated_adapter.source}: adapter")
             added = _own_blocks(plain, adapter, added)
     else:
-        adapter = _own_adapter(stated_adapter, directory)
+        adapter = Adapter.of(stated_adapter, f"{directory}/config.json: adapter")
         tensors = {name.removeprefix(prefix): array for name, array in arrays.items()}
         added = {}
-    if stated and stated.get("sha256") != fingerprint(base, plain, tensors):
+    if stated and stated.text("sha256") != fingerprint(base, plain, tensors):
         raise InputError(
-            f"{directory} was tuned from {stated.get('name')}, and the weights of {base.path} are "
+            f"{directory} was tuned from {stated.text('name', None)}, and the weights of {base.path} are "
             "others; give the model that it was tuned from as base."
         )
     if config:
@@ -188,24 +192,16 @@ def fingerprint(base, config, changed):
 
 
 def _read_settings(directory):
-    """(`config.json`, `adapter_config.json`) as dicts, empty where there is none."""
+    """(`config.json`, `adapter_config.json`) as `Document`s, empty where there is none."""
     paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
-    return [read_json(path) if path.exists() else {} for path in paths]
+    return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 
 
 def _own_settings(config):
     """(what is said of the base as a dict, the adapter, dict of all other settings of ours)."""
-    own = config.get(OWN_SETTINGS)
-    own = dict(own) if isinstance(own, dict) else {}
-    stated, adapter = own.pop("base", None), own.pop("adapter", None)
-    return stated if isinstance(stated, dict) else {}, adapter, own
-
-
-def _own_adapter(stated, directory):
-    try:
-        return Adapter.of(stated)
-    except TypeError as error:
-        raise InputError(f"{directory}/config.json: adapter: {error}.") from error
+    own = config.mapping(OWN_SETTINGS)
+    others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
+    return own.mapping("base"), own.mapping("adapter", None), others
 
 
 def _own_blocks(config, adapter, added):

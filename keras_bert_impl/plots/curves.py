@@ -1,12 +1,12 @@
 """Learning curves of a run or of Keras's `fit`."""
 
-import json
 import numbers
 import os
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
+from keras_bert_impl.reading import parse_json_line
 
 _HELD_OUT_PREFIX = "val_"  # as Keras names them
 _MOST_COLUMNS = 3
@@ -154,10 +154,7 @@ def _read(path):
 
 
 def _report(line, path, number):
-    try:
-        report = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{path}:{number}: not a line of JSON: {error}") from error
+    report = parse_json_line(line, f"{path}:{number}")
     if not isinstance(report, dict):
         raise InputError(f"{path}:{number}: a report is an object such as {{\"step\": 10}}.")
     return report

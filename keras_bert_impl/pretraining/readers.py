@@ -6,7 +6,6 @@ import functools
 import gzip
 import hashlib
 import html
-import json
 import lzma
 import os
 import re
@@ -16,6 +15,7 @@ from urllib.parse import parse_qsl
 from keras_bert_impl import files
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
+from keras_bert_impl.reading import parse_json_line
 
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
@@ -266,12 +266,10 @@ def _read_json_lines(path, text_field):
         if not line.strip():
             continue
         source = f"{path}:{number}"
-        try:
-            value = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{source}: this line is not JSON: {error}.") from None
+        value = parse_json_line(line, source)
         if not isinstance(value, dict) or not isinstance(value.get(text_field), str):
-            fields = ", ".join(value) if isinstance(value, dict) else type(value).__name__
+            names = [f"{name:.40}" for name in value][:20] if isinstance(value, dict) else []
+            fields = ", ".join(names) or type(value).__name__
             raise InputError(
                 f"{source}: no text in the field {text_field!r}; it has: {fields}. "
                 "Name the field that holds the text."

@@ -26,8 +26,10 @@ import numpy as np
 import tensorflow as tf
 from isal import igzip
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import is_remote, recover, temporary_directory
+from keras_bert_impl.reading import is_plain_name, parse_json
 from keras_bert_impl.remote_files import os_errors, replace_file
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -293,21 +295,32 @@ def read_manifest(directory):
 def _checked_manifest(path, text):
     """(the dict that the text of a manifest holds, names of its shards, their bytes)."""
     try:
-        manifest = json.loads(text)
-        version = manifest["version"]
-        shards = [shard for split in SPLITS for shard in manifest["splits"][split]["shards"]]
-        files = [(str(shard["file"]), int(shard["bytes"]), int(shard["rows"])) for shard in shards]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({error!r}); run prepare again.") from None
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
-            "run prepare again."
-        )
-    for name, _, _ in files:
-        if os.path.basename(name) != name:
-            raise InputError(f"{path}: the shard {name!r} lies outside of the folder.")
-    return manifest, [name for name, _, _ in files], [size for _, size, _ in files]
+        value = parse_json(text, path)
+        manifest = Document(value if isinstance(value, dict) else {}, path)
+        version = manifest.integer("version")
+        if version == FORMAT_VERSION:
+            return manifest, *_checked_shards(manifest)
+    except InputError as error:
+        raise InputError(f"{path} is damaged; run prepare again: {error}") from None
+    raise InputError(
+        f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
+        "run prepare again."
+    )
+
+
+def _checked_shards(manifest):
+    """(names, bytes) of the shards; what else readers take from a manifest has its type, too."""
+    names, sizes = [], []
+    for split in SPLITS:
+        for shard in manifest.mapping("splits").mapping(split).list_of("shards", dict):
+            names.append(shard.text("file"))
+            if not is_plain_name(names[-1]):
+                raise shard.error("file", "the name of a file in the folder")
+            sizes.append(shard.integer("bytes", least=0, most=1 << 62))
+            shard.integer("rows", least=0, most=1 << 62)
+            shard.text("sha256")
+    manifest.mapping("tokenizer").text("fingerprint")
+    return names, sizes
 
 
 def _size(path):

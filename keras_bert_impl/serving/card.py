@@ -58,13 +58,14 @@ def _of_run(run):
     parts = []
     scores = run / "scores.json"
     if scores.is_file():
-        rows = [f"| {metric} | {score} |" for metric, score in read_json(scores).items()]
+        found = read_json(scores)
+        rows = [f"| {metric} | {found.number(metric)} |" for metric in found]
         parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
     data = run / "data.json"
     if data.is_file():
         rows = [
-            f"- {split}: {part['examples']:,} examples of {json.dumps(part['source'])}"
-            for split, part in read_json(data).items()
+            f"- {split}: {part.integer('examples'):,} examples of {json.dumps(part.text('source'))}"
+            for split, part in read_json(data).mappings()
             if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]

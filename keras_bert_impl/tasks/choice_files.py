@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.tasks import typed_rows
 from keras_bert_impl.tasks.choices import ChoiceExamples
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.tasks.tables import csv_cells, csv_header, csv_records
-from keras_bert_impl.tasks.typed_rows import reason
 
 _LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
 _ENDING = re.compile(r"ending\d+")
@@ -193,10 +193,7 @@ def _json_rows(path, labels):
 def _json_row(path, labels, numbered_and_label):
     (line, content), label = numbered_and_label
     where = f"{path}, line {line}"
-    try:
-        row = json.loads(decoded(content, path, line))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not valid JSON: {reason(error)}.") from error
+    row = parse_json_line(decoded(content, path, line), where)
     if isinstance(row, dict) and {"context", "question", *_SIQA} <= set(row):
         label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"

@@ -8,13 +8,13 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import classifier_dropout_key
+from keras_bert_impl.interop import classifier_dropout
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.serving.taggers import FeatureTaggerSignatures
 from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.feature_rows import FEATURES
-from keras_bert_impl.tasks.labels import label_names, labels_of, tensors_to_read
+from keras_bert_impl.tasks.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.word_features import WordFeatures, word_states
 from keras_bert_impl.tasks.word_scores import WordScores
 from keras_bert_impl.tasks.word_tagger import CRF_TENSORS, WordTagger
@@ -200,14 +200,9 @@ class FeatureTagger(WordTagger):
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        arguments = dict(arguments)
-        if arguments.get("num_classes") is None and arguments.get("labels") is None:
-            if source.shape(_BIAS) is None:
-                raise InputError(
-                    f"{source.path} has no feature tagger; give num_classes or labels."
-                )
-            arguments["labels"] = labels_of(source, _BIAS)
-        arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
+        last = None if source.shape(_BIAS) is None else _BIAS
+        arguments = with_labels(source, arguments, last, "an encoder without a feature tagger")
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
         return arguments
 
     def head_names(self):

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.files import replace_file
 from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.tasks.anchors import AnchorExamples, Anchors
@@ -301,21 +301,21 @@ def model_class_of(directory, base=None):
         InputError: it names none that is known.
     """
     source = open_model(directory, base=base)
-    own = source.config.get(OWN_SETTINGS) or {}
-    named = _CLASSES.get(str(own.get(MODEL_CLASS)))
+    own = source.config.mapping(OWN_SETTINGS)
+    named = _CLASSES.get(own.text(MODEL_CLASS, None))
     if named is not None:
         return named
     if "lstm_dim" in own:
         return FeatureTagger  # written before classes were named; the files are an encoder's
-    found = source.config.get("architectures") or []
+    found = source.config.list_of("architectures", str, [])
     for name in found:
         for end, model_class in _ARCHITECTURES.items():
-            if str(name).endswith(end):
+            if name.endswith(end):
                 return model_class
     if (source.task_path / "modules.json").is_file():
         return TextEmbedder
     raise InputError(
-        f"{directory} holds no tuned model: its config.json names {', '.join(map(str, found))}, "
+        f"{directory} holds no tuned model: its config.json names {listed(found)}, "
         f"which ends in none of {', '.join(_ARCHITECTURES)}."
     )
 

@@ -4,14 +4,16 @@ import csv
 import io
 import logging
 import numbers
+import re
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.errors import InputError, listed, shown
 from keras_bert_impl.tasks.examples import places_of
 from keras_bert_impl.tasks.inputs import is_missing, values
 
 _LOG = logging.getLogger(__name__)
+_MOST_CLASSES = 1 << 20  # that a file may claim
 
 
 def label_names(num_classes, labels):
@@ -200,33 +202,73 @@ def _positive(label, weight):
     return float(weight)
 
 
-def labels_of(source, last):
-    """Label names in `config.json`; where it is silent, there are two, as in `transformers`.
+def with_labels(source, arguments, last, without):
+    """Arguments of a task model, with names of the classes as `transformers` gives them.
+
+    Names that `config.json` states are those of the directory's own head, or of a new one where
+    their number is that of its classes.
 
     Args:
         source: `ModelSource`.
-        last: str, the tensor that has a number, or a row, for each label.
+        arguments: dict, with `labels` or `num_classes` where they are given.
+        last: str, the tensor that has a number, or a row, for each label; None for a directory
+            without the head.
+        without: str. What such a directory is, for the error.
 
     Raises:
-        InputError: names that contradict each other, or as many as the tensor does not have.
+        InputError: nothing says how many classes there are, or the names are not as many as the
+            tensor's rows.
     """
-    path, names = source.path / "config.json", source.config.get("id2label")
-    if names is None:
-        labels = label_names(source.config.get("num_labels", 2), None)
-    else:
-        try:
-            labels = [names[str(number)] for number in range(len(names))]
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: id2label must map 0, 1, 2, ... to names.") from error
-        # Who renames labels often leaves the other direction with the names made for them.
-        stated = source.config.get("label2id") or {}
-        stated = {name: str(i) for name, i in stated.items() if not name.startswith("LABEL_")}
-        if stated and stated != {name: str(i) for i, name in enumerate(labels)}:
-            raise InputError(f"{path}: id2label and label2id contradict each other.")
-    shape = source.shape(last)
-    if shape is not None and shape[0] != len(labels):
-        raise InputError(f"{path} has {len(labels)} labels, but tensor {last} the shape {shape}.")
+    if arguments.get("labels") is not None:
+        return dict(arguments)
+    stated, count = _stated_labels(source), arguments.get("num_classes")
+    if last is None and stated == label_names(len(stated or "?"), None):
+        stated = None  # names that `transformers` makes say nothing
+    if count is not None and count != len(stated or ()):
+        return dict(arguments)
+    if stated is None and last is None:
+        raise InputError(f"{source.path} is {without}; give num_classes or labels.")
+    shape = None if last is None else source.shape(last)
+    if stated is None:
+        rows = 2 if shape is None else shape[0]  # as many as `transformers` has by default
+        number = source.config.integer("num_labels", rows, least=1, most=_MOST_CLASSES)
+        stated = label_names(number, None)
+    if count is None and shape is not None and shape[0] != len(stated):
+        raise InputError(
+            f"{source.config.source} has {len(stated)} labels, but tensor {last} the shape {shape}."
+        )
+    return {**arguments, "labels": stated}
+
+
+def _stated_labels(source):
+    """list of str, all different: the names of classes in `config.json`; None without any."""
+    names = source.config.mapping("id2label", None)
+    if not names:
+        return None
+    if not all(re.fullmatch("[0-9]{1,9}", key) for key in names):
+        raise source.config.error("id2label", 'an object of names by class number, such as "0"')
+    keys = {int(key): key for key in names}
+    labels, seen = [], set()
+    for number in range(len(names)):
+        key = keys.get(number)
+        if key is None:
+            _LOG.warning("%s: id2label has no name for class %d", source.config.source, number)
+        label = f"LABEL_{number}" if key is None else _label(names, key)
+        while label in seen:
+            _LOG.warning("%s: two classes are called %s", source.config.source, shown(label))
+            label = f"{label}_{number}"
+        labels.append(label)
+        seen.add(label)
+    # Who renames labels often leaves the other direction as it was; `transformers` does not look.
+    other = source.config.mapping("label2id")
+    if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
+        _LOG.warning("%s: label2id contradicts id2label, which is used", source.config.source)
     return labels
+
+
+def _label(names, key):
+    """str. A name, of whatever type it is in the file."""
+    return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
 
 
 def label_config(labels):

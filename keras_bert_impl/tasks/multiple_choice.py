@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import classifier_dropout_key, head_tensors
+from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.serving.choices import ChoiceSignatures
@@ -197,8 +197,7 @@ class MultipleChoice(LongTextModel):
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        key = classifier_dropout_key(config)
-        return {"head_dropout": source.config.get(key), **arguments}
+        return {"head_dropout": classifier_dropout(source, config), **arguments}
 
     def pretrained_head(self, source):
         names = head_tensors(self.config, self.head)

@@ -5,10 +5,10 @@ import functools
 from pathlib import Path
 
 import keras
-import yaml
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import fingerprint
+from keras_bert_impl.reading import read_yaml
 from keras_bert_impl.tasks.decisions import warn_of_nan
 from keras_bert_impl.tasks.held_examples import as_examples
 from keras_bert_impl.tasks.kinds import kind_of, model_class_of, score_more
@@ -137,8 +137,7 @@ def load_tuned(path, dtype=None, base=None, **settings):
         model_class = model_class_of(path, base)
         return model_class.from_pretrained(path, dtype=dtype or "float32", base=base, **settings)
     if dtype is None:
-        recipe = yaml.safe_load((path / "recipe.yaml").read_text(encoding="utf-8"))
-        dtype = recipe["dtype"]
+        dtype = read_yaml(path / "recipe.yaml").text("dtype")
     model_class = model_class_of(path / "model", base)
     return model_class.from_pretrained(path / "model", dtype=dtype, base=base, **settings)
 

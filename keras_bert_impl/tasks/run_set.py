@@ -3,7 +3,6 @@
 import dataclasses
 import gc
 import itertools
-import json
 import math
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory, write_json
+from keras_bert_impl.reading import read_json
 from keras_bert_impl.tasks.decisions import warn_of_nan
 from keras_bert_impl.tasks.held_examples import as_examples
 from keras_bert_impl.tasks.metrics import comparable
@@ -91,8 +91,7 @@ def finetune_set(
                 **dataclasses.asdict(run_settings),
             )
             gc.collect()
-        text = (directory / path / "scores.json").read_text(encoding="utf-8")
-        scores[path] = json.loads(text)
+        scores[path] = read_json(directory / path / "scores.json")
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
     _copy_best(directory, directory / summary["best"])

@@ -1,12 +1,13 @@
 """Semantic search: the texts whose vectors are nearest to a query's."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import recover
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.tasks.lines import read_lines
 from keras_bert_impl.tasks.vectors import PlacedText, places_of
 
@@ -157,7 +158,8 @@ def read_places(path, rows, count):
 
 
 def _place(content, where):
-    try:
-        return PlacedText(**json.loads(content))
-    except (json.JSONDecodeError, RecursionError, TypeError) as error:
-        raise InputError(f"{where}: expected an object with path, line and text.") from error
+    value = parse_json_line(content, where)
+    if not isinstance(value, dict) or set(value) != {"path", "line", "text"}:
+        raise InputError(f"{where}: expected an object with path, line and text.")
+    place = Document(value, where)
+    return PlacedText(place.text("path"), place.integer("line"), place.text("text"))

@@ -32,6 +32,7 @@ from keras_bert_impl.reading import read_json
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 from keras_bert_impl.tasks.feature_rows import FEATURES
+from keras_bert_impl.tasks.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.words import words_of_one_piece
 from keras_bert_impl.tokenizers import Tokenizer
@@ -229,7 +230,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
-        kept = cls.saved_settings(source, kwargs)
+        kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         config = cls.encoder_config(config, arguments)
         if dropout is not None:
@@ -271,8 +272,7 @@ class TaskModel(RawTextTrainer, keras.Model):
 
         They stand behind those that are `given`, a dict.
         """
-        own = source.config.get(OWN_SETTINGS) or {}
-        return {name: own[name] for name in ("max_length", *cls.settings) if name in own}
+        return kept_settings(source.config, ("max_length", *cls.settings))
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):

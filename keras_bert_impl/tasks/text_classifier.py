@@ -8,7 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError, listed
-from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
+from keras_bert_impl.interop import (
+    classifier_dropout,
+    classifier_dropout_key,
+    has_head,
+    head_tensors,
+)
 from keras_bert_impl.models.heads import (
     check_sees_all,
     needs_pooler,
@@ -25,9 +30,9 @@ from keras_bert_impl.tasks.labels import (
     label_config,
     label_names,
     label_values,
-    labels_of,
     number_of,
     tensors_to_read,
+    with_labels,
 )
 from keras_bert_impl.tasks.long_texts import (
     LongTextModel,
@@ -339,17 +344,13 @@ class TextClassifier(LongTextModel):
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        arguments = dict(arguments)
         with_head = has_head(source, config, cls.head)
-        if arguments.get("num_classes") is None and arguments.get("labels") is None:
-            if not with_head:
-                raise InputError(
-                    f"{source.path} is an encoder without a classifier; give num_classes or labels."
-                )
-            arguments["labels"] = labels_of(source, head_tensors(config, cls.head)[-1].tensor)
+        last = head_tensors(config, cls.head)[-1].tensor if with_head else None
+        arguments = with_labels(source, arguments, last, "an encoder without a classifier")
         if with_head:
-            arguments.setdefault("problem_type", source.config.get("problem_type"))
-        arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
+            stated = source.config.text("problem_type", None, choices=PROBLEM_TYPES)
+            arguments.setdefault("problem_type", stated)
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
         return arguments
 
     def pretrained_head(self, source):

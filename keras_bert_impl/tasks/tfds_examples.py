@@ -4,7 +4,7 @@ import functools
 import os
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.errors import InputError, listed, shown
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.tasks.examples import Layout, examples_of
 from keras_bert_impl.tasks.glue import with_names
@@ -83,8 +83,8 @@ def _check_classes(path):
         value = found.pop()
         if isinstance(value, dict):
             home = value.get("pythonClassName", "tensorflow_datasets.")
-            if not str(home).startswith("tensorflow_datasets."):
-                raise InputError(f"{path} names the class {home!r}, which is not imported.")
+            if not isinstance(home, str) or not home.startswith("tensorflow_datasets."):
+                raise InputError(f"{path} names the class {shown(home)}, which is not imported.")
             found += value.values()
         elif isinstance(value, list):
             found += value

@@ -6,9 +6,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.interop import classifier_dropout_key, has_head, head_tensors
+from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.tasks.labels import label_names, labels_of, tensors_to_read
+from keras_bert_impl.tasks.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.task_model import task_inputs
 from keras_bert_impl.tasks.windows import tokenize_windows
 from keras_bert_impl.tasks.word_scores import token_targets, word_scores
@@ -153,15 +153,10 @@ class TokenClassifier(WordTagger):
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        arguments = dict(arguments)
-        if arguments.get("num_classes") is None and arguments.get("labels") is None:
-            if not has_head(source, config, cls.head):
-                raise InputError(
-                    f"{source.path} is an encoder without a token classifier; give num_classes or "
-                    "labels."
-                )
-            arguments["labels"] = labels_of(source, head_tensors(config, cls.head)[-1].tensor)
-        arguments.setdefault("head_dropout", source.config.get(classifier_dropout_key(config)))
+        with_head = has_head(source, config, cls.head)
+        last = head_tensors(config, cls.head)[-1].tensor if with_head else None
+        arguments = with_labels(source, arguments, last, "an encoder without a token classifier")
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
         return arguments
 
     def head_names(self):

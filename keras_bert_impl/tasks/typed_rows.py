@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.reading import parse_json_line
 from keras_bert_impl.tasks.lines import open_bytes, raw_lines, text_of
 
 LONGEST_ROW = 4 << 20  # bytes; a long novel. What has more is a file in a cell, or a lost quote
@@ -88,13 +89,7 @@ def json_array(path, layout=None):
 
 def _json_row(raw, layout):
     check_size(raw)
-    try:
-        row = json.loads(text_of(raw), parse_constant=_no_number)
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {reason(error)}.") from error
-    return _object(row, layout)
+    return _object(parse_json_line(text_of(raw), finite=True), layout)
 
 
 def _object(row, layout):

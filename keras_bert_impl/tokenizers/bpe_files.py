@@ -2,7 +2,7 @@
 
 import json
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
@@ -146,7 +146,7 @@ def _check_config(path, special_tokens):
     config = read_json(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only byte-level BPE.")
+        raise InputError(f"{path}: tokenizer_class {shown(kind)} is not supported, only byte-level BPE.")
     wanted = {"add_prefix_space": (False,), "trim_offsets": (True,)}
     for name, token in _settings(special_tokens).items():
         if isinstance(config.get(name), dict):

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.reading import file_within, read_json
 
 _FILES = {  # what a directory without tokenizer.json has
@@ -53,7 +53,7 @@ def kind_of(directory):
         found = model.get("type") if isinstance(model, dict) else None
         if found not in list(_MODELS):
             raise InputError(
-                f"{whole}: model {found} is not supported, only {', '.join(_MODELS)}."
+                f"{whole}: model {shown(found)} is not supported, only {', '.join(_MODELS)}."
             )
         return _MODELS[found]
     for name, kind in _FILES.items():
@@ -110,7 +110,7 @@ def check_settings(path, settings, wanted, inside=""):
     for name, allowed in wanted.items():
         if name in settings and settings[name] not in allowed:
             raise InputError(
-                f"{path}: {inside}{name}={settings[name]!r} is not supported, "
+                f"{path}: {inside}{name}={shown(settings[name])} is not supported, "
                 f"only {' or '.join(map(repr, allowed))}."
             )
 

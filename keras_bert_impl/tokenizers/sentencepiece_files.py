@@ -1,7 +1,7 @@
 """The files of a SentencePiece tokenizer in a model directory: Hugging Face's layout."""
 
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files
@@ -114,7 +114,7 @@ def _family_named(directory, settings, model):
             if name == facts.tokenizer_class:
                 return family
         raise InputError(
-            f"{directory / 'tokenizer_config.json'}: tokenizer_class {name} is not supported, of "
+            f"{directory / 'tokenizer_config.json'}: tokenizer_class {shown(name)} is not supported, of "
             f"SentencePiece only {', '.join(FAMILIES)}."
         )
     if not model.get("model_type"):
@@ -123,7 +123,7 @@ def _family_named(directory, settings, model):
         if model["model_type"] in facts.model_types:
             return family
     raise InputError(
-        f"{directory / 'config.json'}: the tokenizer of model_type {model['model_type']} is not "
+        f"{directory / 'config.json'}: the tokenizer of model_type {shown(model['model_type'])} is not "
         f"supported, of SentencePiece only {', '.join(FAMILIES)}."
     )
 

@@ -4,7 +4,7 @@ import logging
 import string
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
 from keras_bert_impl.tokenizers import keras_hub_files
@@ -183,7 +183,7 @@ def _read_config(path, lowercase):
     config = read_json(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {kind} is not supported, only BERT's WordPiece.")
+        raise InputError(f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece.")
     lowercase = config.get("do_lower_case", lowercase)
     wanted = {
         "do_lower_case": (True, False),
@@ -208,7 +208,7 @@ def _read_whole(path):
         parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
         if parts[name].get("type") != kind:
             found = parts[name].get("type")
-            raise InputError(f"{path}: {name} {found} is not supported, only {kind}.")
+            raise InputError(f"{path}: {name} {shown(found)} is not supported, only {kind}.")
     model, normalizer = parts["model"], parts["normalizer"]
     wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
     wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
@@ -224,9 +224,11 @@ def _read_whole(path):
 
 
 def _check_added_tokens(path, added_tokens):
+    if not isinstance(added_tokens, list):
+        raise InputError(f"{path}: added_tokens must be a list. Received: {shown(added_tokens)}")
     for token in added_tokens:
         content = token.get("content") if isinstance(token, dict) else token
         if content not in SPECIAL_TOKENS:
-            raise InputError(f"{path}: the added token {content!r} is not supported.")
+            raise InputError(f"{path}: the added token {shown(content)} is not supported.")
         wanted = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,))
         check_settings(path, token, wanted, f"added token {content}: ")

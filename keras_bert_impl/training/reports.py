@@ -6,7 +6,10 @@ import time
 
 import keras
 
+from keras_bert_impl.document import Document
+from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import clear_errors, replace_file
+from keras_bert_impl.reading import parse_json_line, read_bytes
 
 _LOG = logging.getLogger(__name__)
 
@@ -127,13 +130,13 @@ def read_metrics(path, last_step):
     """
     kept = []
     if path.exists():
-        for text in path.read_text(encoding="utf-8").splitlines():
+        for number, text in enumerate(read_bytes(path).splitlines(), 1):
             try:
-                line = json.loads(text)
-                if line["step"] <= last_step:
-                    kept.append(line)
-            except (json.JSONDecodeError, KeyError, TypeError):
-                _LOG.warning("%s: dropped a line that is cut short", path)
+                line = Document(parse_json_line(text), f"{path}, line {number}")
+                if line.integer("step") <= last_step:
+                    kept.append(dict(line))
+            except (InputError, TypeError, ValueError):  # no object at all
+                _LOG.warning("%s: dropped line %d, which is damaged", path, number)
     return kept
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import claim, recover, replace_files, write_json
-from keras_bert_impl.reading import read_json
+from keras_bert_impl.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
 _NAMES = {"train": "train texts", "dev": "dev texts"}
@@ -85,15 +85,12 @@ class RunDirectory:
     def _check_same_settings(self, now, may_change):
         self._check_known(self._recipe, "settings")
         try:
-            before = yaml.safe_load(self._recipe.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{self._recipe} is damaged; remove {self.path} to start again."
-            ) from error
-        before = before if isinstance(before, dict) else {}
+            before = read_yaml(self._recipe)
+        except InputError as error:
+            raise InputError(f"{error} Remove {self.path} to start again.") from error
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:
-            differences = ", ".join(f"{key} was {before.get(key)!r:.200}" for key in changed)
+            differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
             raise InputError(
                 f"{self.path} holds a run with other settings ({differences}); resume it with "
                 "those, or give another directory for a new one."

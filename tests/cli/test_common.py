@@ -108,7 +108,7 @@ def test_bad_recipes(tmp_path, content, message):
 
 
 @pytest.mark.parametrize(
-    "name, message", [("tinny", "Did you mean 'tiny'"), ("gone.yaml", "gone.yaml cannot be read")]
+    "name, message", [("tinny", "Did you mean 'tiny'"), ("gone.yaml", "cannot read gone.yaml")]
 )
 def test_unknown_recipes(name, message):
     with pytest.raises(InputError, match=message):

@@ -177,7 +177,7 @@ def test_hostile_names_in_an_index_are_refused_before_the_download(hub, cache, s
     ("files", "message"),
     [
         ({"vocab.txt": b""}, "no config.json"),
-        ({"config.json": b"{"}, "config.json is not valid JSON"),
+        ({"config.json": b"{"}, "config.json, line 1, is not valid JSON"),
         ({"config.json": b"[]"}, "one JSON object"),
         ({"config.json": b"[" * 100_000}, "config.json is not valid JSON"),
         ({"config.json": b" " * (2**24 + 1)}, "too large"),

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleH
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model
-from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
+from keras_bert_impl.interop.google import index, is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
 from tests.interop.google_models import unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
@@ -111,14 +111,45 @@ def test_index_that_lies(entry, message, tmp_path):
     row = BundleEntryProto(**{name: fields[name] for name in fields if name != "shape"})
     for size in fields["shape"]:
         row.shape.dim.add().size = size
-    header = BundleHeaderProto(num_shards=1)
-    header.version.producer = 1
-    rows = [(b"", header.SerializeToString()), (b"bert/x", row.SerializeToString())]
-    (tmp_path / "bert_model.ckpt.index").write_bytes(_table(rows))
-    (tmp_path / "bert_model.ckpt.data-00000-of-00001").write_bytes(bytes(16))
+    rows = [(b"", _header()), (b"bert/x", row.SerializeToString())]
+    _write(tmp_path, _table(rows), bytes(16))
     with pytest.raises(InputError) as caught:
         Checkpoint(tmp_path / "bert_model.ckpt").read("bert/x")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("length", [1 << 50, 7, 0])
+def test_string_that_lies(length, tmp_path):
+    """With right checksums; TensorFlow itself ends the process for want of a petabyte."""
+    checked = struct.pack("<Q" if length >> 32 else "<I", length)
+    data = _number(length) + struct.pack("<I", _masked(checked)) + b"graph"
+    row = BundleEntryProto(dtype=7, size=len(data), crc32c=_masked(checked + data[-9:]))
+    _write(tmp_path, _table([(b"", _header()), (b"x", row.SerializeToString())]), data)
+    with pytest.raises(InputError, match="x is no string of its"):
+        Checkpoint(tmp_path / "bert_model.ckpt").read("x")
+
+
+def test_many_strings_in_little(tmp_path):
+    row = BundleEntryProto(dtype=7, size=16)
+    row.shape.dim.add().size = 1 << 40
+    _write(tmp_path, _table([(b"", _header()), (b"x", row.SerializeToString())]), bytes(16))
+    with pytest.raises(InputError, match="x has dtype string"):
+        Checkpoint(tmp_path / "bert_model.ckpt").read("x")
+
+
+@pytest.mark.parametrize("kind", ["blocks", "rows", "names"])
+def test_index_that_grows_when_it_is_read(kind, tmp_path, monkeypatch):
+    """A kilobyte would be read as 100 MB or more."""
+    rows = {
+        "blocks": [(b"%05d" % number, b"") for number in range(20)],
+        "rows": [(b"%05d" % number, b"") for number in range(101)],
+        "names": [(b"x" * 1_001, b"")],
+    }
+    monkeypatch.setattr(index, "_MAX_ROWS", 100)
+    _write(tmp_path, _table(rows[kind], times=20 if kind == "blocks" else 1), b"")
+    message = {"blocks": "blocks overlap", "rows": "more than 100 t", "names": "a name is too long"}
+    with pytest.raises(InputError, match=message[kind]):
+        Checkpoint(tmp_path / "bert_model.ckpt")
 
 
 def test_tensor_of_strings(path, tensors):
@@ -194,6 +225,14 @@ def test_a_kernel_that_is_no_matrix(path, tensors):
     refused(path, f"bert_model.ckpt.index: tensor {KEY} cannot have shape (7,)")
 
 
+@pytest.mark.parametrize("end", ["", ".index", ".data-00000-of-00001", ".meta"])
+def test_any_file_of_a_checkpoint_means_it(path, end):
+    (path / "bert_model.ckpt.meta").touch()
+    file = path / f"bert_model.ckpt{end}"
+    assert is_google_checkpoint(file)
+    assert open_model(file).shape("bert.pooler.dense.bias") == (32,)
+
+
 def test_several_checkpoints(path, tensors):
     for name in ("bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"):
         for step in (9, 10):
@@ -241,21 +280,35 @@ def test_damaged_settings_of_a_run(text, tmp_path):
     refused(path, "params.yaml")
 
 
-def _table(rows):
-    """A sorted table as TensorFlow writes it, of one block."""
+def _write(directory, index, data):
+    (directory / "bert_model.ckpt.index").write_bytes(index)
+    (directory / "bert_model.ckpt.data-00000-of-00001").write_bytes(data)
+
+
+def _header():
+    header = BundleHeaderProto(num_shards=1)
+    header.version.producer = 1
+    return header.SerializeToString()
+
+
+def _masked(data):
+    sum_ = _crc32c(data)
+    return (((sum_ >> 15) | (sum_ << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _table(rows, times=1):
+    """A sorted table as TensorFlow writes it, of one block, which is named so many times."""
     content = b""
 
     def put(block):
         nonlocal content
         handle = _number(len(content)) + _number(len(block))
-        sum_ = _crc32c(block + b"\0")
-        masked = (((sum_ >> 15) | (sum_ << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-        content += block + b"\0" + struct.pack("<I", masked)
+        content += block + b"\0" + struct.pack("<I", _masked(block + b"\0"))
         return handle
 
     data, nothing = put(_block(rows)), put(_block([]))
-    index = put(_block([(rows[-1][0] + b"\xff", data)]))
-    footer = (nothing + index).ljust(40, b"\0")
+    blocks = put(_block([(rows[-1][0] + b"\xff", data)] * times))
+    footer = (nothing + blocks).ljust(40, b"\0")
     return content + footer + struct.pack("<Q", 0xDB4775248B80FB57)
 
 

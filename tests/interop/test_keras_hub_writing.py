@@ -207,7 +207,7 @@ def test_names_of_classes_and_kind_of_problem_come_back(tmp_path):
     assert read["problem_type"] == "multi_label_classification"
     settings = json.loads((tmp_path / "made" / "task.json").read_text())
     (tmp_path / "made" / "task.json").write_text(json.dumps(settings | {"keras_bert_impl": 1}))
-    with pytest.raises(InputError, match="task.json: keras_bert_impl is damaged"):
+    with pytest.raises(InputError, match="task.json: keras_bert_impl must be an object"):
         open_model(tmp_path / "made")
 
 

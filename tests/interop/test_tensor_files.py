@@ -146,3 +146,14 @@ def test_the_same_tensor_twice(tmp_path):
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
     with pytest.raises(InputError, match="model.safetensors has the key 'a' twice"):
         SafetensorsFile(path)
+
+
+def test_a_header_that_is_no_header_of_a_model(tmp_path):
+    """The library reads headers of up to 100 MB, which Python's objects multiply."""
+    path = tmp_path / "model.safetensors"
+    names = ", ".join(
+        f'"{n}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for n in range(300_000)
+    )
+    path.write_bytes(struct.pack("<Q", len(names) + 2) + f"{{{names}}}".encode())
+    with pytest.raises(InputError, match="is damaged: header too large"):
+        SafetensorsFile(path)

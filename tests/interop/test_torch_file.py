@@ -162,6 +162,11 @@ def test_a_written_program_is_read(tmp_path):
     assert TorchFile(path).read("a").tolist() == [[1, 2], [3, 4]]
 
 
+def doubled(times=40):
+    """A tuple of twice the tuple before: 2**times numbers for whoever walks through it."""
+    return b"K\x01\x85" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(times))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     {
@@ -178,6 +183,18 @@ def test_a_written_program_is_read(tmp_path):
         "no mark": (b"\x80\x02t.", "is damaged"),
         "memo": (b"\x80\x02h\x07.", "is damaged"),
         "no hash": (b"\x80\x02}]]s.", "is damaged"),
+        "key": (b"\x80\x02}" + b")" + b"\x85" * 400_000 + b"Ns.", "nested too deeply"),
+        "keys": (b"\x80\x02}()Nt.", "is damaged"),
+        "key of numbers": (b"\x80\x02}K\x01Ns.", "a key in it is not a string"),
+        "long key": (b"\x80\x02}X" + struct.pack("<I", 2000) + b"x" * 2000 + b"Ns.", "a key"),
+        "doubled": (b"\x80\x02}" + doubled() + b"Ns.", "nested too deeply"),
+        "lists": (b"\x80\x02}" + b"]" + b"q\x00h\x00a" + b"Ns.", "a key in it is not a string"),
+        "marks": (b"\x80\x02" + b"(" * 1_000_000, "nested too deeply"),
+        "marks and tuples": (b"\x80\x02" + b"(t" * 600_000 + b".", "more than 1048576 instr"),
+        "dicts": (b"\x80\x02" + b"}" * 2_000_000, "more than 1048576 instructions"),
+        "long tuple": (b"\x80\x02(" + b"N" * 100 + b"t.", "tuples that are too long"),
+        "number": (b"\x80\x02}X\x01\0\0\0a\x8a\xff" + b"\x7f" * 255 + b"s.", "128 bits"),
+        "digits": (b"\x80\x02}X\x01\0\0\0aI" + b"9" * 5000 + b"\ns.", "is damaged"),
         "terabytes": (b"\x80\x04\x8d" + struct.pack("<Q", 1 << 42) + b"x.", "is damaged"),
     }.values(),
 )
@@ -207,6 +224,24 @@ def test_damaged_storages(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(InputError, match="CRC"):
         TorchFile(path).read("a")
+
+
+def test_a_storage_that_claims_more_than_the_file_has(tmp_path):
+    path = tmp_path / "model.bin"
+    write_zip(path, program(shape=(1 << 40,), strides=(1,), size=1 << 40))
+    with pytest.raises(InputError, match="tensor a is cut off"):  # and no MemoryError at `read`
+        TorchFile(path)
+
+
+@pytest.mark.parametrize("keys", [b"]" + doubled() + b"a.", b"]" + b")" + b"\x85" * 60_000 + b"a."])
+def test_hostile_keys_of_an_old_file(tmp_path, keys):
+    path = tmp_path / "model.bin"
+    torch.save({"a": torch.zeros(2)}, path, _use_new_zipfile_serialization=False)
+    whole = path.read_bytes()
+    start = whole.rindex(b"\x80\x02]")  # of the list of storages
+    path.write_bytes(whole[: start + 2] + keys + whole[start + 3 :])
+    with pytest.raises(InputError, match="nested too deeply"):
+        TorchFile(path)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -51,7 +51,7 @@ def test_only_the_named_metrics_are_drawn(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ('{"step": 1, "loss": 2.0}\n{"step": 2, "lo', r"metrics\.jsonl:2: not a line of JSON"),
+        ('{"step": 1, "loss": 2.0}\n{"step": 2, "lo', r"metrics\.jsonl:2: not valid JSON"),
         ("[1, 2]\n", r"metrics\.jsonl:1: a report is an object"),
         ("", "no line has a step"),
         ('{"loss": 2.0}\n', "no line has a step"),

@@ -301,11 +301,12 @@ def test_mistakes_of_a_bucket(records_directory, bucket):
     "text, message",
     [
         ("{", "manifest.json is damaged"),
-        ('{"version": 1}', "manifest.json is damaged"),
+        ('{"version": 1}', "format version 1"),
+        ('{"version": %d}' % records.FORMAT_VERSION, "manifest.json is damaged"),
         ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
          "format version 9"),
         ('{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
-         ' "held_out": {"shards": []}}}', "outside of the folder"),
+         ' "held_out": {"shards": []}}}', "file must be the name of a file in the folder"),
     ],
 )
 def test_bad_manifest(tmp_path, text, message):

@@ -166,10 +166,10 @@ def test_tfds(tmp_path):
     [
         (b"Fine.\n\0\1\2", 2, "binary file"),
         (b"Fine.\ncaf\xe9\n", 2, r"byte 4 of the line is not UTF-8 \(0xe9\)"),
-        (b'{"text": "a"}\n{"text": \n', 2, "not JSON"),
+        (b'{"text": "a"}\n{"text": \n', 2, "not valid JSON"),
         (b'{"text": "a"}\n{"body": "b", "id": 3}\n', 2, "in the field 'text'; it has: body, id"),
         (b'{"text": "a"}\n{"text": 3}\n', 2, "no text in the field 'text'"),
-        (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "not JSON"),
+        (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "not valid JSON"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
         (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),
     ],

@@ -198,7 +198,7 @@ def test_the_sweep_without_a_file_is_the_paper_s(runs, command):
         (["--seeds", "1,2", "seed=3"], "seed=3: there are several values of seed"),
         (["learning_rate=1e-4", "--sweep"], "there are several values of learning_rate"),
         (["--sweep", "epochs=3"], "--sweep epochs=3: give a YAML file, or put --sweep behind"),
-        (["--sweep", "gone.yaml"], "gone.yaml cannot be read"),
+        (["--sweep", "gone.yaml"], "cannot read gone.yaml"),
         (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be int. Received: epochs='many'"),
         (["--sweep", "{0}/flat.yaml"], "flat.yaml: write a line `key: [value, ...]`"),
         (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both say which seeds"),

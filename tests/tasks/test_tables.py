@@ -362,3 +362,9 @@ def test_damaged_files_are_always_an_input_error(tmp_path):
             table_columns(path)
         with contextlib.suppress(InputError):
             read_table(path, "text", label="label")
+def test_numbers_of_thousands_of_digits_are_bad_rows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t": "good"}\n{"t": %s}\n{"t": [%s]}\n' % ("9" * 5_000, "[" * 5_000))
+    with pytest.raises(InputError, match=r"line 2: .*a number of too many digits"):
+        read_table(path, "t")
+    assert read_table(path, "t", skip_bad_rows=True).texts == ["good"]

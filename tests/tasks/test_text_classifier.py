@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import transformers
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
@@ -274,8 +275,8 @@ def test_real_weights_go_there_and_back(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"id2label": {"0": "a", "7": "b"}}, "config.json: id2label must map 0, 1, 2"),
-        ({"label2id": {"negative": 1, "positive": 0}}, "id2label and label2id contradict"),
+        ({"id2label": {"a": 0, "b": 1}}, "config.json: id2label must be an object of names"),
+        ({"id2label": {"0": "a", "1": ["b"]}}, r"config.json: id2label.1 must be a number"),
         (
             {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": None},
             r"config.json has 3 labels, but tensor classifier.bias the shape \(2,\)",
@@ -287,6 +288,47 @@ def test_labels_that_contradict_are_refused(tmp_path, changes, message):
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(InputError, match=message):
+        TextClassifier.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels", "warning"),
+    [
+        ({"label2id": {"negative": 1, "positive": 0}}, ["negative", "positive"], "contradicts"),
+        ({"label2id": {"bad": 0, "good": 1}}, ["negative", "positive"], None),
+        ({"id2label": {"0": "a", "1": "a"}}, ["a", "a_1"], "two classes are called 'a'"),
+        ({"id2label": {"0": "a", "7": "b"}}, ["a", "LABEL_1"], "no name for class 1"),
+        ({"id2label": {"1": "b", "0": "a"}, "num_labels": 5}, ["a", "b"], None),
+        ({"id2label": {"0": 1, "1": 2}}, ["1", "2"], None),
+        ({"id2label": None, "label2id": None}, ["LABEL_0", "LABEL_1"], None),
+    ],
+)
+def test_label_maps_that_transformers_loads(tmp_path, caplog, changes, labels, warning):
+    classifier().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert theirs.config.num_labels == len(labels)
+    assert TextClassifier.from_pretrained(tmp_path).labels == labels
+    label_warnings = [m for m in caplog.messages if "class" in m or "label2id" in m]
+    assert len(label_warnings) == (warning is not None)
+    assert warning is None or warning in label_warnings[0]
+
+
+def test_label_names_of_an_encoder_are_those_of_its_new_head(tmp_path):
+    encoder().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    names = {"id2label": {"0": "ham", "1": "spam", "2": "eggs"}}
+    (tmp_path / "config.json").write_text(json.dumps(config | names))
+    expected = ["ham", "spam", "eggs"]
+    assert TextClassifier.from_pretrained(tmp_path).labels == expected
+    assert TextClassifier.from_pretrained(tmp_path, num_classes=3).labels == expected
+    assert TextClassifier.from_pretrained(tmp_path, num_classes=2).labels == ["LABEL_0", "LABEL_1"]
+    assert TextClassifier.from_pretrained(tmp_path, labels=["x", "y"]).labels == ["x", "y"]
+    names = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}  # what `transformers` writes of itself
+    (tmp_path / "config.json").write_text(json.dumps(config | names))
+    with pytest.raises(InputError, match="without a classifier; give num_classes or labels"):
         TextClassifier.from_pretrained(tmp_path)
 
 

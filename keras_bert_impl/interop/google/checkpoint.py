@@ -11,13 +11,15 @@ from keras_bert_impl.reading import file_within, read_text
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _TYPES |= {name: name for name in ("int32", "int64", "bool", "string")}
 
+_FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
+
 
 def find_checkpoint(path):
     """The checkpoint that a path means.
 
     Args:
-        path: str or `Path`: the prefix of a checkpoint, its `.index` file, a directory with one,
-            or a SavedModel. Of several checkpoints in a directory it is the one that the file
+        path: str or `Path`: the prefix of a checkpoint, one of its files (`.index`,
+            `.data-00000-of-00001`, `.meta`), a directory with one, or a SavedModel. Of several checkpoints in a directory it is the one that the file
             `checkpoint` names, else the one of the highest step.
 
     Returns:
@@ -27,8 +29,9 @@ def find_checkpoint(path):
         InputError: several checkpoints, and nothing that says which one.
     """
     path = Path(path)
-    if path.suffix == ".index" and path.is_file():
-        return path.with_suffix("")
+    file = _FILE.fullmatch(path.name)
+    if file and path.is_file() and _index(path.with_name(file[1])).is_file():
+        return path.with_name(file[1])
     if _index(path).is_file():
         return path
     if not path.is_dir():
@@ -88,8 +91,8 @@ class Checkpoint:
         """The array of a variable; TensorFlow compares its checksum."""
         import tensorflow as tf
 
-        dtype = self.variables[name].dtype
-        if dtype not in _TYPES:
+        dtype, shape = self.variables[name].dtype, self.variables[name].shape
+        if dtype not in _TYPES or (dtype == "string" and shape):
             raise InputError(f"{self.path}: tensor {name:.200} has dtype {dtype}: no number.")
         try:
             # A CheckpointReader copies, and leaves holes of a quarter of a model in the memory.

@@ -16,7 +16,8 @@ from keras_bert_impl.reading import file_within
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
 _MAX_BYTES = 64 << 20  # that of a BERT has some KiB
-_MAX_NAME = 10_000
+_MAX_NAME = 1_000
+_MAX_ROWS = 100_000  # three bytes make a row with a long name, which repeats the one before
 _MAX_RANK = 8
 _SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
 _ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
@@ -64,19 +65,37 @@ def read_index(prefix):
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (_Damaged, DecodeError, struct.error) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    sizes = {
-        shard: _data_size(prefix, shard, header.num_shards)
+    files = {
+        shard: _data_file(prefix, shard, header.num_shards)
         for shard in sorted({0} | {entry.shard_id for entry in entries.values()})
     }
-    return {name: _variable(path, name, entry, sizes) for name, entry in entries.items()}
+    sizes = {shard: file.stat().st_size for shard, file in files.items()}
+    variables = {name: _variable(path, name, entry, sizes) for name, entry in entries.items()}
+    for name, variable in variables.items():
+        if variable == Variable("string", ()):
+            _check_string(path, name, entries[name], files[entries[name].shard_id])
+    return variables
 
 
-def _data_size(prefix, shard, num_shards):
+def _data_file(prefix, shard, num_shards):
     name = f"{prefix.name}.data-{shard:05d}-of-{num_shards:05d}"
     path = file_within(prefix.parent, name)
     if not path.exists():
         raise InputError(f"{path} is missing; {prefix.name}.index needs it.")
-    return path.stat().st_size
+    return path
+
+
+def _check_string(path, name, entry, data):
+    """The length of a string stands before it and its checksum: TensorFlow allocates that much."""
+    with open(data, "rb") as file:
+        file.seek(entry.offset)
+        start = _Bytes(file.read(min(entry.size, 10)))
+    try:
+        length = start.number()
+    except _Damaged:
+        length = -1
+    if start.place + 4 + length != entry.size:
+        raise InputError(f"{path}: tensor {name:.200} is no string of its {entry.size} bytes.")
 
 
 def _variable(path, name, entry, sizes):
@@ -108,14 +127,21 @@ def _table(data):
         raise _Damaged("its end is not that of an index")
     footer = _Bytes(data[-_FOOTER:])
     footer.handle()  # of what nothing needs
-    rows = {}
+    rows, end = {}, 0
     for _, handle in _rows(data, *footer.handle()):
-        rows.update(_rows(data, *_Bytes(handle).handle()))
+        offset, size = _Bytes(handle).handle()
+        if offset < end:
+            raise _Damaged("its blocks overlap")
+        end = offset + size
+        for name, row in _rows(data, offset, size):
+            rows[name] = row
+            if len(rows) > _MAX_ROWS:
+                raise _Damaged(f"it has more than {_MAX_ROWS} tensors")
     return rows
 
 
 def _rows(data, offset, size):
-    """Pairs of keys and values of one block."""
+    """Yields pairs of keys and values of one block."""
     if offset + size + 1 > len(data) or size < 4:
         raise _Damaged("a block lies outside of it")
     if data[offset + size]:
@@ -124,30 +150,29 @@ def _rows(data, offset, size):
     end = size - 4 * (num_restarts + 1)
     if end < 0:
         raise _Damaged("a block is too short")
-    block, key, rows = _Bytes(data[offset : offset + end]), b"", []
+    block, key = _Bytes(data[offset : offset + end]), b""
     while block.left():
         shared, rest, length = block.number(), block.number(), block.number()
         if shared > len(key) or shared + rest > _MAX_NAME:
             raise _Damaged("a name is too long")
         key = key[:shared] + block.take(rest)
-        rows.append((key, block.take(length)))
-    return rows
+        yield key, block.take(length)
 
 
 class _Bytes:
     """Bytes that are read from the front."""
 
     def __init__(self, data):
-        self._data, self._place = data, 0
+        self._data, self.place = data, 0
 
     def left(self):
-        return len(self._data) - self._place
+        return len(self._data) - self.place
 
     def take(self, count):
         if count > self.left():
             raise _Damaged("it ends early")
-        self._place += count
-        return self._data[self._place - count : self._place]
+        self.place += count
+        return self._data[self.place - count : self.place]
 
     def number(self):
         """An unsigned number in groups of seven bits, the lowest first."""

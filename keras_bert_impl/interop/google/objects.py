@@ -19,6 +19,7 @@ from keras_bert_impl.interop.google.tensors import Place
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_MAX_NAME = 1_000  # characters
 _NO_WEIGHTS = ("int32", "int64", "bool")
 _EMBEDDINGS = {
     "word_embeddings": "word_embeddings",
@@ -170,6 +171,8 @@ def _variables(checkpoint):
             variable = checkpoint.variables.get(key)
             if variable is None or variable.dtype in _NO_WEIGHTS or _of_the_run(key):
                 continue
+            if len(attribute.full_name) > _MAX_NAME:
+                raise InputError(f"{checkpoint.path}: the name of {key:.200} is too long.")
             found[key] = attribute.full_name
     return found
 

@@ -32,7 +32,7 @@ def open_google_checkpoint(path, generator=False):
 
     Args:
         path: str or `Path`: a directory, the prefix of the checkpoint in it
-            (`.../bert_model.ckpt`), or its `.index` file.
+            (`.../bert_model.ckpt`), or one of its files, such as `bert_model.ckpt.index`.
         generator: bool, default False. Of an ELECTRA, whether to take the generator and not the
             discriminator.
 

@@ -1,10 +1,8 @@
 """The configuration of Google's models: their JSON or YAML files, and what the shapes say."""
 
-import yaml
-
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.reading import file_within, read_json, read_text
+from keras_bert_impl.reading import file_within, read_json, read_yaml
 
 _JSON_FILES = ("bert_config.json", "albert_config.json", "electra_config.json")
 _YAML_KEYS = {  # of the Model Garden's encoders -> of `bert_config.json`
@@ -65,18 +63,11 @@ def read_settings(directory):
 
 
 def _read_yaml(path):
-    try:
-        encoder = yaml.safe_load(read_text(path))["task"]["model"]["encoder"]
-        settings = encoder[encoder["type"]]
-        settings = {_YAML_KEYS.get(key, key): value for key, value in settings.items()}
-    except (yaml.YAMLError, RecursionError) as error:
-        problem = " ".join(str(error).split())  # it comes on several lines
-        raise InputError(f"{path} is not valid YAML: {problem}.") from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} has no task.model.encoder with its settings.") from error
-    if settings.pop("norm_first", False):
+    encoder = read_yaml(path).mapping("task").mapping("model").mapping("encoder")
+    settings = encoder.mapping(encoder.text("type"))
+    if settings.flag("norm_first", False):
         raise InputError(f"{path}: norm_first is true; only false is supported.")
-    return settings
+    return {_YAML_KEYS.get(key, key): settings[key] for key in settings if key != "norm_first"}
 
 
 def _without_null(settings):
@@ -106,7 +97,7 @@ def huggingface_settings(model_type, tensors, file, stated, num_heads=None, prog
         sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes
     for key, (value, where) in sizes.items():
         if stated.get(key, value) != value:
-            raise InputError(f"{file}: {key} is {stated[key]!r}, but {where} is for {value}.")
+            raise InputError(f"{file}: {key} is {shown(stated[key])}, but {where} is for {value}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
     if model_type == "electra":  # its checkpoints come without a file; all have heads of 64

@@ -1,13 +1,62 @@
 """BERT, and the models whose files are written like its own: RoBERTa's and ELECTRA's."""
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
+_MOST_LAYERS = 1_000  # where they share their weights, no tensor shows that there are fewer
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads
-ACTIVATIONS = {
+ACTIVATIONS = {  # of `transformers`; of those that compute the same, the first is written
     "gelu": "gelu",
+    "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "relu": "relu",
+}
+
+
+def _count(config, key):
+    return config.integer(key, least=1)
+
+
+def _from_zero(config, key):
+    return config.integer(key, least=0)
+
+
+def rate(config, key, *default):
+    """float. A rate of dropout in a `Document`; where there is none, the default, if any."""
+    return config.number(key, *default, least=0, below=1)
+
+
+def _up_to_one(config, key):
+    return config.number(key, above=0, most=1)
+
+
+def _base(config, key):
+    return config.number(key, above=0)
+
+
+# How the fields of `EncoderConfig` are read from a `Document`; that of None is for all others.
+READ = {
+    None: _count,
+    "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
+    "num_segments": _from_zero,
+    "pad_token_id": _from_zero,
+    "dropout": rate,
+    "mlp_dropout": rate,
+    "attention_dropout": rate,
+    "layer_norm_epsilon": _up_to_one,
+    "initializer_range": _up_to_one,
+    "rotary_base": _base,
+    "local_rotary_base": _base,
+    "activation": Document.text,
+    "pooling": Document.text,
+    "causal": Document.flag,
+    "pre_norm": Document.flag,
+    "rotary": Document.mapping,
+    "layer_types": lambda config, key: config.list_of(key, str),
 }
 
 
@@ -25,6 +74,7 @@ class BertLayout:
         fixed: dict. Keys that change the arithmetic, with the one value that is supported.
         classes: dict. Head -> class of `transformers`.
         dropout_key: str. Key of `config.json` for the rate before the classifier.
+        read: dict. Field -> function of a `Document` and a key that reads it by its type.
     """
 
     model_type = "bert"
@@ -46,6 +96,7 @@ class BertLayout:
         "causal": "is_decoder",
     }
     required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim")
+    read = READ
     silent = {}
     fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
@@ -67,6 +118,18 @@ class BertLayout:
     @property
     def architecture(self):
         return self.model_type.removesuffix("-decoder")
+
+    def stated(self, config):
+        """dict of the fields that a configuration states, with the values of its keys.
+
+        Args:
+            config: `Document`.
+        """
+        return {
+            name: self.read.get(name, self.read[None])(config, key)
+            for name, key in self.keys.items()
+            if name in self.required or config.get(key) is not None
+        }
 
     def to_fields(self, settings):
         """Fields of an `EncoderConfig` from what `config.json` says of them.

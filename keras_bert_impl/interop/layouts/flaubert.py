@@ -1,5 +1,6 @@
 """FlauBERT, in the layout of XLM."""
 
+from keras_bert_impl.document import Document
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
@@ -25,6 +26,7 @@ class FlaubertLayout(BertLayout):
         "pad_token_id": "pad_token_id",
         "pre_norm": "pre_norm",
     }
+    read = BertLayout.read | {"activation": Document.flag}
     required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads")
     silent = {"num_segments": 0, "use_pooler": False, "pad_token_id": 2, "activation": True}
     fixed = {"causal": False, "asm": False, "is_encoder": True, "n_langs": 1}

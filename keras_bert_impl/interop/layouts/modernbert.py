@@ -1,6 +1,6 @@
 """ModernBERT, and the same that looks back alone."""
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts.bert import BertLayout
 from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel
 
@@ -179,17 +179,19 @@ class ModernBertDecoderLayout(ModernBertLayout):
 def _rotary_bases(parameters):
     """Fields of an `EncoderConfig` from `rope_parameters`."""
     fields = {}
-    for kind, values in parameters.items():
-        if kind not in _BASES or values.get("rope_type", "default") != "default":
-            raise InputError(f"rope_parameters {kind}={values!r} are not supported.")
+    for kind in parameters:
+        values = parameters.mapping(kind)
+        if kind not in _BASES or values.text("rope_type", "default") != "default":
+            raise InputError(f"rope_parameters {shown(kind)} {shown(values)} are not supported.")
         if "rope_theta" in values:
-            fields[_BASES[kind]] = values["rope_theta"]
+            fields[_BASES[kind]] = values.number("rope_theta", above=0)
     return fields
 
 
 def _global_every(types, num_layers):
     """The distance of the global layers in `layer_types`."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
-    if types != [_SLIDING if index % every else _FULL for index in range(num_layers)]:
+    repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
+    if len(types) != num_layers or types != repeated:
         raise InputError("layer_types must repeat a global layer and a number of sliding ones.")
     return every
