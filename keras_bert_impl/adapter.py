@@ -89,9 +89,10 @@ class Adapter:
             return value
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(value, dict) or not {"kind"} <= set(value) <= set(names):
+            received = sorted(map(str, value)) if isinstance(value, dict) else value
             raise InputError(
                 f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}. "
-                f"Received: {shown(value)}"
+                f"Received: {shown(received)}"
             )
         try:
             return cls(**value)

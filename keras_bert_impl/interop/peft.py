@@ -163,7 +163,7 @@ def _product(settings, tensors, short, module):
     a, b = (tensors.pop(f"{short}.lora_{m}.weight", None) for m in "AB")
     shapes = [None if matrix is None else matrix.shape for matrix in (a, b)]
     if None in shapes or a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
-        raise InputError(f"{settings.source}: LoRA of {short:.200} has shapes {shapes}.")
+        raise InputError(f"{settings.source}: LoRA of {short:.200} has shapes {shapes[0]} and {shapes[1]}.")
     return a, b, _scale(settings, module, len(a))
 
 

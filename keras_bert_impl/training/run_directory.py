@@ -87,7 +87,9 @@ class RunDirectory:
         try:
             before = read_yaml(self._recipe)
         except InputError as error:
-            raise InputError(f"{error} Remove {self.path} to start again.") from error
+            raise InputError(
+                f"{self._recipe} is damaged; remove {self.path} to start again: {error}"
+            ) from error
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:
             differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)

@@ -298,7 +298,7 @@ def test_labels_that_contradict_are_refused(tmp_path, changes, message):
         ({"label2id": {"bad": 0, "good": 1}}, ["negative", "positive"], None),
         ({"id2label": {"0": "a", "1": "a"}}, ["a", "a_1"], "two classes are called 'a'"),
         ({"id2label": {"0": "a", "7": "b"}}, ["a", "LABEL_1"], "no name for class 1"),
-        ({"id2label": {"1": "b", "0": "a"}, "num_labels": 5}, ["a", "b"], None),
+        ({"id2label": {"1": "b", "0": "a"}}, ["a", "b"], None),
         ({"id2label": {"0": 1, "1": 2}}, ["1", "2"], None),
         ({"id2label": None, "label2id": None}, ["LABEL_0", "LABEL_1"], None),
     ],
