@@ -107,7 +107,7 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     make, of_count = KINDS[kind]
     function = make()
     few, many = of_count(BLOCK), of_count(4 * BLOCK)
-    function(few)  # what is made once: graphs, caches
+    function(many)  # what is made once: graphs, caches
     once, four_times = transient(function, few), transient(function, many)
     # Lists of what was given, checked, take some hundred bytes for each text.
     assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
