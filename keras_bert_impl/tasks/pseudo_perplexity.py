@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tasks.batching import CHUNK, TokenizedTexts, flat_rows, in_one, padding
+from keras_bert_impl.tasks.batching import TokenizedTexts, chunks_of, flat_rows, in_one, padding
 from keras_bert_impl.tasks.masked_rows import masked_batches
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
@@ -55,8 +55,8 @@ def _tokenize(model, texts):
     if isinstance(texts, (str, bytes)) or not len(texts):
         raise InputError(f"pseudo_perplexity takes a list of texts. Received: {texts!r:.60}")
     chunks = []
-    for start in range(0, len(texts), CHUNK):
-        ids = model.tokenizer.tokenize(texts[start : start + CHUNK])
+    for start, chunk in chunks_of(texts):
+        ids = model.tokenizer.tokenize(chunk)
         lengths = ids.row_lengths().numpy() + 2
         for position in np.flatnonzero(lengths > limit):
             raise InputError(
