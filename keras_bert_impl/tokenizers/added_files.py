@@ -68,7 +68,7 @@ def read_added_tokens(directory, special_tokens):
     named[path] = read_if_there(path)
     # That list of special_tokens_map.json is not looked at here by `transformers` 5.
     lists = {name: v for name, v in named[path].items() if name != "additional_special_tokens"}
-    named_here = [content(token) for _, token in _named({None: config, path: lists})]
+    named_here = [content(token) for _, token in _named({**named, path: lists})]
     special = {token for token in named_here if isinstance(token, str)}
     path = directory / "added_tokens.json"
     for token, number in _items(path, "it", read_if_there(path)):
