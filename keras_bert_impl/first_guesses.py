@@ -97,7 +97,6 @@ GUESSES = {
         "vocab": "tokenizer.vocabulary",
         "add_special_tokens": "tokenizer = tokenizer.add_tokens(tokens)",
         "set_vocabulary": "WordPieceTokenizer(vocabulary)",
-        "from_preset": 'Tokenizer.from_pretrained("bert-base-uncased")',
         "save_to_preset": "tokenizer.save_pretrained(directory)",
     },
     "Tokenizer.__call__": _CALL,

@@ -1,6 +1,8 @@
 """The published models by name: shapes, tokenizers, where they are, whose they are."""
 
 import dataclasses
+import hashlib
+import re
 
 from keras_bert_impl.config import EncoderConfig
 
@@ -265,3 +267,34 @@ MODELS = {
     )
     for model in models
 }
+
+# Published vocabularies by the sha256 of their tokens, joined by line ends.
+_VOCABULARIES = {
+    "0f052197aac305fe42f378b5c61554b7bacb34b8be4af83fec2cfdcdffbc9973": "bert-base-uncased",
+    "9dd1dce5943e4cdda015102aa80afbf7df7b09cb6902ea212276a853acae9789": "bert-base-cased",
+    "8550a78ca2dd304e6a4b45baa9780db8a93cfacc564b4d1c319905db0122f1e4": "bert-base-chinese",
+    "7974e1090ba19a88b6e456195d4aa7f9f13ea8d4876b0a362c425a2444708f5a": "bert-base-multilingual-cased",
+    "cf28af60d3f93fbd0503d74b4fba2ea5adf4e9ba5d272bebd2a9dad1e38d2da4": "scibert_scivocab_uncased",
+}
+
+
+def published_lowercase(vocabulary, names=()):
+    """Whether a published tokenizer lowercases.
+
+    Args:
+        vocabulary: list of str.
+        names: iterable of str, what the model is called: names on the hub, names of folders.
+
+    Returns:
+        (lowercase, name of the model), or None where the vocabulary and the names are unknown.
+    """
+    digest = hashlib.sha256("\n".join(vocabulary).encode("utf-8", "replace")).hexdigest()
+    for name in (_VOCABULARIES.get(digest, ""), *names):
+        last = re.split("/|--", name)[-1]
+        if last in MODELS:
+            return MODELS[last].lowercase, last
+        if re.search("(?i)(^|[-_])uncased([-_]|$)", last):
+            return True, last
+        if re.search("(?i)(^|[-_])cased([-_]|$)", last):
+            return False, last
+    return None

@@ -1,4 +1,4 @@
-"""Pieces of a domain for a model that has its words in several."""
+"""Larger vocabularies for a model: pieces of a domain, and tokens found as they are written."""
 
 import dataclasses
 
@@ -53,24 +53,71 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
     """
     num_pieces = check("num_pieces", num_pieces, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
-    model = open_model(source)
-    config = read_encoder_config(model)
-    tokenizer = Tokenizer.from_pretrained(model.path)
-    if (model.path / "generator").is_dir():
-        raise InputError(f"{source} has a generator, whose vocabulary would stay as it is.")
+    model, tokenizer = _open(source)
     larger, pieces = learn_pieces(tokenizer, texts, num_pieces, min_frequency)
     if not pieces:
         raise InputError(
             f"no word, and no pair of pieces, comes {min_frequency} times in the texts and is not "
             "in one piece already."
         )
+    _write(target, model, tokenizer, larger, pieces.values())
+    return list(pieces)
+
+
+def add_tokens(source, target, tokens):
+    """Writes a model with tokens that are found in texts as they are written, such as `[E1]`.
+
+    Old ids stay. The embedding of a new token, and its bias in a head for masked words, is the mean
+    of those of the pieces that the old tokenizer makes of it.
+
+    Args:
+        source: str or `Path`: whatever `Encoder.from_pretrained` takes, with a tokenizer.
+        target: str or `Path` of the model directory to write; files of the same names are replaced.
+        tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`.
+
+    Returns:
+        The larger `Tokenizer`.
+
+    Raises:
+        InputError: a model that is missing or damaged, or has a generator; or something that is no
+            token.
+
+    Example:
+        add_tokens("bert-base-uncased", "bert-entities", ["[E1]", "[/E1]"])
+    """
+    model, tokenizer = _open(source)
+    larger = tokenizer.add_tokens(tokens)
+    new = larger.vocabulary[tokenizer.vocabulary_size :]
+    pieces = tokenizer.tokenize(new).to_list() if new else []
+    _write(target, model, tokenizer, larger, [ids or [tokenizer.unk_id] for ids in pieces])
+    return larger
+
+
+def _open(source):
+    """(model, tokenizer) of a model directory; raises where the vocabulary cannot grow."""
+    model = open_model(source)
+    if (model.path / "generator").is_dir():
+        raise InputError(f"{source} has a generator, whose vocabulary would stay as it is.")
+    return model, Tokenizer.from_pretrained(model.path)
+
+
+def _write(target, model, tokenizer, larger, pieces):
+    """Writes a model with the larger tokenizer.
+
+    Args:
+        target: str or `Path`.
+        model: `interop.ModelSource`.
+        tokenizer, larger: `Tokenizer`s, the old and the new one.
+        pieces: the old ids that each new token stands for.
+    """
+    config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
     encoder, heads = all_tensors(config)
     names = {name.tensor for name in encoder + heads if name.variable in _OF_EACH_PIECE}
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
-            tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces.values(), size)
+            tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces, size)
     described = model.config | huggingface_config(
         dataclasses.replace(config, vocabulary_size=size)
     )
@@ -78,7 +125,6 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
     with replace_directory(target) as temporary:
         write_model_directory(temporary, described, tensors)
         larger.save_pretrained(temporary)
-    return list(pieces)
 
 
 def _with_means(array, first, pieces, size):
@@ -87,11 +133,11 @@ def _with_means(array, first, pieces, size):
     Args:
         array: of a row for each id; some models have rows for ids that the tokenizer lacks.
         first: int, the first new id.
-        pieces: the ids of the old pieces of each new one.
+        pieces: list of lists of int, the ids of the old pieces of each new one.
         size: int.
     """
-    means = np.stack([array[ids].mean(axis=0, dtype="float32") for ids in pieces])
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array
-    rows[first : first + len(means)] = means
+    for number, ids in enumerate(pieces, first):
+        rows[number] = array[ids].mean(axis=0, dtype="float32")
     return rows

@@ -1,5 +1,7 @@
 """One row for each name or argument that users of other libraries type first."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -141,3 +143,58 @@ def test_first_guesses_at_pretraining(name, argument, line):
     with pytest.raises(InputError, match=f"{name} has no argument '{argument}'") as error:
         getattr(keras_bert_impl, name)(**{argument: 1})
     assert line in str(error.value)
+# === Tokenizers ===
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "runn", "a"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from keras_bert_impl.tokenizers import WordPieceTokenizer
+
+    return WordPieceTokenizer(VOCABULARY)
+
+
+@pytest.mark.parametrize("name", GUESSES["Tokenizer"])
+def test_names_of_a_tokenizer(tokenizer, name):
+    assert not hasattr(tokenizer, name)
+    line = re.escape(GUESSES["Tokenizer"][name])
+    with pytest.raises(AttributeError, match=f"'{name}'. Write {line}"):
+        getattr(tokenizer, name)
+
+
+@pytest.mark.parametrize("method", ["__call__", "tokenize"])
+@pytest.mark.parametrize("argument", GUESSES["Tokenizer.__call__"])
+def test_arguments_of_a_tokenizer(tokenizer, method, argument):
+    with pytest.raises(InputError, match=f"no argument '{argument}'. Write "):
+        getattr(tokenizer, method)(["un"], **{argument: True})
+
+
+@pytest.mark.parametrize("argument", GUESSES["WordPieceTokenizer"])
+def test_arguments_of_a_new_tokenizer(argument):
+    from keras_bert_impl.tokenizers import WordPieceTokenizer
+
+    with pytest.raises(InputError, match=f"no argument '{argument}'. Write WordPieceTokenizer"):
+        WordPieceTokenizer(**{argument: VOCABULARY})
+
+
+def test_two_lists_are_not_a_pair(tokenizer):
+    with pytest.raises(InputError, match=r"Write|write tokenizer\(\(questions, contexts\)\)"):
+        tokenizer(["un"], ["a"])
+
+
+def test_what_does_work(tokenizer, tmp_path):
+    """The lines that the table names give what they say."""
+    from keras_bert_impl.tokenizers import WordPieceTokenizer
+
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
+    for path in tmp_path / "vocab.txt", str(tmp_path / "vocab.txt"):
+        assert WordPieceTokenizer(path).vocabulary == VOCABULARY
+    assert len(tokenizer) == tokenizer.vocabulary_size == 9
+    assert [tokenizer.id_to_token(i) for i in (5, 6)] == ["un", "##want"]
+    assert [tokenizer.token_to_id(token) for token in ("un", "##want")] == [5, 6]
+    with pytest.raises(InputError, match="lacks 'x'"):
+        tokenizer.token_to_id("x")
+    assert tokenizer.detokenize([2, 5, 6, 8, 3, 0]) == "unwant a"
+    assert tokenizer.detokenize([[5, 6], [8]]) == ["unwant", "a"]
+    assert tokenizer(("un", "a"))["token_ids"].numpy().tolist() == [[2, 5, 3, 8, 3]]

@@ -11,7 +11,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
-from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
+from keras_bert_impl.vocabulary_augmentation import add_tokens, augment_vocabulary
 from tests.interop.parity import random_original
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -49,6 +49,22 @@ def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
         np.testing.assert_allclose(new[name][54], expected, rtol=2.4e-7, atol=1e-8)
     again = transformers.BertForPreTraining.from_pretrained(tmp_path / "more")
     assert again.config.vocab_size == 55 and again.cls.predictions.bias.shape == (55,)
+
+
+def test_embeddings_of_added_tokens_are_means_of_their_pieces(theirs, tmp_path):
+    larger = add_tokens(theirs, tmp_path / "more", ["[E1]", "bad", {"content": "fade", "lstrip": True}])
+    assert larger.vocabulary == [*VOCABULARY, "[E1]", "fade"]  # "bad" has an id
+    assert Tokenizer.from_pretrained(tmp_path / "more").fingerprint == larger.fingerprint
+    assert larger.tokenize(["bad  fade"]).to_list() == [[VOCABULARY.index("bad"), 54]]
+    old, new = (
+        safetensors.numpy.load_file(path / "model.safetensors") for path in (theirs, tmp_path / "more")
+    )
+    name = "bert.embeddings.word_embeddings.weight"
+    pieces = [VOCABULARY.index(piece) for piece in ("f", "##a", "##d", "##e")]
+    np.testing.assert_array_equal(new[name][:53], old[name])
+    np.testing.assert_allclose(new[name][54], old[name][pieces].mean(axis=0), rtol=1e-6, atol=1e-8)
+    assert len(transformers.AutoTokenizer.from_pretrained(tmp_path / "more")) == 55
+    assert MaskedLM.from_pretrained(tmp_path / "more").encoder.config.vocabulary_size == 55
 
 
 def test_the_command_writes_a_model_to_go_on_from(theirs, tmp_path, capsys):

@@ -10,6 +10,7 @@ Takes about two minutes.
 """
 
 import argparse
+import functools
 import io
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -89,10 +90,12 @@ def entry_of(code, normalize, ranks, sequences):
     return layout.make_entry(len(sequences) - 1 - code, layout.SEQUENCE)
 
 
-def table(lowercase):
+def table(lowercase, strip_accents):
     """The arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
-    normalize = normalizers.BertNormalizer(lowercase=lowercase).normalize_str
-    ranks = ranks_of_marks() if lowercase else {}  # cased text is not put in canonical order
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+    normalize = normalizer.normalize_str
+    # Text that keeps its accents is not put in canonical order.
+    ranks = ranks_of_marks() if strip_accents else {}
     sequences = []
     entries = [entry_of(code, normalize, ranks, sequences) for code in range(layout.CODE_POINTS)]
     rows = np.array(entries, np.int32).reshape(-1, layout.BLOCK)
@@ -119,6 +122,18 @@ def byte_level_table():
     classes = [class_of(code) for code in range(layout.CODE_POINTS)]
     blocks, index = np.unique(
         np.array(classes, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
+    )
+    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+
+
+def word_table():
+    """The arrays of which characters are part of a word, as tokens with `single_word` see it."""
+    tokenizer = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
+    tokenizer.add_tokens([AddedToken("x", single_word=True)])
+    letters = [chr(code) if code not in SURROGATES else "a" for code in range(layout.CODE_POINTS)]
+    found = [tokenizer.encode(f"{letter}x").ids == [0] for letter in letters]
+    blocks, index = np.unique(
+        np.array(found, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
     )
     return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
 
@@ -184,14 +199,12 @@ def main():
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
     out = parser.parse_args().out
     arrays = {}
-    for name, lowercase in (("cased", False), ("uncased", True)):
-        for key, array in table(lowercase).items():
-            arrays[f"{name}_{key}"] = array
-            print(f"{name} {key}: {array.shape} {array.dtype}")
-    for key, array in byte_level_table().items():
-        arrays[f"byte_level_{key}"] = array
-        print(f"byte level {key}: {array.shape} {array.dtype}")
-    for name, table_of in (("folding", folding), ("grapheme", graphemes)):
+    tables = {
+        name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()
+    }
+    tables |= {"byte_level": byte_level_table, "folding": folding, "grapheme": graphemes}
+    tables["word"] = word_table
+    for name, table_of in tables.items():
         for key, array in table_of().items():
             arrays[f"{name}_{key}"] = array
             print(f"{name} {key}: {array.shape} {array.dtype}")

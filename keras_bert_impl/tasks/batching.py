@@ -12,11 +12,13 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks import inputs
+from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.data_options import without_autotuner
 
-CHUNK = 1024  # texts tokenized at once
-# Batches in a window that is sorted by length: at most so many, and a share of an epoch, so that
-# other texts are together in the next one; see docs/decisions/batches.md.
+CHUNK = 1024  # texts tokenized at once, or as many as have
+CHARACTERS = 1 << 20
+# Batches in a window that is sorted by length: at most this number, and a share of an epoch, so
+# that other texts are together in the next one; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
 
 
@@ -117,12 +119,45 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
         `TokenizedTexts`.
     """
     texts = inputs.as_list(texts)
-    pack = pack or functools.partial(tokenizer, length=max_length)
-    chunks = [
-        flat_rows(pack(texts[start : start + CHUNK]))
-        for start in range(0, max(len(texts), 1), CHUNK)
-    ]
+    pack = pack or functools.partial(_beginnings, tokenizer, max_length)
+    chunks = [flat_rows(pack(chunk)) for _, chunk in chunks_of(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
+
+
+def chunks_of(texts, chunk=CHUNK, characters=CHARACTERS):
+    """Splits texts into parts that are tokenized at once.
+
+    Args:
+        texts: list of str, bytes and pairs of those.
+        chunk, characters: ints: a part ends with this many texts, or with the text with which it
+            has this many characters.
+
+    Yields:
+        (int, list): the number of the first text; some texts. One empty list if there are none.
+    """
+    part, size, first = [], 0, 0
+    for text in texts:
+        part.append(text)
+        size += sum(map(len, text)) if isinstance(text, tuple) else len(text)
+        if len(part) == chunk or size >= characters:
+            yield first, part
+            first += len(part)
+            part, size = [], 0
+    if part or not first:
+        yield first, part
+
+
+def _beginnings(tokenizer, max_length, texts):
+    """Features of texts; of a long one only the beginning is tokenized if that fills its row."""
+    if not tokenizer.can_be_cut:
+        return tokenizer(texts, length=max_length)
+    cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
+    features = tokenizer(cut, length=max_length)
+    lengths = features["padding_mask"].numpy().sum(axis=1)
+    for number, length in enumerate(lengths):
+        if length < max_length and len(cut[number]) < len(texts[number]):
+            return tokenizer(texts, length=max_length)
+    return features
 
 
 def flat_rows(features):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tasks.batching import least_of, static_size, tokenize_texts
 from keras_bert_impl.tasks.grouped import grouped, padding_of, stack_groups
-from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
 
 

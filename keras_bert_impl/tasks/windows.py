@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 
 from keras_bert_impl.tasks.batching import (
-    CHUNK,
     TokenizedTexts,
+    chunks_of,
     flat_rows,
     in_one,
     padding,
     splits_of,
 )
-from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import pack_windows
 
 
@@ -62,9 +62,8 @@ def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widt
         `TokenizedWindows`.
     """
     rows, windows = [], []
-    for start in range(0, max(len(texts), 1), CHUNK):
-        chunk = _segments(texts[start : start + CHUNK])
-        made = pack_windows(tokenizer, chunk, max_length, stride, first_length)
+    for start, chunk in chunks_of(texts):
+        made = pack_windows(tokenizer, _segments(chunk), max_length, stride, first_length)
         rows.append(flat_rows(made.features))
         windows.append(_flat_windows(made, start))
     parts = {name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]}

@@ -1,9 +1,10 @@
 """Tokens that are found in texts as they are written, before these are split into words.
 
-All tokenizers find theirs here, among the code points, but FlauBERT's: its texts are normalized
-while they are still strings, and regular expressions find its tokens before that.
+All tokenizers find theirs here, among the code points: those with `normalized=False` in the text as
+it is given, the others in the normalized text that is left between them.
 """
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -11,64 +12,153 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers.places import chosen, leftmost, places_of, put
-from keras_bert_impl.tokenizers.unicode_table import SPACE, ClassTable
+from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS, SPACE, ClassTable, WordTable
 
 NO_TOKEN, INSIDE = -2, -1
+MAX_TOKENS = 50_000  # published models have some hundreds
 _SHIFT = 21  # a code point has no more bits
 _FEW = 8  # first characters
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedToken:
+    """A token that is found in a text as it is written and has an id of its own.
+
+    The fields and their defaults are those of `tokenizers.AddedToken`.
+
+    Attributes:
+        content: str, one or more characters.
+        single_word: bool. Whether it is found only where no letter, digit or `_` adjoins it.
+        lstrip, rstrip: bools. Whether it takes the white space before, or after, it along.
+        normalized: bool. Whether it is normalized as the text is and found in the normalized text:
+            `[E1]` in an uncased tokenizer then stands for `[e1]` too. Default True.
+        special: bool. Whether `detokenize` leaves it out where special tokens are skipped.
+    """
+
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = True
+    special: bool = False
+
+    @property
+    def setting(self):
+        """str, or a dict if a field other than `content` has no default value."""
+        fields = dataclasses.asdict(self)
+        return self.content if self == AddedToken(self.content) else fields
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
+
+
+def as_added_tokens(tokens):
+    """list of `AddedToken` of what a user gives.
+
+    Args:
+        tokens: iterable of str, `AddedToken`, dicts of its fields, or `tokenizers.AddedToken`.
+
+    Raises:
+        InputError: something else, an empty token, or a token twice.
+    """
+    if isinstance(tokens, str):
+        raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
+    tokens = [_as_added_token(token) for token in tokens]
+    if len(tokens) > MAX_TOKENS:
+        raise InputError(f"{len(tokens)} added tokens are too many; at most {MAX_TOKENS}.")
+    seen = set()
+    for token in tokens:
+        if token.content in seen:
+            raise InputError(f"the added token {token.content!r:.60} is given twice.")
+        seen.add(token.content)
+    return tokens
+
+
+def _as_added_token(token):
+    if isinstance(token, str):
+        fields = {"content": token}
+    elif isinstance(token, dict):
+        fields = {name: token[name] for name in FIELDS if name in token}
+    else:
+        fields = {name: getattr(token, name) for name in FIELDS if hasattr(token, name)}
+    content = fields.get("content")
+    if not isinstance(content, str) or not _is_text(content):
+        raise InputError(f"an added token must be a non-empty string. Received: {token!r:.60}")
+    for name in FIELDS[1:]:
+        if type(fields.get(name, False)) is not bool:
+            raise InputError(
+                f"added token {content!r:.60}: {name} must be true or false, not {fields[name]!r:.40}."
+            )
+    return AddedToken(**fields)
+
+
+def _is_text(content):
+    """Whether a string has characters and no half of a surrogate pair."""
+    return content != "" and content.encode("utf-8", "ignore").decode() == content
+
+
+def found_tokens(special, added):
+    """All tokens that are found in texts: the special ones first.
+
+    Args:
+        special: list of `AddedToken`.
+        added: list of `AddedToken`. One with the content of a special one takes its place.
+
+    Returns:
+        list of `AddedToken`.
+    """
+    changed = {token.content: token for token in added}
+    special = [changed.pop(token.content, token) for token in special]
+    return [*special, *changed.values()]
 
 
 class AddedTokens:
     """Finds any number of tokens, which may overlap.
 
-    Of tokens that begin at one place the longest is taken, and then what follows it is searched.
+    Of tokens that begin at one place the longest is found, and then what follows it is searched. A
+    token with `single_word` that is part of a word is passed over after that.
 
     Args:
-        tokens: list of str, none of them empty.
-        strips_left: str, the token, such as `<mask>`, that takes white space before it along, or
-            None.
+        tokens: list of `AddedToken` or str.
 
     Example:
         code_points = [ord(character) for character in "<s>a   b\\n"]
         AddedTokens(["<s>", "  "])(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
     """
 
-    def __init__(self, tokens, strips_left=None):
-        tokens = list(tokens)
-        self._first = sorted({ord(token[0]) for token in tokens})
-        self._keys, self._children, self._tokens = _trie(tokens)
-        self._lengths = np.array([len(token) for token in tokens], np.int32)
-        self._strips_left = None if strips_left is None else tokens.index(strips_left)
-        self._classes = ClassTable()
+    def __init__(self, tokens):
+        tokens = [AddedToken(token) if isinstance(token, str) else token for token in tokens]
+        contents = [token.content for token in tokens]
+        self._first = sorted({ord(content[0]) for content in contents})
+        self._keys, self._children, self._tokens = _trie(contents)
+        self._lengths = np.array([len(content) for content in contents], np.int32)
+        self._single, self._left, self._right = (
+            np.array([getattr(token, name) for token in tokens], bool)
+            for name in ("single_word", "lstrip", "rstrip")
+        )
+        self._spaces = ClassTable()
+        self._words = WordTable() if self._single.any() else None
 
-    def __call__(self, code_points):
+    def __call__(self, code_points, is_apart=None):
         """The tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts, each with one after it that no token has.
+            code_points: int32 [code points] of all texts, each with one after it that is neither in
+                a token nor white space.
+            is_apart: bool [code points], letters that a token with `single_word` may adjoin.
+                Default: none.
 
         Returns:
             (starts, ends, numbers): int32 [found], in order: the code point that each begins with,
-            white space that it takes along included; the one after it; which token it is.
+            and the one after it, white space that it takes along included; which token it is.
         """
         starts, numbers = self._longest(code_points)
-
-        def without_overlaps():
-            if self._strips_left is None:
-                return self._search(starts, starts, numbers)
-            is_space = tf.equal(self._classes.lookup(code_points), SPACE)
-            solid = tf.concat([[-1], places_of(tf.logical_not(is_space))], axis=0)
-            strips = tf.equal(numbers, self._strips_left)
-            spaces = tf.gather(solid, tf.searchsorted(solid, starts) - 1) + 1
-            spaces = tf.where(strips, spaces, starts)
-            # No token begins in white space that the next one takes along.
-            last = tf.concat([chosen(spaces, strips), [tf.size(code_points)]], axis=0)
-            following = tf.gather(last, tf.cumsum(tf.cast(strips, tf.int32), exclusive=True))
-            kept = strips | (starts < following)
-            return self._search(*(chosen(values, kept) for values in (spaces, starts, numbers)))
-
         nothing = starts, starts, numbers
-        return tf.cond(tf.size(starts) > 0, without_overlaps, lambda: nothing)
+        return tf.cond(
+            tf.size(starts) > 0,
+            lambda: self._found(code_points, starts, numbers, is_apart),
+            lambda: nothing,
+        )
 
     def _longest(self, code_points):
         """Where tokens begin, and which is the longest there: int32 [candidates] both."""
@@ -102,48 +192,74 @@ class AddedTokens:
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
         return functools.reduce(tf.logical_or, equal)
 
-    def _search(self, spaces, starts, numbers):
-        """Those that do not overlap; a token takes white space along as far as it is free."""
+    def _found(self, code_points, starts, numbers, is_apart):
+        """Those that do not overlap, are words where they have to be, with their white space."""
         ends = starts + tf.gather(self._lengths, numbers)
-        kept = leftmost(starts, ends)
-        spaces, ends, numbers = (chosen(values, kept) for values in (spaces, ends, numbers))
-        return tf.maximum(spaces, tf.concat([[0], ends[:-1]], axis=0)), ends, numbers
+        found = starts, ends, numbers
+        found = _only(leftmost(starts, ends), found)
+        if self._single.any():
+            is_word = self._is_word(code_points, is_apart)
+            is_word = tf.concat([[False], is_word, [False]], axis=0)
+            adjoins = tf.gather(is_word, found[0]) | tf.gather(is_word, found[1] + 1)
+            found = _only(~(tf.gather(self._single, found[2]) & adjoins), found)
+        if not self._left.any() and not self._right.any():
+            return found
+        is_space = tf.equal(self._spaces.lookup(tf.minimum(code_points, CODE_POINTS)), SPACE)
+        solid = places_of(~is_space)
+        solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
+        # A token that begins in white space which the one before has taken along is none.
+        ends = self._with_space_after(solid, found)
+        found = _only(found[0] >= _before(ends), found)
+        ends = self._with_space_after(solid, found)
+        starts, _, numbers = found
+        spaces = tf.gather(solid, tf.searchsorted(solid, starts) - 1) + 1
+        spaces = tf.where(tf.gather(self._left, numbers), spaces, starts)
+        return tf.maximum(spaces, tf.minimum(starts, _before(ends))), ends, numbers
+
+    def _is_word(self, code_points, is_apart):
+        is_word = self._words.lookup(code_points)
+        return is_word if is_apart is None else is_word & ~is_apart
+
+    def _with_space_after(self, solid, found):
+        _, ends, numbers = found
+        following = tf.gather(solid, tf.searchsorted(solid, ends))
+        return tf.where(tf.gather(self._right, numbers), following, ends)
 
 
-def in_place(code_points, starts, ends, numbers):
+def _only(kept, found):
+    return tuple(chosen(values, kept) for values in found)
+
+
+def _before(ends):
+    """Where the token before each one ends."""
+    return tf.concat([[0], ends[:-1]], axis=0)[: tf.size(ends)]
+
+
+def in_place(tokens, starts, ends, numbers):
     """int32 [code points]: the number of the token that begins there, INSIDE one, or NO_TOKEN.
 
     Args:
-        code_points: int32 [code points].
+        tokens: int32 [code points], the same of tokens that were found before.
         starts, ends, numbers: as `AddedTokens` returns them.
     """
-    nothing = tf.fill(tf.shape(code_points), NO_TOKEN)
-    return put(put(nothing, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
+    return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
     """Where each node leads: (keys, children, tokens).
 
     `keys` int64, parent node << _SHIFT | letter, in order, and one more, that nothing has;
-    `children` int32, the node of each; `tokens` int32 [nodes], the token that ends there, or -1.
+    `children` int32, the node of each; `tokens` int32 [nodes], the first token that ends there, or
+    -1.
     """
-    nodes, edges = {"": 0}, {}
-    for token in tokens:
-        for end in range(1, len(token) + 1):
-            node = nodes.setdefault(token[:end], len(nodes))
-            edges[(nodes[token[: end - 1]] << _SHIFT) | ord(token[end - 1])] = node
+    edges, ends = {}, {}
+    for number, token in enumerate(tokens):
+        node = 0
+        for letter in token:
+            node = edges.setdefault((node << _SHIFT) | ord(letter), len(edges) + 1)
+        ends.setdefault(node, number)
     keys = np.array([*sorted(edges), np.iinfo(np.int64).max], np.int64)
     children = np.array([*(edges[key] for key in sorted(edges)), 0], np.int32)
-    numbers = np.full(len(nodes), -1, np.int32)
-    numbers[[nodes[token] for token in tokens]] = np.arange(len(tokens))
+    numbers = np.full(len(edges) + 1, -1, np.int32)
+    numbers[[*ends]] = [*ends.values()]
     return keys, children, numbers
-
-
-def check(tokens):
-    """Raises InputError where two of these tokens could stand in the same place of a text."""
-    for token in tokens:
-        for other in tokens:
-            for start in range(1, len(token)):
-                end = token[start:]
-                if end.startswith(other) or other.startswith(end):
-                    raise InputError(f"the tokens {token!r} and {other!r} may overlap in a text.")

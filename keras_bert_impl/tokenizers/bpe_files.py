@@ -1,25 +1,29 @@
 """The files of a byte-level BPE tokenizer in a model directory: Hugging Face's layout."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
-from keras_bert_impl.tokenizers import keras_hub_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
+    ids_by_token,
     no_tokenizer,
     to_json,
     tokenizer_directory,
-    tokens_in_order,
+    tokens_by_id,
+    without_last,
 )
 
 # Padding, unknown, start of a row, separator, mask.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _CLASSES = ("LongformerTokenizer", "PreTrainedTokenizer", "RobertaTokenizer", "TokenizersBackend")
-_MAX_ADDED = 10_000  # published files have some hundreds; each makes the search slower
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # with these, tokenizer.json decides
 
 
 def read(directory):
@@ -37,52 +41,91 @@ def read(directory):
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
-        return _read_parts(*keras_hub_files.read_byte_pairs(directory))
+        *files, arguments = keras_hub_files.read_byte_pairs(directory)
+        return _read_parts(*files) | arguments
+    added = added_files.read_if_there(whole).get("added_tokens") or []
+    names = {added_files.content(token) for token in added} if isinstance(added, list) else set()
+    special_tokens = BERT if BERT[-1] in names else ROBERTA
+    found = added_files.read_added_tokens(directory, special_tokens)
     if whole.exists():
         arguments = _read_whole(whole)
     elif (directory / "merges.txt").exists():
         arguments = _read_parts(directory / "vocab.json", directory / "merges.txt")
     else:
         raise no_tokenizer(directory)
-    if (directory / "tokenizer_config.json").exists():
-        _check_config(directory / "tokenizer_config.json", arguments["special_tokens"])
-    return arguments
+    arguments = _read_config(directory / "tokenizer_config.json", arguments, special_tokens)
+    mask = {token.content: token for token, _ in found}.get(special_tokens[-1])
+    tells = whole.exists() or added_files.tells_flags(directory)
+    strips = mask.lstrip if mask and tells else not whole.exists()
+    usual = special(special_tokens, strips)
+    if not tells:
+        usual += special(special_tokens, False)
+    if not arguments.get("normalize"):  # then it changes nothing whether they are normalized
+        usual += [dataclasses.replace(token, normalized=True) for token in usual]
+    return arguments | {
+        "vocabulary": added_files.with_added_tokens(
+            directory, arguments["vocabulary"], found, special_tokens
+        ),
+        "special_tokens": special_tokens,
+        "mask_strips_left": strips,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
 
 
-def write(
-    directory,
-    vocabulary,
-    merges,
-    mask_strips_left,
-    special_tokens,
-    added_tokens,
-    normalize,
-    trim_offsets,
-):
+def as_vocabulary(vocabulary):
+    """list of str: a vocabulary as it is given, or that of a JSON file at a path."""
+    if isinstance(vocabulary, (str, Path)):
+        return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
+    return list(vocabulary)
+
+
+def special(special_tokens, mask_strips_left):
+    """list of `AddedToken`: the special tokens as they are found."""
+    return [
+        AddedToken(
+            token,
+            lstrip=mask_strips_left and token == special_tokens[-1],
+            normalized=False,
+            special=True,
+        )
+        for token in special_tokens
+    ]
+
+
+def write(directory, settings):
     """Writes tokenizer.json and tokenizer_config.json, and RoBERTa's vocab.json and merges.txt.
 
     Args:
         directory: str or `Path`; made if needed.
-        vocabulary, ...: as of `ByteLevelBPETokenizer`.
+        settings: dict of the arguments of `ByteLevelBPETokenizer`.
     """
-    special = _settings(special_tokens)
-    ids = {token: number for number, token in enumerate(vocabulary)}
+    special_tokens, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
+    named = _settings(special_tokens)
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    added = as_added_tokens(settings["added_tokens"])
+    tokens = special(special_tokens, settings["mask_strips_left"])
     is_roberta = special_tokens == ROBERTA
     kind = "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast"
-    whole = _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize)
-    whole.post_processor = _post_processor(ids, special_tokens, trim_offsets)
-    config = {"add_prefix_space": False, "tokenizer_class": kind, **special}
+    config = {
+        "add_prefix_space": settings["add_prefix_space"],
+        "tokenizer_class": kind,
+        "trim_offsets": trim_offsets,
+        **named,
+        **added_files.added_settings(tokens, added, ids),
+    }
     if not is_roberta:  # `transformers` would add segments, which ModernBERT has not
         config["model_input_names"] = ["input_ids", "attention_mask"]
+    whole = _whole(ids, settings, {token.content for token in added} - set(special_tokens))
     files = {
         "tokenizer_config.json": to_json(config),
-        "special_tokens_map.json": to_json(special),
-        "tokenizer.json": whole.to_str(pretty=True) + "\n",
+        "special_tokens_map.json": to_json(named),
+        "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
-    is_plain = trim_offsets and not added_tokens and not normalize
+    is_plain = trim_offsets and not added and not settings["normalize"]
     if is_roberta and is_plain:  # these could not say otherwise
+        pairs = settings["merges"]
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
-        files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)
+        files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
@@ -90,45 +133,44 @@ def write(
 
 def _settings(special_tokens):
     """The special tokens as `tokenizer_config.json` has them."""
-    settings = dict(zip(_NAMES, special_tokens))
+    settings = dict(zip(added_files.SPECIAL_NAMES, special_tokens))
     if special_tokens == ROBERTA:
         settings |= {"bos_token": "<s>", "eos_token": "</s>"}
     return settings
 
 
-def _whole(ids, merges, mask_strips_left, special_tokens, added_tokens, normalize):
-    """tokenizer.json, as the `tokenizers` library itself makes it."""
+def _whole(ids, settings, added):
+    """The `tokenizers.Tokenizer`, without its added tokens."""
     import tokenizers
-    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-    whole = tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges))
-    whole.normalizer = normalizers.NFC() if normalize else None
-    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    vocabulary = without_last(settings["vocabulary"], added)
+    whole = tokenizers.Tokenizer(models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"]))
+    whole.normalizer = normalizers.NFC() if settings["normalize"] else None
+    prefix = {"add_prefix_space": settings["add_prefix_space"]}
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(**prefix)
     whole.decoder = decoders.ByteLevel()
-    mask = special_tokens[-1]
-    whole.add_special_tokens(
-        [AddedToken(token, lstrip=mask_strips_left and token == mask) for token in special_tokens]
+    whole.post_processor = _post_processor(
+        ids, settings["special_tokens"], settings["trim_offsets"], prefix
     )
-    # Searched after the special ones, so that `<mask>` has taken its white space before.
-    whole.add_tokens([AddedToken(token, normalized=True) for token in added_tokens])
     return whole
 
 
-def _post_processor(ids, special_tokens, trim_offsets):
+def _post_processor(ids, special_tokens, trim_offsets, prefix):
     """What begins and ends a row, and whether offsets leave out the space before a piece."""
     from tokenizers import processors
 
     _, _, cls, sep, _ = special_tokens
     if special_tokens == ROBERTA:
         return processors.RobertaProcessing(
-            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, add_prefix_space=False
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, **prefix
         )
     frame = processors.TemplateProcessing(
         single=f"{cls} $A {sep}",
         pair=f"{cls} $A {sep} $B:1 {sep}:1",
         special_tokens=[(token, ids[token]) for token in (cls, sep)],
     )
-    trimming = processors.ByteLevel(trim_offsets=True, add_prefix_space=False)
+    trimming = processors.ByteLevel(trim_offsets=True, **prefix)
     return processors.Sequence([trimming, frame]) if trim_offsets else frame
 
 
@@ -142,27 +184,32 @@ def _trims(processor):
     return is_trimming and bool(processor.get("trim_offsets", True))
 
 
-def _check_config(path, special_tokens):
-    config = read_json(path)
+def _read_config(path, arguments, special_tokens):
+    """The arguments with what tokenizer_config.json says; checks the other settings."""
+    config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {shown(kind)} is not supported, only byte-level BPE.")
-    wanted = {"add_prefix_space": (False,), "trim_offsets": (True,)}
+        raise InputError(
+            f"{path}: tokenizer_class {shown(kind)} is not supported, only byte-level BPE."
+        )
+    both = (True, False)
+    wanted = {"add_prefix_space": both, "trim_offsets": both, **added_files.ROWS}
     for name, token in _settings(special_tokens).items():
-        if isinstance(config.get(name), dict):
-            config[name] = config[name].get("content")
+        config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
+    said = {name: config[name] for name in ("add_prefix_space", "trim_offsets") if name in config}
+    return said | arguments if kind in _GENERIC else arguments | said
 
 
 def _read_parts(vocabulary, merges):
     """Arguments from the files of the first tokenizer of RoBERTa."""
-    tokens = tokens_in_order(vocabulary, read_json(vocabulary))
+    tokens = tokens_by_id(vocabulary, read_json(vocabulary))
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
         if line and not (number == 1 and line.startswith("#version")):
             pairs.append(_pair(line.removesuffix("\r"), merges, number))
-    return {"vocabulary": tokens, "merges": pairs, "special_tokens": ROBERTA}
+    return {"vocabulary": tokens, "merges": pairs}
 
 
 def _read_whole(path):
@@ -176,7 +223,7 @@ def _read_whole(path):
     check_settings(
         path,
         {"type": None} | splitter,
-        {"type": ("ByteLevel",), "add_prefix_space": (False,), "use_regex": (True,)},
+        {"type": ("ByteLevel",), "add_prefix_space": (True, False), "use_regex": (True,)},
         "pre_tokenizer.",
     )
     nothing = (None, "")
@@ -186,43 +233,13 @@ def _read_whole(path):
     merges = model.get("merges")
     if not isinstance(merges, list):
         raise InputError(f"{path}: model.merges is missing.")
-    added = _added_tokens(path, whole.get("added_tokens") or [])
-    special = BERT if BERT[-1] in added else ROBERTA
-    ids = model.get("vocab")
-    if isinstance(ids, dict):
-        ids = ids | {content: token["id"] for content, token in added.items()}
     return {
-        "vocabulary": tokens_in_order(path, ids),
+        "vocabulary": tokens_by_id(path, model.get("vocab")),
         "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
-        "mask_strips_left": _mask_strips_left(path, added, special[-1]),
-        "special_tokens": special,
-        "added_tokens": [content for content in added if content not in special],
         "normalize": bool(normalizer),
         "trim_offsets": _trims(whole.get("post_processor")),
+        "add_prefix_space": splitter.get("add_prefix_space", True),
     }
-
-
-def _added_tokens(path, tokens):
-    """dict of content to the whole entry."""
-    if not isinstance(tokens, list) or len(tokens) > _MAX_ADDED:
-        raise InputError(f"{path}: added_tokens must be a list of at most {_MAX_ADDED}.")
-    added = {}
-    for token in tokens:
-        content = token.get("content") if isinstance(token, dict) else None
-        if not _is_token(content) or "id" not in token:
-            raise InputError(f"{path}: an added token has no content or no id: {token!r:.60}")
-        added[content] = token
-    return added
-
-
-def _mask_strips_left(path, added, mask):
-    """Whether the mask takes white space before it along; that the others do not is checked."""
-    for content, token in added.items():
-        wanted = dict.fromkeys(("single_word", "rstrip", "lstrip"), (False,))
-        if content == mask:
-            del wanted["lstrip"]
-        check_settings(path, token, wanted, f"added token {content}: ")
-    return bool(added.get(mask, {}).get("lstrip"))
 
 
 def _pair(merge, path, number):

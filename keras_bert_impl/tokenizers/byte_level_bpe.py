@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tokenizers import bpe_files, nfc
+from keras_bert_impl.tokenizers import bpe_files
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.bpe_files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
@@ -36,11 +37,15 @@ class ByteLevelBPETokenizer(Tokenizer):
         special_tokens: tuple of str: padding, unknown, start of a row, separator, mask. Two
             segments stand as `<s> A </s></s> B </s>` with RoBERTa's, the default, and as
             `[CLS] A [SEP] B [SEP]` with others.
-        added_tokens: list of str, further tokens that are found as they are written.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
+            in the text as they are written. Those that the vocabulary lacks get the next ids. One
+            that is a special token changes how that is found.
         normalize: bool. Whether texts are normalized to composed characters (NFC), before tokens
             are looked for. Default False.
         trim_offsets: bool. Whether offsets leave out the space before a piece, as RoBERTa's do and
             ModernBERT's do not. Default True.
+        add_prefix_space: bool. Whether the first word of a text, and of what follows an added
+            token, is treated as if a space stood before it. Default False.
 
     Raises:
         InputError: the vocabulary has a token twice, or lacks a byte, a special token or what a
@@ -51,6 +56,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     """
 
     kind = "byte-level BPE"
+    later_settings = {"add_prefix_space": False}
 
     def __init__(
         self,
@@ -61,37 +67,30 @@ class ByteLevelBPETokenizer(Tokenizer):
         added_tokens=(),
         normalize=False,
         trim_offsets=True,
+        add_prefix_space=False,
     ):
-        self.vocabulary = list(vocabulary)
         self.merges = [tuple(pair) for pair in merges]
         self.mask_strips_left = bool(mask_strips_left)
         self.special_tokens = tuple(special_tokens)
-        self.added_tokens = list(added_tokens)
         self.normalize = bool(normalize)
         self.trim_offsets = bool(trim_offsets)
+        self.add_prefix_space = bool(add_prefix_space)
         is_roberta = self.special_tokens == ROBERTA
         self.num_separators = 2 if is_roberta else 1  # between the two segments
         self.segment_of_second = 0 if is_roberta else 1
-        self._ids = {token: number for number, token in enumerate(self.vocabulary)}
-        if len(self._ids) < len(self.vocabulary):
+        self._set_vocabulary(bpe_files.as_vocabulary(vocabulary), added_tokens)
+        if len(self._ids_of) < sum(map(bool, self.vocabulary)):
             raise InputError("the vocabulary has a token twice.")
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            self._id(token) for token in self.special_tokens
-        )
-        self._whole_tokens = [*self.special_tokens, *self.added_tokens]
-        mask = self.special_tokens[-1]
+        special = bpe_files.special(self.special_tokens, self.mask_strips_left)
+        tokens = found_tokens(special, self.added_tokens)
+        self._whole_tokens = [token.content for token in tokens]
         self._split = ByteLevelSplitter(
-            self._whole_tokens, mask if mask_strips_left else None, self.trim_offsets
+            tokens, len(special), self.normalize, self.trim_offsets, self.add_prefix_space
         )
         self._merge = BytePairMerger(
-            [self._id(character) for character in byte_characters()],
-            [(self._id(a), self._id(b), self._id(a + b)) for a, b in self.merges],
+            [self.token_to_id(character) for character in byte_characters()],
+            [(self.token_to_id(a), self.token_to_id(b), self.token_to_id(a + b)) for a, b in self.merges],
         )
-
-    def _id(self, token):
-        if token not in self._ids:
-            raise InputError(f"the vocabulary lacks {token!r}.")
-        return self._ids[token]
 
     def _is_word_start(self, piece):
         # A space, a line end and a tab, as the vocabulary writes these bytes
@@ -104,24 +103,18 @@ class ByteLevelBPETokenizer(Tokenizer):
             "merges": self.merges,
             "mask_strips_left": self.mask_strips_left,
             "special_tokens": self.special_tokens,
-            "added_tokens": self.added_tokens,
+            "added_tokens": [token.setting for token in self.added_tokens],
             "normalize": self.normalize,
             "trim_offsets": self.trim_offsets,
+            "add_prefix_space": self.add_prefix_space,
         }
 
-    def detokenize(self, ids):
-        """The text of one sequence of ids.
-
-        Args:
-            ids: list or array of int [tokens]. Padding, start and separators are left out.
-
-        Returns:
-            str; bytes that are no UTF-8 become U+FFFD.
-        """
-        pieces = self._without_frame(ids)
+    def _join(self, pieces):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
+        pieces = [self._split.written.get(piece, piece) for piece in pieces]
+        # A piece with a character that stands for no byte, such as a space, is as it is.
         data = b"".join(
-            piece.encode() if piece in self._whole_tokens else bytes(bytes_of[c] for c in piece)
+            bytes(map(bytes_of.get, piece)) if bytes_of.keys() >= set(piece) else piece.encode()
             for piece in pieces
         )
         return data.decode("utf-8", "replace")
@@ -146,10 +139,10 @@ class ByteLevelBPETokenizer(Tokenizer):
         Args:
             directory: str or `Path`; made if needed. Other files in it stay.
         """
-        bpe_files.write(directory, **self.get_config())
+        bpe_files.write(directory, self.get_config())
 
     def words(self, texts):
-        words = self._words(texts)
+        words = self._split(texts)
         return tf.boolean_mask(words.strings, words.tokens < 0)
 
     def word_ids(self, words):
@@ -158,44 +151,42 @@ class ByteLevelBPETokenizer(Tokenizer):
     @functools.cached_property
     def _tokenize(self):
         def tokenize(texts):
-            words = self._words(texts)
+            words = self._split(texts)
             return per_text(self._pieces(words)[0], words)
 
         return in_graph(tokenize)
 
     @functools.cached_property
     def _with_offsets(self):
-        # How many of its first and of its last characters are spaces.
+        # How many of its first and of its last characters are spaces; added tokens are trimmed.
         spaces = byte_characters()[ord(" ")] + " "
-        leading = np.array([len(t) - len(t.lstrip(spaces)) for t in self.vocabulary], np.int32)
-        trailing = np.array([len(t) - len(t.rstrip(spaces)) for t in self.vocabulary], np.int32)
+        whole = set(self._whole_tokens)
+        pieces = ["" if token in whole else token for token in self.vocabulary]
+        leading = np.array([len(t) - len(t.lstrip(spaces)) for t in pieces], np.int32)
+        trailing = np.array([len(t) - len(t.rstrip(spaces)) for t in pieces], np.int32)
 
         def tokenize_with_offsets(texts):
-            words = self._words(texts)
+            words = self._split(texts)
             ids, in_word = self._pieces(words)
             starts, ends = words.characters_of(in_word)  # [pieces]
-            text_starts = words.text_starts
-            if self.normalize:
-                origins = nfc.origins(texts)
-                ends = tf.gather(origins, ends - 1) + 1
-                starts, text_starts = tf.gather(origins, starts), tf.gather(origins, text_starts)
-            if self.trim_offsets:
-                starts = tf.minimum(starts + tf.gather(leading, ids.values), ends)
-                ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
             ids = per_text(ids, words)
-            before = tf.gather(text_starts, ids.value_rowids())
-            return ids, ids.with_values(starts - before), ids.with_values(ends - before)
+            before = tf.gather(words.text_starts, ids.value_rowids())
+            starts, ends = starts - before, ends - before
+            if self.trim_offsets:
+                spaces = tf.gather(leading, ids.values)
+                if self.add_prefix_space:  # as `tokenizers` does it: not the space put in front
+                    spaces -= tf.cast(tf.equal(starts, 0) & (spaces > 0), tf.int32)
+                starts = tf.minimum(starts + spaces, ends)
+                ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
+            return ids, ids.with_values(starts), ids.with_values(ends)
 
         return in_graph(tokenize_with_offsets)
-
-    def _words(self, texts):
-        return self._split(nfc.normalize(texts) if self.normalize else texts)
 
     def _pieces(self, words):
         """Ids of each word's pieces and the bytes of the word they begin at, ragged both."""
         unique, number = tf.unique(words.strings)
         ids, starts = self._merge(unique)
-        whole = tf.constant([[self._id(token)] for token in self._whole_tokens])
+        whole = tf.constant([[self.token_to_id(token)] for token in self._whole_tokens])
         ids = tf.concat([ids, tf.RaggedTensor.from_tensor(whole)], axis=0)
         nothing = tf.RaggedTensor.from_tensor(tf.zeros_like(whole))
         starts = tf.concat([starts, nothing], axis=0)

@@ -18,6 +18,8 @@ _FILES = {  # what a directory without tokenizer.json has
 _OTHER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
     "config.json",
     "vocab.json",
     *(f"assets/tokenizer/{name}" for name in ("vocabulary.txt", "vocabulary.json")),
@@ -108,29 +110,72 @@ def tokenizer_directory(directory):
 
 def check_settings(path, settings, wanted, inside=""):
     for name, allowed in wanted.items():
-        if name in settings and settings[name] not in allowed:
+        if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
                 f"{path}: {inside}{name}={shown(settings[name])} is not supported, "
                 f"only {' or '.join(map(repr, allowed))}."
             )
 
 
-def tokens_in_order(path, ids):
-    """The tokens of a {token: id} object in a file, by their ids.
+def _equal(one, other):
+    return type(one) is type(other) and one == other  # 1 is not True
+
+
+def tokens_by_id(path, ids):
+    """The tokens of a {token: id} object in a file, in the order of their ids.
 
     Args:
         path: `Path` of the file, for errors.
         ids: what should be such a dict.
 
+    Returns:
+        list of str; an id that no token has is an empty string.
+
     Raises:
-        InputError: it is none, or the ids are not 0, 1, 2, ..., each once.
+        InputError: it is none, an id is there twice, or a tenth of the ids are missing.
     """
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path}: there is no vocabulary in it.")
-    tokens = dict(zip(ids.values(), ids)) if all(type(i) is int for i in ids.values()) else {}
-    if sorted(tokens) != list(range(len(ids))):
+    for token, number in ids.items():
+        if type(number) is not int or number < 0:
+            raise InputError(f"{path}: the id of {token!r:.40} is {number!r:.40}.")
+    size = max(ids.values()) + 1
+    if len(set(ids.values())) < len(ids) or size - len(ids) > max(10, size // 10):
         raise InputError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once.")
-    return [tokens[number] for number in range(len(ids))]
+    tokens = dict(zip(ids.values(), ids))
+    tokens = [tokens.get(number, "") for number in range(size)]
+    return ["" if token == _no_token(number) else token for number, token in enumerate(tokens)]
+
+
+def ids_by_token(vocabulary):
+    """The {token: id} object of a file.
+
+    Args:
+        vocabulary: list of str. Of equal tokens the last counts. For an id that has no token there
+            is one that no text has: `tokenizers` counts tokens to find the next id.
+    """
+    last = {token: number for number, token in enumerate(vocabulary) if token}
+    return {
+        token if last.get(token) == number else _no_token(number): number
+        for number, token in enumerate(vocabulary)
+    }
+
+
+def _no_token(number):
+    return f" {number}"  # words have no spaces
+
+
+def without_last(vocabulary, added):
+    """list of str: a vocabulary without the added tokens at its end, which other files name.
+
+    Args:
+        vocabulary: list of str.
+        added: set of str.
+    """
+    size = len(vocabulary)
+    while size and vocabulary[size - 1] in added | {""}:
+        size -= 1
+    return vocabulary[:size]
 
 
 def to_json(value):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import read_json
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import check_settings
 
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
@@ -16,9 +17,14 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Arguments of our SentencePiece tokenizer that KerasHub's files cannot say. They stand beside its
-# own settings in tokenizer.json, where KerasHub does not look.
-NOTES = {"extra_tokens": list, "mask_strips_left": bool, "character_map": str}
+# Arguments of our tokenizers that KerasHub's files cannot say, by kind. They stand beside its own
+# settings in tokenizer.json, where KerasHub does not look.
+NOTES = {
+    "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
+    "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
+    "SentencePiece": {"mask_strips_left": bool, "character_map": str, "added_tokens": list}
+    | {"prepend_scheme": str},
+}
 
 
 def is_preset(settings):
@@ -54,19 +60,23 @@ def read_wordpiece(directory):
         directory: `Path` of a preset.
 
     Returns:
-        (path, lowercase): `Path` of a file with a token on each line; bool.
+        (path, arguments): `Path` of a file with a token on each line; dict of further arguments of
+        `WordPieceTokenizer`.
 
     Raises:
         InputError: a setting that is not supported.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
-    wanted = {"lowercase": (True, False), "split": (True,), "split_on_cjk": (True,)}
+    wanted = {"lowercase": (True, False), "split": (True,), "split_on_cjk": (True, False)}
     wanted |= {"suffix_indicator": ("##",), "oov_token": ("[UNK]",), "special_tokens": (None, [])}
-    # Without lowercase, nobody strips accents.
-    wanted["strip_accents"] = (False, bool(settings.get("lowercase")))
+    wanted["strip_accents"] = (True, False)
     check_settings(path, settings, wanted)
-    return directory / _ASSETS / "vocabulary.txt", settings.get("lowercase", False)
+    lowercase = settings.get("lowercase", False)
+    arguments = {"lowercase": lowercase, "split_on_cjk": settings.get("split_on_cjk", True)}
+    if settings.get("strip_accents") and not lowercase:
+        arguments["strip_accents"] = True
+    return directory / _ASSETS / "vocabulary.txt", arguments | notes(path, "WordPiece")
 
 
 def read_byte_pairs(directory):
@@ -76,14 +86,18 @@ def read_byte_pairs(directory):
         directory: `Path` of a preset.
 
     Returns:
-        (vocabulary, merges): `Path`s of a JSON and a text file, as Hugging Face's.
+        (vocabulary, merges, arguments): `Path`s of a JSON and a text file, as Hugging Face's; dict
+        of further arguments of `ByteLevelBPETokenizer`.
 
     Raises:
         InputError: a setting that is not supported.
     """
     path = directory / "tokenizer.json"
-    check_settings(path, _settings(path), {"add_prefix_space": (False,)})
-    return directory / _ASSETS / "vocabulary.json", directory / _ASSETS / "merges.txt"
+    settings = _settings(path)
+    check_settings(path, settings, {"add_prefix_space": (True, False)})
+    arguments = {"add_prefix_space": settings.get("add_prefix_space", False)}
+    arguments |= notes(path, "byte-level BPE")
+    return directory / _ASSETS / "vocabulary.json", directory / _ASSETS / "merges.txt", arguments
 
 
 def sentencepiece_model(directory):
@@ -104,15 +118,35 @@ def sentencepiece_notes(path):
         InputError: a setting that is not supported, or damaged notes.
     """
     check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
-    notes = read_json(path).get("keras_bert_impl", {})
-    if not isinstance(notes, dict) or not all(
-        isinstance(notes.get(name, kind()), kind) for name, kind in NOTES.items()
+    return notes(path, "SentencePiece")
+
+
+def notes(path, kind):
+    """Arguments of our tokenizer of a kind that stand in KerasHub's `tokenizer.json`.
+
+    Args:
+        path: `Path`.
+        kind: str, of `NOTES`.
+
+    Returns:
+        dict.
+
+    Raises:
+        InputError: they are damaged.
+    """
+    found = read_json(path).get("keras_bert_impl", {})
+    types = NOTES[kind] | {"extra_tokens": list}  # as an earlier version called SentencePiece's
+    if not isinstance(found, dict) or not all(
+        isinstance(value, types.get(name, object)) for name, value in found.items()
     ):
         raise InputError(f"{path}: keras_bert_impl is damaged.")
-    tokens = notes.get("extra_tokens", [])
-    if not all(isinstance(token, str) for token in tokens):
-        raise InputError(f"{path}: an extra token is no text.")
-    return {"extra_tokens": tokens} | {name: notes[name] for name in NOTES if name in notes}
+    arguments = {name: found[name] for name in NOTES[kind] if name in found}
+    extra = [{"content": t, "special": True, "normalized": False} for t in found.get("extra_tokens", [])]
+    try:
+        as_added_tokens(arguments.get("added_tokens", extra))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return {"added_tokens": extra} | arguments
 
 
 def _settings(path):

@@ -13,6 +13,11 @@ from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
 
 _log = logging.getLogger(__name__)
+_KINDS = {
+    "WordPiece": WordPieceTokenizer,
+    "byte-level BPE": ByteLevelBPETokenizer,
+    "SentencePiece": SentencePieceTokenizer,
+}
 _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
     "bert": ("BertTokenizer", WordPieceTokenizer),
     "distilbert": ("DistilBertTokenizer", WordPieceTokenizer),
@@ -26,8 +31,8 @@ _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
 def to_keras_hub(tokenizer, architecture):
     """A tokenizer of KerasHub with the vocabulary of ours.
 
-    docs/models.md says where its ids differ from ours. A SentencePiece tokenizer of KerasHub takes
-    special and extra tokens that are written in a text as ordinary text.
+    docs/models.md says where its ids differ from ours. KerasHub's takes added tokens that are written
+    in a text as ordinary text, and its SentencePiece tokenizer special ones too.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -62,20 +67,23 @@ def _describe(tokenizer):
 
 def _arguments(tokenizer):
     """The arguments of KerasHub's class."""
+    if tokenizer.added_tokens:
+        tokens = ", ".join(token.content for token in tokenizer.added_tokens)
+        _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
     if isinstance(tokenizer, SentencePieceTokenizer):
-        if tokenizer.extra_tokens:
-            tokens = ", ".join(tokenizer.extra_tokens)
-            _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
         return {"proto": make_model(tokenizer)}
     if isinstance(tokenizer, ByteLevelBPETokenizer):
         return {
             "vocabulary": {token: number for number, token in enumerate(tokenizer.vocabulary)},
             "merges": [" ".join(pair) for pair in tokenizer.merges],
+            "add_prefix_space": tokenizer.add_prefix_space,
         }
+    strips = tokenizer.strip_accents
     return {
         "vocabulary": tokenizer.vocabulary,
         "lowercase": tokenizer.lowercase,
-        "strip_accents": tokenizer.lowercase,
+        "strip_accents": strips if strips is not None else tokenizer.lowercase,
+        "split_on_cjk": tokenizer.split_on_cjk,
         "special_tokens_in_strings": True,
     }
 
@@ -87,11 +95,17 @@ def write_notes(directory, tokenizer):
         directory: str or `Path` of a preset with the tokenizer that `to_keras_hub` made.
         tokenizer: `Tokenizer`.
     """
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        return
+    config = tokenizer.get_config()
+    is_sentencepiece = isinstance(tokenizer, SentencePieceTokenizer)
+    (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
+    notes = {name: config[name] for name in NOTES[kind]}
+    if not is_sentencepiece:  # nothing but what a preset cannot say
+        usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
+        notes = {name: value for name, value in notes.items() if value != usual[name]}
+        if not notes:
+            return
     path = Path(directory, "tokenizer.json")
     settings = json.loads(path.read_text(encoding="utf-8"))
-    notes = {name: getattr(tokenizer, name) for name in NOTES}
-    if not FAMILIES[tokenizer.family].folds:
+    if is_sentencepiece and not FAMILIES[tokenizer.family].folds:
         del notes["character_map"]  # the model has it as it is
     path.write_text(json.dumps(settings | {"keras_bert_impl": notes}, indent=4), encoding="utf-8")

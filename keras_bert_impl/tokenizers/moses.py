@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import moses_files
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.bpe_files import as_vocabulary
 from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
-from keras_bert_impl.tokenizers.moses_characters import FIRST_SPECIAL, SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses_words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 
@@ -35,6 +37,9 @@ class MosesBPETokenizer(Tokenizer):
             the mask.
         merges: list of (left, right) pairs of pieces, best first.
         lowercase: bool. Default False.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
+            in the text as they are written, never normalized. Those that the vocabulary lacks get
+            the next ids.
 
     Raises:
         InputError: the vocabulary has a token twice or lacks a special one.
@@ -46,21 +51,23 @@ class MosesBPETokenizer(Tokenizer):
 
     kind = "moses bpe"
     segment_of_second = 0
+    can_be_cut = False  # whether a dot ends a sentence follows from the next word
+    later_settings = {"added_tokens": []}
+    special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
 
-    def __init__(self, vocabulary, merges, lowercase=False):
-        self.vocabulary = list(vocabulary)
+    def __init__(self, vocabulary, merges, lowercase=False, added_tokens=()):
         self.merges = [tuple(pair) for pair in merges]
         self.lowercase = bool(lowercase)
-        ids = {token: number for number, token in enumerate(self.vocabulary)}
-        if len(ids) < len(self.vocabulary):
-            raise InputError("the vocabulary has a token twice.")
-        missing = [token for token in SPECIAL_TOKENS if token not in ids]
+        vocabulary = as_vocabulary(vocabulary)
+        missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
         if missing:
             raise InputError(f"the vocabulary lacks {' '.join(missing)}; FlauBERT needs these.")
-        self.pad_id, self.unk_id, self.mask_id = ids["<pad>"], ids["<unk>"], ids["<special1>"]
-        self.cls_id, self.sep_id = ids["<s>"], ids["</s>"]
-        self._split = MosesSplitter(self.lowercase)
-        self._merge = _CharacterPairMerger(ids, self.merges, self.unk_id)
+        self._set_vocabulary(vocabulary, added_tokens)
+        if len(self._ids_of) < sum(map(bool, self.vocabulary)):
+            raise InputError("the vocabulary has a token twice.")
+        find = TokenFinder(found_tokens(SPECIAL, self.added_tokens))
+        self._split = MosesSplitter(self.lowercase, find)
+        self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code())
 
     @classmethod
     def from_pretrained(cls, directory):
@@ -72,7 +79,7 @@ class MosesBPETokenizer(Tokenizer):
         Raises:
             InputError: a file is missing or damaged, or asks for something not supported.
         """
-        return cls(*moses_files.read(directory))
+        return cls(**moses_files.read(directory))
 
     def save_pretrained(self, directory):
         """Writes vocab.json, merges.txt and tokenizer_config.json.
@@ -82,7 +89,7 @@ class MosesBPETokenizer(Tokenizer):
         Args:
             directory: str or `Path`; made if needed. Other files in it stay.
         """
-        moses_files.write(directory, self.vocabulary, self.merges, self.lowercase)
+        moses_files.write(directory, self.get_config())
 
     def word_starts(self, token_ids):
         # Here pieces show where a word ends: the next one begins one.
@@ -98,18 +105,10 @@ class MosesBPETokenizer(Tokenizer):
             "vocabulary": self.vocabulary,
             "merges": self.merges,
             "lowercase": self.lowercase,
+            "added_tokens": [token.setting for token in self.added_tokens],
         }
 
-    def detokenize(self, ids):
-        """Joins the pieces of one sequence of ids to a text.
-
-        Args:
-            ids: list or array of int [tokens]. `<pad>`, `<s>` and `</s>` are left out.
-
-        Returns:
-            str: words with a space between them, as the vocabulary has them.
-        """
-        pieces = self._without_frame(ids)
+    def _join(self, pieces):
         return "".join(pieces).replace(_END, " ").strip()
 
     def words(self, texts):
@@ -149,11 +148,12 @@ class _CharacterPairMerger(BytePairMerger):
         ids: dict of str to int, the vocabulary.
         merges: list of (left, right) pairs of str, best first.
         unk_id: int, the id of a piece that is not in the vocabulary.
+        tokens: dict of int to str, the code points that stand for tokens.
 
     Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
     """
 
-    def __init__(self, ids, merges, unk_id):
+    def __init__(self, ids, merges, unk_id, tokens):
         # What a merge makes may be missing in the vocabulary, but other merges may need it.
         merges = [(left, right, left + right) for left, right in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*merges)]))
@@ -162,8 +162,7 @@ class _CharacterPairMerger(BytePairMerger):
         unknown = len(symbols)  # one more, for every character that nothing is known of
         self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
         at_end = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
-        for position, token in enumerate(SPECIAL_TOKENS):
-            at_end[chr(FIRST_SPECIAL + position)] = number[token]
+        at_end |= {chr(code): number[token] for code, token in tokens.items()}
         characters = sorted({*at_end, *(symbol for symbol in symbols if len(symbol) == 1)})
         self._characters = np.array([*map(ord, characters)], np.int32)
         at_end = [at_end.get(character, unknown) for character in characters]

@@ -8,19 +8,29 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.moses_table import JOINS, has
+from keras_bert_impl.tokenizers.added_tokens import (
+    INSIDE,
+    NO_TOKEN,
+    AddedToken,
+    AddedTokens,
+    in_place,
+)
+from keras_bert_impl.tokenizers.moses_table import CODE_POINTS, JOINS, has
 from keras_bert_impl.tokenizers.places import places_of, put
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
-# Codes of our own are noncharacters of Unicode, U+FDD0 to U+FDEF; those in a text become _JUNK.
+# Codes of our own are noncharacters of Unicode, U+FDD0 to U+FDEF, and those for private use, planes
+# 15 and 16; those in a text become _JUNK, which Moses removes as it removes them.
 FIRST_SPECIAL = 0xFDD0  # the special tokens, which take one character each
+FIRST_ADDED = 0xF0000  # further tokens
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 TEXT_START = TEXT_END + 1
 SECOND = 0xFDED  # after a quote, which was two characters
 SPACED_QUOTE = 0xFDEE
 _JUNK = 0xFDEF
 DELETED = -1
+SPECIAL = [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS]
 
 
 class Characters(NamedTuple):
@@ -62,22 +72,45 @@ class Characters(NamedTuple):
         return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
 
-def decode(texts, table, lowercase):
-    """Characters in composed form (NFC), special tokens one character, double quotes one, too.
+class TokenFinder(AddedTokens):
+    """Finds FlauBERT's special tokens and added ones, as `transformers` finds them in Python.
+
+    A token with `single_word` is found only between spaces, texts' ends and nothing else.
+
+    Args:
+        tokens: list of `AddedToken`, the special ones first.
+    """
+
+    def __init__(self, tokens):
+        super().__init__(tokens)
+        self._contents = [token.content for token in tokens]
+        count = len(SPECIAL_TOKENS)
+        codes = [*range(FIRST_SPECIAL, FIRST_SPECIAL + count)]
+        codes += range(FIRST_ADDED, FIRST_ADDED + len(tokens) - count)
+        self.codes = np.array(codes, np.int32)
+
+    def by_code(self):
+        """dict of code point that stands for a token to its content."""
+        return dict(zip(self.codes.tolist(), self._contents))
+
+    def _is_word(self, code_points, is_apart):
+        return (code_points != ord(" ")) & (code_points != CODE_POINTS)
+
+
+def decode(texts, table, lowercase, find):
+    """Characters in composed form (NFC), each token one character, double quotes one, too.
 
     Args:
         texts: string [texts].
         table: a `MosesTable`.
         lowercase: bool.
+        find: a `TokenFinder`.
 
     Returns:
         (characters, text_starts): `Characters`; int32 [texts + 1], where each text begins among
         the characters of all texts, of which each has one more at its end.
     """
-    strings = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
-    strings = tf.strings.regex_replace(strings, "[\\x00\uFDD0-\uFDEF]", chr(_JUNK))
-    for number, token in enumerate(SPECIAL_TOKENS):
-        strings = tf.strings.regex_replace(strings, token, chr(FIRST_SPECIAL + number))
+    strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
     before, _ = utf8.decode(strings)  # with a line end after each text
     strings = tensorflow_text.normalize_utf8(strings, "NFC")
@@ -85,14 +118,39 @@ def decode(texts, table, lowercase):
         strings = tf.strings.lower(strings, encoding="utf-8")
     codes, starts_of_texts = utf8.decode(strings)
     first, last = _align(before, codes, table)
-    special = tf.clip_by_value(before - FIRST_SPECIAL, -1, len(SPECIAL_TOKENS))
-    widths = np.array([1, *map(len, SPECIAL_TOKENS), 1], np.int32)  # by number, others are 1 wide
-    place = tf.concat([[0], tf.cumsum(tf.gather(widths, special + 1))], axis=0)
-    starts, ends = tf.gather(place, first), tf.gather(place, last + 1)
-    text_starts = tf.gather(tf.concat([starts, place[-1:]], axis=0), starts_of_texts)
+    starts, ends = tf.gather(places, first), tf.gather(places, last + 1)
+    text_starts = tf.gather(tf.concat([starts, places[-1:]], axis=0), starts_of_texts)
     parts = ([TEXT_START], codes), ([0], starts), ([0], ends)
     characters = Characters(*(tf.concat(part, axis=0) for part in parts))
     return characters.having(starts_of_texts[1:], TEXT_END), text_starts
+
+
+def _with_tokens_as_one(texts, find):
+    """Texts with one character in place of each token, and where their characters begin.
+
+    Returns:
+        (strings, places): string [texts]; int32 [characters + 1], among those of the texts as given,
+        with the end of all.
+    """
+    code_points, text_starts = utf8.decode(texts)
+    own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
+    own |= (code_points == 0) | (code_points >= FIRST_ADDED)
+    starts, ends, numbers = find(put(code_points, text_starts[1:] - 1, CODE_POINTS))
+    size = tf.size(code_points)
+
+    def as_one():
+        codes = tf.where(own, _JUNK, code_points)
+        tokens = in_place(tf.fill([size], NO_TOKEN), starts, ends, tf.gather(find.codes, numbers))
+        places = places_of(tf.not_equal(tokens, INSIDE))
+        codes = tf.gather(tf.where(tokens >= 0, tokens, codes), places)
+        bounds = tf.searchsorted(places, text_starts)
+        strings = utf8.encode(codes, bounds[:-1], bounds[1:] - 1)
+        return strings, tf.concat([places, [size]], axis=0)
+
+    def as_they_are():
+        return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), tf.range(size + 1)
+
+    return tf.cond((tf.size(starts) > 0) | tf.reduce_any(own), as_one, as_they_are)
 
 
 def _align(before, after, table):
@@ -124,4 +182,5 @@ def _groups(codes, table):
 
 def is_boundary(codes):
     """bool, where a special token stands or a text begins or ends."""
-    return (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
+    is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
+    return is_special | (codes >= FIRST_ADDED)

@@ -1,17 +1,22 @@
 """The files of FlauBERT's tokenizer in a model directory: Hugging Face's layout."""
 
+import dataclasses
 import json
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json, read_text
+from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
+    ids_by_token,
     to_json,
     tokenizer_directory,
-    tokens_in_order,
+    tokens_by_id,
+    without_last,
 )
-from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.moses_characters import SPECIAL, SPECIAL_TOKENS
 
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {
@@ -32,38 +37,44 @@ def read(directory):
             case, `tokenizer_config.json`.
 
     Returns:
-        (vocabulary, merges, lowercase): list of str; list of (left, right) pairs of str; bool.
+        dict of the arguments of `MosesBPETokenizer`.
 
     Raises:
         InputError: a file is missing or damaged or asks for something that is not supported.
     """
     directory = tokenizer_directory(directory)
-    lowercase = False
-    if (directory / "tokenizer_config.json").exists():
-        lowercase = _read_config(directory / "tokenizer_config.json")
-    vocabulary = tokens_in_order(directory / "vocab.json", read_json(directory / "vocab.json"))
-    return vocabulary, _read_merges(directory / "merges.txt"), lowercase
+    lowercase = _read_config(directory / "tokenizer_config.json")
+    vocabulary = tokens_by_id(directory / "vocab.json", read_json(directory / "vocab.json"))
+    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    usual = [*SPECIAL, *(dataclasses.replace(token, normalized=True) for token in SPECIAL)]
+    return {
+        "vocabulary": added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS),
+        "merges": _read_merges(directory / "merges.txt"),
+        "lowercase": lowercase,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
 
 
-def write(directory, vocabulary, merges, lowercase):
+def write(directory, settings):
     """Writes vocab.json, merges.txt and tokenizer_config.json.
 
     Args:
         directory: str or `Path`; made if needed.
-        vocabulary: list of str.
-        merges: list of (left, right) pairs of str.
-        lowercase: bool.
+        settings: dict of the arguments of `MosesBPETokenizer`.
     """
-    ids = {token: number for number, token in enumerate(vocabulary)}
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    added = as_added_tokens(settings["added_tokens"])
     config = {
-        "do_lowercase": lowercase,
-        "extra_special_tokens": _EXTRA,
+        "do_lowercase": settings["lowercase"],
         "tokenizer_class": "FlaubertTokenizer",
         **_NAMES,
+        **added_files.added_settings(SPECIAL, added, ids),
     }
+    config["extra_special_tokens"] = [*_EXTRA, *config.get("extra_special_tokens", [])]
+    vocabulary = without_last(settings["vocabulary"], {token.content for token in added})
     files = {
-        "vocab.json": json.dumps(ids, ensure_ascii=False) + "\n",
-        "merges.txt": "".join(f"{left} {right}\n" for left, right in merges),
+        "vocab.json": json.dumps(ids_by_token(vocabulary), ensure_ascii=False) + "\n",
+        "merges.txt": "".join(f"{left} {right}\n" for left, right in settings["merges"]),
         "tokenizer_config.json": to_json(config),
     }
     with replace_directory(directory) as temporary:
@@ -73,26 +84,20 @@ def write(directory, vocabulary, merges, lowercase):
 
 def _read_config(path):
     """Whether the text is lowercased; checks the other settings."""
-    config = read_json(path)
+    config = added_files.read_if_there(path)
     wanted = {
         "tokenizer_class": ("FlaubertTokenizer", None),
         "do_lowercase": (True, False),
-        "additional_special_tokens": (_EXTRA, None),
-        "extra_special_tokens": (_EXTRA, None),
-        "split_special_tokens": (False, None),
+        **added_files.ROWS,
     }
     for name, token in _NAMES.items():
-        if isinstance(config.get(name), dict):
-            config[name] = config[name].get("content")
+        config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
-    added = config.get("added_tokens_decoder")
-    for token in added.values() if isinstance(added, dict) else []:
-        content = token.get("content") if isinstance(token, dict) else token
-        if content not in SPECIAL_TOKENS:
-            raise InputError(f"{path}: the added token {content!r:.60} is not supported.")
-        wanted = dict.fromkeys(("single_word", "lstrip", "rstrip"), (False,))
-        check_settings(path, token, wanted, f"added token {content}: ")
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        tokens = config.get(name)
+        if tokens is not None and not set(_EXTRA) <= set(map(added_files.content, tokens)):
+            raise InputError(f"{path}: {name} must have {', '.join(_EXTRA)}.")
     return config.get("do_lowercase", False)
 
 

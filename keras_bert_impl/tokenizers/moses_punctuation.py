@@ -39,14 +39,17 @@ class PunctuationNormalizer:
     Args:
         table: a `MosesTable`.
         lowercase: bool.
+        find: a `TokenFinder`.
 
     Example:
-        characters, _ = PunctuationNormalizer(MosesTable(), True)(tf.constant(["L’HOMME"]))
+        find = TokenFinder(SPECIAL)
+        characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
         characters.codes  # of "l'homme", between two codes of our own
     """
 
-    def __init__(self, table, lowercase):
+    def __init__(self, table, lowercase, find):
         self._table = table
+        self._find = find
         self._lowercase = lowercase
 
     def __call__(self, texts):
@@ -58,7 +61,7 @@ class PunctuationNormalizer:
         Returns:
             (characters, text_starts), as of `moses_characters.decode`.
         """
-        characters, text_starts = decode(texts, self._table, self._lowercase)
+        characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
         characters = _quotes_after_commas(characters)

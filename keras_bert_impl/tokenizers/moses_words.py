@@ -12,7 +12,13 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.moses_characters import TEXT_END, TEXT_START, is_boundary
+from keras_bert_impl.tokenizers.moses_characters import (
+    SPECIAL,
+    TEXT_END,
+    TEXT_START,
+    TokenFinder,
+    is_boundary,
+)
 from keras_bert_impl.tokenizers.moses_punctuation import PunctuationNormalizer
 from keras_bert_impl.tokenizers.moses_table import (
     LETTER,
@@ -88,19 +94,21 @@ class MosesWords:
 
 
 class MosesSplitter:
-    """Splits texts into words, with FlauBERT's special tokens found first.
+    """Splits texts into words, with FlauBERT's special tokens and added ones found first.
 
     Args:
         lowercase: bool.
+        find: a `TokenFinder`. Default: one of the special tokens alone.
 
     Example:
         words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
         words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
     """
 
-    def __init__(self, lowercase):
+    def __init__(self, lowercase, find=None):
         self._table = MosesTable()
-        self._normalize = PunctuationNormalizer(self._table, lowercase)
+        find = find or TokenFinder(SPECIAL)
+        self._normalize = PunctuationNormalizer(self._table, lowercase, find)
 
     def __call__(self, texts):
         characters, text_starts = self._normalize(texts)

@@ -6,7 +6,7 @@ import re
 
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.unigram import SPACE_MARK
 
 _CHARACTERS_AT_ONCE = 1 << 20

@@ -7,21 +7,17 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
-from keras_bert_impl.tokenizers import added_tokens, sentencepiece_files, utf8
+from keras_bert_impl.tokenizers import sentencepiece_files, utf8
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_words import MarkedWordSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
 from keras_bert_impl.tokenizers.unigram import SPACE_MARK, UnigramModel
 
-_ARGUMENTS = (
-    "family",
-    "vocabulary",
-    "scores",
-    "character_map",
-    "extra_tokens",
-    "mask_strips_left",
-)
+_ARGUMENTS = ("family", "vocabulary", "scores", "character_map", "mask_strips_left")
+_ARGUMENTS += ("prepend_scheme",)
+_BETWEEN = "\n"  # between words that have no mark; no word has it inside
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -36,9 +32,14 @@ class SentencePieceTokenizer(Tokenizer):
     Args:
         family: str, `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
         vocabulary: list of str, the token of each id, with `▁` for the space before a word.
-        scores: list of float, logarithms of the probabilities of the tokens.
+        scores: list of float, logarithms of the probabilities of the tokens. Added tokens at the end
+            of the vocabulary have none.
         character_map: str, base64 of the model's compiled map. Default `""`: no normalization.
-        extra_tokens: list of str, which are found in texts as special tokens are. Default none.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
+            in the text as they are written. Those that the vocabulary lacks get the next ids. One
+            that is a special token changes how that is found.
+        prepend_scheme: str, which words get a `▁` if they have none: `"always"`, the default,
+            `"first"`, that with which a text begins, or `"never"`.
         mask_strips_left: bool. Whether a mask in the text takes the white space before it along;
             only its offset shows that. Default True, as in the published models.
 
@@ -56,6 +57,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     kind = "SentencePiece"
+    later_settings = {"prepend_scheme": "always"}
 
     def __init__(
         self,
@@ -63,54 +65,59 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary,
         scores,
         character_map="",
-        extra_tokens=(),
+        added_tokens=(),
         mask_strips_left=True,
+        prepend_scheme="always",
     ):
         if family not in list(FAMILIES):
             raise InputError(f"family {family!r} is not supported, only {', '.join(FAMILIES)}.")
         facts = FAMILIES[family]
         self.family = family
-        self.vocabulary = list(vocabulary)
-        self.scores = _as_numbers(scores, self.vocabulary)
-        self.character_map = character_map
-        self.extra_tokens = list(extra_tokens)
-        self.mask_strips_left = bool(mask_strips_left)
+        self.special_tokens = facts.special_tokens
         self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
-        ids = _numbered(self.vocabulary)
-        self._tokens = [*facts.special_tokens, *self.extra_tokens]
-        for token in self._tokens:
-            if token not in ids:
+        vocabulary = list(vocabulary)
+        _check_unique(vocabulary)
+        for token in self.special_tokens:
+            if token not in vocabulary:
                 raise InputError(f"the vocabulary lacks {token!r}, which {family}'s tokenizer has.")
-        added_tokens.check(self._tokens)
-        self._token_ids = [ids[token] for token in self._tokens]
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self._token_ids[:5]
-        self._split = MarkedWordSplitter(
-            self._tokens,
-            read_map(character_map),
-            facts.folds,
-            facts.special_tokens[-1] if self.mask_strips_left else None,
-        )
-        self._model = UnigramModel(self.vocabulary, self.scores, self.unk_id)
+        self._set_vocabulary(vocabulary, added_tokens)
+        self.scores = _as_numbers(scores, self.vocabulary, self.added_tokens)
+        self.character_map = character_map
+        self.mask_strips_left = bool(mask_strips_left)
+        if prepend_scheme not in ("always", "first", "never"):
+            raise InputError(
+                f"prepend_scheme must be always, first or never. Received: {prepend_scheme!r:.40}"
+            )
+        self.prepend_scheme = prepend_scheme
+        special = sentencepiece_files.special(facts, self.mask_strips_left)
+        tokens = found_tokens(special, self.added_tokens)
+        self._token_ids = [self.token_to_id(token.content) for token in tokens]
+        self._split = MarkedWordSplitter(tokens, read_map(character_map), facts.folds, prepend_scheme)
+        pieces, scores = vocabulary[: len(self.scores)], self.scores
+        if prepend_scheme != "always" and _BETWEEN not in pieces:
+            pieces, scores = [*pieces, _BETWEEN], [*scores, 0.0]
+        self._model = UnigramModel(pieces, scores, self.unk_id)
 
     def _is_word_start(self, piece):
         return piece.startswith(SPACE_MARK)
 
     def get_config(self):
         """The arguments that it was made with, for `.keras` files."""
-        return {name: getattr(self, name) for name in _ARGUMENTS}
+        added = {"added_tokens": [token.setting for token in self.added_tokens]}
+        return {name: getattr(self, name) for name in _ARGUMENTS} | added
 
-    def detokenize(self, ids):
-        """The text of one sequence of ids.
+    @classmethod
+    def from_config(cls, config):
+        if "extra_tokens" in config:  # as an earlier version called them
+            extra = [{"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]]
+            config = {n: v for n, v in config.items() if n != "extra_tokens"} | {"added_tokens": extra}
+        return cls(**config)
 
-        Args:
-            ids: list or array of int [tokens]. Those that begin, end and pad rows are left out.
-
-        Returns:
-            str, as the vocabulary writes it: lost are what normalization changed and spaces
-            beside special tokens.
-        """
-        pieces = self._without_frame(ids)
-        return "".join(pieces).replace(SPACE_MARK, " ").removeprefix(" ")
+    def _join(self, pieces):
+        pieces = [self._split.written.get(piece, piece) for piece in pieces]
+        text = "".join(pieces).replace(SPACE_MARK, " ")
+        drops_first = self.prepend_scheme != "never" and pieces and pieces[0][:1] == SPACE_MARK
+        return text[1:] if drops_first else text
 
     @classmethod
     def from_pretrained(cls, directory):
@@ -133,7 +140,7 @@ class SentencePieceTokenizer(Tokenizer):
         Args:
             directory: str or `Path`; made if needed. Other files in it stay.
         """
-        sentencepiece_files.write(directory, **self.get_config())
+        sentencepiece_files.write(directory, self.get_config())
 
     def words(self, texts):
         words = self._split(texts)
@@ -169,8 +176,8 @@ class SentencePieceTokenizer(Tokenizer):
         """
         unique, number = tf.unique(words.strings)
         number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
-        nothing = [0] * len(self._tokens)
-        added = self._token_ids, nothing, [1] * len(self._tokens)
+        nothing = [0] * len(self._token_ids)
+        added = self._token_ids, nothing, [1] * len(self._token_ids)
         pieces = [
             tf.concat([values, tf.RaggedTensor.from_tensor(tf.constant(more)[:, tf.newaxis])], 0)
             for values, more in zip(self._pieces_of_words(unique), added)
@@ -182,18 +189,23 @@ class SentencePieceTokenizer(Tokenizer):
         characters, bounds = utf8.decode(words)  # with a line end after each
         # The line end of a word is the place for the mark of the next one.
         characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
-        characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
+        if self.prepend_scheme == "always":
+            characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
         ids, starts = self._model(characters)
         splits = tf.searchsorted(starts, bounds, out_type=tf.int64)
         ends = tf.concat([starts[1:], bounds[-1:]], axis=0)[: tf.size(starts)]
         ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
         first = tf.gather(bounds, ids.value_rowids())
-        return ids, ids.with_values(starts - first), ids.with_values(ends - first)
+        pieces = ids, ids.with_values(starts - first), ids.with_values(ends - first)
+        if self.prepend_scheme == "always":
+            return pieces
+        return tuple(values[:, 1:] for values in pieces)  # without what stands between words
 
 
-def _as_numbers(scores, vocabulary):
+def _as_numbers(scores, vocabulary, added_tokens):
     scores = [float(score) for score in scores]
-    if len(scores) != len(vocabulary):
+    rest = {*vocabulary[len(scores) :]} - {"", *(token.content for token in added_tokens)}
+    if rest or len(scores) > len(vocabulary):
         raise InputError(f"{len(vocabulary)} tokens, but {len(scores)} scores.")
     for token, score in zip(vocabulary, scores):
         if not math.isfinite(score):
@@ -201,11 +213,9 @@ def _as_numbers(scores, vocabulary):
     return scores
 
 
-def _numbered(vocabulary):
-    """The id of each token."""
+def _check_unique(vocabulary):
     ids = {}
     for number, token in enumerate(vocabulary):
-        if token in ids:
+        if token and token in ids:
             raise InputError(f"the token {token!r:.40} has the ids {ids[token]} and {number}.")
         ids[token] = number
-    return ids

@@ -4,7 +4,8 @@
 from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
 from keras_bert_impl.reading import read_json
-from keras_bert_impl.tokenizers import keras_hub_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     no_tokenizer,
@@ -13,11 +14,10 @@ from keras_bert_impl.tokenizers.files import (
 )
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_model import read_model
-from keras_bert_impl.tokenizers.sentencepiece_whole import content, make_whole, read_whole
+from keras_bert_impl.tokenizers.sentencepiece_whole import make_whole, read_whole
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
-_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _SAME = {"bos_token": 2, "eos_token": 3}  # as these special tokens
 _NOT_USED_SCORE = -100.0
 AVOIDED = 100.0  # taken from the score of a piece that ALBERT does not use
@@ -42,68 +42,88 @@ def read(directory):
     whole = directory / "tokenizer.json"
     if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
         return _read_preset(directory, whole)
-    settings = _read_if_there(directory / "tokenizer_config.json")
-    model = _read_if_there(directory / "config.json")
+    settings = added_files.read_if_there(directory / "tokenizer_config.json")
+    model = added_files.read_if_there(directory / "config.json")
     family = _family_named(directory, settings, model)
     if whole.exists():
-        arguments, extra = read_whole(whole, family)
+        arguments = read_whole(whole, family)
     else:
-        arguments, extra = _read_model(directory, family, settings)
-    family = arguments["family"]
-    _check_config(directory / "tokenizer_config.json", settings, FAMILIES[family])
-    configured = settings.get("extra_special_tokens", settings.get("additional_special_tokens"))
-    if configured is None and family == "CamemBERT" and whole.exists():
-        configured = _NOT_USED  # as CamembertTokenizer has it
-    for tokens in (settings.get("added_tokens_decoder"), configured):
-        extra += [content(token) for token in _values(tokens)]
-    if not all(isinstance(token, str) for token in extra):
-        raise InputError(f"{directory / 'tokenizer_config.json'}: an added token is no text.")
-    size = len(arguments["vocabulary"])
+        arguments = _read_model(directory, family)
+    facts = FAMILIES[arguments["family"]]
+    _check_config(directory / "tokenizer_config.json", settings, facts)
+    found = added_files.read_added_tokens(directory, facts.special_tokens)
+    named = {token.content for token, _ in found}
+    lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
+    if facts.tokenizer_class == "CamembertTokenizer" and whole.exists():
+        if all(settings.get(name) is None for name in lists):  # as this class has it
+            not_used = [AddedToken(t, normalized=False, special=True) for t in _NOT_USED]
+            found += [(token, None) for token in not_used if token.content not in named]
+    if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
+        arguments["prepend_scheme"] = "never"
+    mask = {token.content: token for token, _ in found}.get(facts.special_tokens[-1])
+    tells = whole.exists() or added_files.tells_flags(directory)
+    strips = mask.lstrip if mask and tells else not whole.exists()
+    vocabulary = added_files.with_added_tokens(
+        directory, arguments["vocabulary"], found, facts.special_tokens
+    )
+    size = len(vocabulary)
     if isinstance(model.get("vocab_size"), int) and model["vocab_size"] < size:
         raise InputError(
             f"{directory}: the tokenizer has {size} tokens, but config.json says "
             f"vocab_size={model['vocab_size']}."
         )
-    special = FAMILIES[family].special_tokens
-    extra = [token for token in dict.fromkeys(extra) if token not in special]
-    return {**arguments, "extra_tokens": extra}
+    usual = special(facts, strips)
+    if not tells:
+        usual += special(facts, False)
+    return arguments | {
+        "vocabulary": vocabulary,
+        "mask_strips_left": strips,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
 
 
-def write(directory, family, vocabulary, scores, character_map, extra_tokens, mask_strips_left):
+def special(facts, mask_strips_left):
+    """list of `AddedToken`: the special tokens of a family as they are found."""
+    *others, mask = facts.special_tokens
+    tokens = [AddedToken(token, normalized=False, special=True) for token in others]
+    return [*tokens, AddedToken(mask, lstrip=mask_strips_left, normalized=False, special=True)]
+
+
+def write(directory, settings):
     """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 
     Args:
         directory: str or `Path`; made if needed.
-        family, vocabulary, scores, character_map, extra_tokens, mask_strips_left: as
-            `SentencePieceTokenizer` has them.
+        settings: dict of the arguments of `SentencePieceTokenizer`.
     """
-    facts = FAMILIES[family]
-    special = dict(zip(_NAMES, facts.special_tokens))
-    special |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    facts = FAMILIES[settings["family"]]
+    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
+    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    added = as_added_tokens(settings["added_tokens"])
+    tokens = special(facts, settings["mask_strips_left"])
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
     config = {
-        "add_prefix_space": True,
-        "additional_special_tokens": list(extra_tokens),
+        "add_prefix_space": settings["prepend_scheme"] != "never",
         "tokenizer_class": facts.tokenizer_class,
-        **special,
+        **named,
+        **added_files.added_settings(tokens, added, ids),
     }
+    if facts.tokenizer_class == "CamembertTokenizer":  # which else would add some of its own
+        config.setdefault("extra_special_tokens", [])
+        config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
         config |= {"do_lower_case": True, "keep_accents": False}
     if facts.segment_of_second:  # `transformers` leaves segments out of what it was not told of
         config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    whole = make_whole(facts, settings)
     files = {
         "tokenizer_config.json": to_json(config),
-        "special_tokens_map.json": to_json(special),
-        "tokenizer.json": make_whole(
-            facts, vocabulary, scores, character_map, extra_tokens, mask_strips_left
-        ),
+        "special_tokens_map.json": to_json(named),
+        "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
-
-
-def _read_if_there(path):
-    return read_json(path) if path.exists() else {}
 
 
 def _family_named(directory, settings, model):
@@ -129,23 +149,16 @@ def _family_named(directory, settings, model):
 
 
 def _check_config(path, settings, facts):
-    wanted = {"add_prefix_space": (True,)}
+    wanted = {"add_prefix_space": (True, False), **added_files.ROWS}
     if facts.folds:
         wanted |= {"do_lower_case": (True,), "keep_accents": (False,)}
-    special = dict(zip(_NAMES, facts.special_tokens))
-    special |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
-    wanted |= {name: (token, None) for name, token in special.items()}
+    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
+    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    wanted |= {name: (token, None) for name, token in named.items()}
     settings = {
-        name: content(value) if name in special else value for name, value in settings.items()
+        name: added_files.content(value) if name in named else value for name, value in settings.items()
     }
     check_settings(path, settings, wanted)
-
-
-def _values(tokens):
-    """The tokens of what may be a list, an object, one token or nothing."""
-    if isinstance(tokens, dict):
-        return list(tokens.values())
-    return tokens if isinstance(tokens, list) else list(filter(None, [tokens]))
 
 
 def _read_preset(directory, whole):
@@ -153,20 +166,20 @@ def _read_preset(directory, whole):
     name = read_json(whole)["registered_name"].partition(">")[2]
     family = _family_named(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
-    return {**_of_model(path, family, {}), **keras_hub_files.sentencepiece_notes(whole)}
+    return {**_of_model(path, family), **keras_hub_files.sentencepiece_notes(whole)}
 
 
-def _read_model(directory, family, settings):
+def _read_model(directory, family):
     """The arguments of a tokenizer whose SentencePiece model is all there is."""
     # A name that two families have is that of the first.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
             if (directory / name).exists():
-                return _of_model(directory / name, candidate, settings), []
+                return _of_model(directory / name, candidate)
     raise no_tokenizer(directory)
 
 
-def _of_model(path, family, settings):
+def _of_model(path, family):
     """The arguments that follow from the SentencePiece model of a family."""
     facts = FAMILIES[family]
     pieces, scores, character_map = read_model(path)
@@ -181,14 +194,11 @@ def _of_model(path, family, settings):
         scores = [*first_scores, *scores[facts.num_replaced :], 0.0]
     if facts.folds:
         scores = [s - AVOIDED if is_avoided(p) else s for p, s in zip(pieces, scores)]
-    mask = settings.get("mask_token")
-    strips = bool(mask.get("lstrip")) if isinstance(mask, dict) else True
     return {
         "family": family,
         "vocabulary": pieces,
         "scores": scores,
         "character_map": character_map,
-        "mask_strips_left": strips,
     }
 
 

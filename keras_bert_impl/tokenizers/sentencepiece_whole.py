@@ -7,22 +7,24 @@ from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers.files import check_settings
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 
+_SPACES = {"Regex": " {2,}"}
+_QUOTES = ({"String": "``"}, {"String": "''"})
 _FOLDING = ("NFKD", "StripAccents", "Lowercase")
 
 
-def make_whole(facts, vocabulary, scores, character_map, extra_tokens, mask_strips_left):
-    """The text of tokenizer.json, as the `tokenizers` library itself writes it.
+def make_whole(facts, settings):
+    """The `tokenizers.Tokenizer`, without its added tokens.
 
     Args:
         facts: `Family`.
-        vocabulary, scores, character_map, extra_tokens, mask_strips_left: as
-            `SentencePieceTokenizer` has them.
+        settings: dict of the arguments of `SentencePieceTokenizer`.
     """
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-    pad, unk, cls, sep, mask = facts.special_tokens
-    pieces = list(zip(vocabulary, scores))
+    vocabulary, character_map = settings["vocabulary"], settings["character_map"]
+    _, unk, cls, sep, _ = facts.special_tokens
+    pieces = list(zip(vocabulary, settings["scores"]))
     whole = tokenizers.Tokenizer(models.Unigram(pieces, vocabulary.index(unk), False))
     steps = []
     if facts.folds:
@@ -32,7 +34,7 @@ def make_whole(facts, vocabulary, scores, character_map, extra_tokens, mask_stri
         steps.append(normalizers.Precompiled(base64.b64decode(character_map)))
     if steps:
         whole.normalizer = normalizers.Sequence(steps)
-    marks = {"replacement": "▁", "prepend_scheme": "always"}
+    marks = {"replacement": "▁", "prepend_scheme": settings["prepend_scheme"]}
     whole.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
     )
@@ -44,12 +46,7 @@ def make_whole(facts, vocabulary, scores, character_map, extra_tokens, mask_stri
         pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
         special_tokens=[(token, vocabulary.index(token)) for token in (cls, sep)],
     )
-    for token in [*facts.special_tokens, *extra_tokens]:
-        strips = mask_strips_left and token == mask
-        whole.add_special_tokens(
-            [tokenizers.AddedToken(token, lstrip=strips, normalized=False, special=True)]
-        )
-    return whole.to_str(pretty=True) + "\n"
+    return whole
 
 
 def read_whole(path, family):
@@ -60,8 +57,7 @@ def read_whole(path, family):
         family: str, or None: follows from how the vocabulary begins.
 
     Returns:
-        (arguments, tokens): dict of arguments of `SentencePieceTokenizer`; list of str, the added
-        tokens.
+        dict of arguments of `SentencePieceTokenizer`, without added tokens.
 
     Raises:
         InputError: it is damaged or asks for something that is not supported.
@@ -79,27 +75,38 @@ def read_whole(path, family):
         check_settings(path, model, {"unk_id": (vocabulary.index(unk),)}, "model.")
     normalizers = _parts(path, whole, "normalizer", "normalizers")
     kinds = {"Precompiled", "Replace", "Strip", *(_FOLDING if facts.folds else ())}
-    character_map = ""
+    character_map, replaced = "", []
     for part in normalizers:
         check_settings(path, part, {"type": tuple(sorted(kinds))}, "normalizer.")
+        if part["type"] == "Replace":
+            replaced.append(part.get("pattern"))
+            allowed = (_SPACES, *(_QUOTES if facts.folds else ()))
+            check_settings(path, part, {"pattern": allowed}, "normalizer Replace: ")
         if part["type"] == "Precompiled":
             character_map = part.get("precompiled_charsmap") or ""
     for kind in _FOLDING if facts.folds else ():
         if kind not in [part["type"] for part in normalizers]:
             raise InputError(f"{path}: normalizer {kind} is missing; {family}'s has it.")
     wanted = {"type": ("Metaspace", "WhitespaceSplit"), "replacement": ("▁",)}
-    wanted |= {"prepend_scheme": ("always",), "add_prefix_space": (True,), "split": (True,)}
-    for part in _parts(path, whole, "pre_tokenizer", "pretokenizers"):
+    schemes = ("always", "first", "never")
+    wanted |= {"prepend_scheme": schemes, "add_prefix_space": (True, False), "split": (True,)}
+    splitters = _parts(path, whole, "pre_tokenizer", "pretokenizers")
+    scheme = "always"
+    for part in splitters:
         check_settings(path, part, wanted, "pre_tokenizer.")
-    extra, strips = _added_tokens(path, whole.get("added_tokens") or [], facts.special_tokens[-1])
-    arguments = {
+        if part["type"] == "Metaspace":
+            usual = "always" if part.get("add_prefix_space", True) else "never"
+            scheme = part.get("prepend_scheme", usual)
+    # Where white space is not what words end at, several spaces have to become one before.
+    if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
+        raise InputError(f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported.")
+    return {
         "family": family,
         "vocabulary": vocabulary,
         "scores": scores,
         "character_map": character_map,
-        "mask_strips_left": strips,
+        "prepend_scheme": scheme,
     }
-    return arguments, extra
 
 
 def _parts(path, whole, name, inside):
@@ -139,26 +146,3 @@ def _family_of(path, vocabulary):
         f"{path}: the vocabulary is laid out as none of {', '.join(FAMILIES)}; it begins with "
         f"{' '.join(vocabulary[:5])!r:.80}."
     )
-
-
-def _added_tokens(path, added_tokens, mask):
-    """The added tokens, and whether the mask strips white space."""
-    if not isinstance(added_tokens, list):
-        raise InputError(f"{path}: added_tokens is no list.")
-    strips, contents = False, []
-    for token in added_tokens:
-        contents.append(content(token))
-        if not isinstance(token, dict) or not isinstance(token.get("content"), str):
-            raise InputError(f"{path}: the added token {token!r:.60} is damaged.")
-        wanted = dict.fromkeys(("single_word", "rstrip"), (False,))
-        if contents[-1] == mask:
-            strips = bool(token.get("lstrip"))
-        else:
-            wanted["lstrip"] = (False,)
-        check_settings(path, token, wanted, f"added token {contents[-1]}: ")
-    return contents, strips
-
-
-def content(token):
-    """The text of an added token, which may be an object."""
-    return token.get("content") if isinstance(token, dict) else token

@@ -5,16 +5,21 @@ import copy
 import functools
 import hashlib
 import json
+import re
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.errors import InputError
+from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
+from keras_bert_impl.tokenizers.texts import as_strings, segments
 
 
+@first_guesses("Tokenizer")
 class Tokenizer(abc.ABC):
     """Turns texts into rows of token ids, eagerly and in any graph.
 
@@ -28,13 +33,20 @@ class Tokenizer(abc.ABC):
         word_breaks: str, ASCII characters beside which, as beside spaces (U+0020), a text can be
             cut: its tokens are those of the parts, each tokenized alone, by `tokenize_words`, which
             a tokenizer with word breaks has. Empty where only whole texts have the right tokens.
+        later_settings: dict of arguments that an earlier version did not have to what they then
+            were; so the fingerprint of a tokenizer stays.
+        added_tokens: list of `AddedToken`.
+        can_be_cut: bool. Whether the tokens of the beginning of a text, up to a space between two
+            letters, are the first of the text.
     """
 
     num_separators = 1
     segment_of_second = 1
     word_breaks = ""
+    later_settings = {}
 
     @staticmethod
+    @known_arguments("Tokenizer.from_pretrained")
     def from_pretrained(name_or_path):
         """Reads the tokenizer of a model directory, whichever kind it is.
 
@@ -66,16 +78,72 @@ class Tokenizer(abc.ABC):
         directory = local_directory(name_or_path)
         return kinds[kind_of(directory)].from_pretrained(directory)
 
+    def _set_vocabulary(self, vocabulary, added_tokens):
+        """Sets `vocabulary`, `added_tokens` and the ids of the special tokens.
+
+        Args:
+            vocabulary: list of str, the token of each id.
+            added_tokens: iterable; those that it lacks get the next ids.
+        """
+        self.added_tokens = as_added_tokens(added_tokens)
+        self.vocabulary = list(vocabulary)
+        self._ids_of = {token: i for i, token in enumerate(self.vocabulary) if token}
+        for token in self.added_tokens:
+            if self._ids_of.setdefault(token.content, len(self.vocabulary)) == len(self.vocabulary):
+                self.vocabulary.append(token.content)
+        self.added_tokens.sort(key=lambda token: self._ids_of[token.content])
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(
+            self.token_to_id, self.special_tokens
+        )
+
+    @classmethod
+    def from_preset(cls, name_or_path):
+        """`from_pretrained`, as KerasHub calls it."""
+        return cls.from_pretrained(name_or_path)
+
+    @property
+    def can_be_cut(self):
+        return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
+
     @property
     def vocabulary_size(self):
-        """Number of tokens, special ones included."""
+        """Number of tokens, special and added ones included."""
         return len(self.vocabulary)
 
+    def __len__(self):
+        return self.vocabulary_size
+
+    def add_tokens(self, tokens):
+        """A tokenizer with further tokens, which are found in texts as they are written.
+
+        An encoder needs an embedding for each: `vocabulary_augmentation.add_tokens` writes a model
+        with both.
+
+        Args:
+            tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those
+                that the vocabulary lacks get the next ids. A token that was added before is found as
+                the new one says.
+
+        Returns:
+            A tokenizer of the same class; this one stays as it is.
+
+        Raises:
+            InputError: something is no token, or a token is given twice.
+
+        Example:
+            tokenizer.add_tokens(["[E1]", "[/E1]"]).tokenize(["[E1]Paris[/E1]"])
+        """
+        new = {token.content: token for token in as_added_tokens(tokens)}
+        old = {token.content: token for token in self.added_tokens}
+        settings = self.get_config() | {"added_tokens": [*(old | new).values()]}
+        return type(self)(**settings)
+
+    @known_arguments("Tokenizer.tokenize")
     def tokenize(self, texts):
         """Ids of the pieces of each text, without the tokens that begin and end a row.
 
         Args:
-            texts: list of str, or string tensor [batch].
+            texts: list of str, or string tensor [batch]; one str is a batch of one.
 
         Returns:
             int32 `tf.RaggedTensor` [batch, (tokens)].
@@ -161,12 +229,16 @@ class Tokenizer(abc.ABC):
     def fingerprint(self):
         """sha256, in hex, of everything that decides how a text is tokenized."""
         settings = {"kind": self.kind, **self.get_config()}
+        for name, value in self.later_settings.items():
+            if settings[name] == value:
+                del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     @abc.abstractmethod
     def save_pretrained(self, directory):
         """Writes the files that `from_pretrained` and `transformers` read."""
 
+    @known_arguments("Tokenizer.__call__")
     def __call__(self, texts, length=None, multiple_of=1):
         """Features of a batch of texts or pairs of texts.
 
@@ -189,7 +261,12 @@ class Tokenizer(abc.ABC):
         Example:
             tokenizer(["a text", ("a question", "a passage")], length=16)
         """
-        first, second, is_pair = _segments(texts)
+        if length is not None and not isinstance(length, (int, np.integer)):
+            raise InputError(
+                f"length must be an int. Received: {length!r:.40}. For pairs of texts write "
+                "tokenizer((questions, contexts))."
+            )
+        first, second, is_pair = segments(texts)
         second = None if second is None else self.tokenize(second)
         return self.pack(
             self.tokenize(first), second, is_pair=is_pair, length=length, multiple_of=multiple_of
@@ -214,10 +291,54 @@ class Tokenizer(abc.ABC):
         other.segment_of_second = 0
         return other
 
-    def _without_frame(self, ids):
-        """Pieces of one sequence of ids, without padding and what begins and ends a row."""
-        left_out = {self.pad_id, self.cls_id, self.sep_id}
-        return [self.id_to_token(int(i)) for i in ids if int(i) not in left_out]
+    def token_to_id(self, token):
+        """The id of a token, as it stands in the vocabulary; of two equal ones the last.
+
+        Args:
+            token: str.
+
+        Raises:
+            InputError: the vocabulary does not have it.
+        """
+        if token not in self._ids_of:
+            raise InputError(f"the vocabulary lacks {token!r:.60}.")
+        return self._ids_of[token]
+
+    def __reduce__(self):
+        # Graphs can be neither copied nor written; a copy makes its own.
+        return type(self).from_config, (self.get_config(),)
+
+    def detokenize(self, ids, skip_special_tokens=None):
+        """The text of token ids, as `decode` of `transformers` returns it.
+
+        Args:
+            ids: list or array of int [tokens], for which a str is returned; or a list, array or
+                `tf.RaggedTensor` of those [batch, (tokens)], for which a list of str is.
+            skip_special_tokens: bool. Whether special tokens are left out, those added included.
+                Default None: only padding and what begins and ends segments.
+
+        Raises:
+            InputError: an id is not in the vocabulary.
+        """
+        if tf.is_tensor(ids) or isinstance(ids, tf.RaggedTensor):
+            ids = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy()
+        ids = list(ids)
+        if ids and np.ndim(ids[0]):
+            return [self.detokenize(row, skip_special_tokens) for row in ids]
+        if skip_special_tokens is None:
+            left_out = {self.pad_id, self.cls_id, self.sep_id}
+        else:
+            left_out = self._special_ids if skip_special_tokens else ()
+        return self._join([self.id_to_token(int(i)) for i in ids if int(i) not in left_out])
+
+    @property
+    def _special_ids(self):
+        added = [token.content for token in self.added_tokens if token.special]
+        return {self.token_to_id(token) for token in (*self.special_tokens, *added)}
+
+    @abc.abstractmethod
+    def _join(self, pieces):
+        """str of a list of pieces."""
 
     def id_to_token(self, token_id):
         """The piece with this id, as it stands in the vocabulary."""
@@ -242,54 +363,6 @@ def in_graph(function):
     texts = tf.TensorSpec([None], tf.string, name="texts")
     with tf.init_scope():  # the first use may be inside of another graph
         return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
-
-
-def as_strings(texts):
-    """A string tensor [batch] of a list of str or bytes, or of a tensor of strings."""
-    if isinstance(texts, (str, bytes)):
-        raise InputError(f"expected a list of texts, got one text; give [{texts!r:.40}]")
-    if not tf.is_tensor(texts):
-        texts = [_as_bytes(text, position) for position, text in enumerate(texts)]
-        return tf.constant(texts, tf.string, shape=[len(texts)])
-    if texts.dtype != tf.string or texts.shape.rank != 1:
-        raise InputError(
-            f"expected a string tensor of shape [batch], got {texts.dtype.name} {texts.shape}."
-        )
-    return texts
-
-
-def _as_bytes(text, position):
-    if isinstance(text, bytes):
-        return text
-    if not isinstance(text, str):
-        raise InputError(f"text {position} is no string but {type(text).__name__}: {text!r:.60}")
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair is no character: U+FFFD, as in UTF-8
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def _segments(texts):
-    """First and second segments as string tensors, and which rows have a second one."""
-    if isinstance(texts, tuple):
-        if len(texts) != 2:
-            raise InputError(f"a tuple is a pair of segments, got {len(texts)} members.")
-        first, second = as_strings(texts[0]), as_strings(texts[1])
-        if not first.shape.is_compatible_with(second.shape):
-            raise InputError(f"{first.shape[0]} first segments but {second.shape[0]} second ones.")
-        return first, second, None
-    if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
-        return as_strings(texts), None, None
-    texts = list(texts)
-    is_pair = [isinstance(text, tuple) for text in texts]
-    if not any(is_pair):
-        return as_strings(texts), None, None
-    for position, text in enumerate(texts):
-        if is_pair[position] and len(text) != 2:
-            raise InputError(f"text {position} is a tuple of {len(text)}; a pair has two segments.")
-    pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
-    first, second = zip(*pairs)
-    return as_strings(list(first)), as_strings(list(second)), tf.constant(is_pair)
 
 
 def per_text(pieces, words):

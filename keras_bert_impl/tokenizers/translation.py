@@ -18,7 +18,7 @@ class Translation(dict):
         table: `UnicodeTable`.
 
     Example:
-        Translation(UnicodeTable(True, []))(["Déjà vu!", "a"])
+        Translation(UnicodeTable(True))(["Déjà vu!", "a"])
         # ["deja", "vu", "!", TEXT_END, "a", TEXT_END]
     """
 

@@ -28,6 +28,22 @@ BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # classes of code points for byte-level BPE
 PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbours
 CODE_POINTS = 0x110000
+NAMES = {  # (lowercase, strip accents) -> the table of that setting
+    (False, False): "cased",
+    (True, True): "uncased",
+    (True, False): "lowercase",
+    (False, True): "stripped",
+}
+CJK = (  # ranges of what BERT takes for a Chinese character
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
 
 _FILE = Path(__file__).with_name("unicode_table.npz")
 _RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
@@ -109,29 +125,51 @@ class ClassTable:
         return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
 
 
+class WordTable:
+    """Which characters are part of a word: letters, digits, marks and connecting punctuation.
+
+    Codes after Unicode's are not.
+    """
+
+    def __init__(self):
+        with np.load(_FILE, allow_pickle=False) as stored:
+            entries = stored["word_blocks"].reshape(-1, BLOCK)[stored["word_index"]]
+        entries = np.append(entries.reshape(-1), np.zeros(BLOCK, np.uint8))
+        self._index, self._blocks = in_blocks(entries)
+
+    def lookup(self, code_points):
+        """bool [n], of int32 code points [n]."""
+        codes = tf.minimum(code_points, CODE_POINTS)
+        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
+        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1)) > 0
+
+
 class UnicodeTable:
-    """The table for one setting of `lowercase`, with a few reserved codes after Unicode's.
+    """The table for one setting of BERT's normalizer.
 
     Args:
-        lowercase: bool: lowercase and strip accents, as the uncased models do.
-        reserved: list of (code point, flags): what the codes from CODE_POINTS on become. At
-            most BLOCK of them.
+        lowercase: bool.
+        strip_accents: bool. Default None: as `lowercase`.
+        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
 
     Example:
-        table = UnicodeTable(lowercase=True, reserved=[])
+        table = UnicodeTable(lowercase=True)
         value_of(table.lookup(tf.constant([0x41])))  # [0x61]
     """
 
-    def __init__(self, lowercase, reserved):
-        name = "uncased" if lowercase else "cased"
+    def __init__(self, lowercase, strip_accents=None, split_on_cjk=True):
+        strip_accents = lowercase if strip_accents is None else strip_accents
+        name = NAMES[bool(lowercase), bool(strip_accents)]
         with np.load(_FILE, allow_pickle=False) as stored:
             index, blocks = stored[f"{name}_index"], stored[f"{name}_blocks"]
             self._sequences = stored[f"{name}_sequences"]
-        extra = np.full(BLOCK, DROPPED, np.int32)
-        for position, (code_point, flags) in enumerate(reserved):
-            extra[position] = make_entry(code_point - CODE_POINTS - position, flags)
-        self._index = np.append(index.astype(np.int32) * BLOCK, np.int32(len(blocks)))
-        self._blocks = np.append(blocks, extra)
+        if split_on_cjk:
+            self._index, self._blocks = index.astype(np.int32) * BLOCK, blocks
+            return
+        entries = blocks.reshape(-1, BLOCK)[index].reshape(-1)
+        for first, last in CJK:
+            entries[first : last + 1] &= ~(BREAK_BEFORE | BREAK_AFTER)
+        self._index, self._blocks = in_blocks(entries)
 
     def lookup(self, code_points):
         """Entries of int32 code points [n]."""

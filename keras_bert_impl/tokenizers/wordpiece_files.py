@@ -1,21 +1,24 @@
 """The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
 
 import logging
-import string
 from pathlib import Path
 
 from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.files import replace_directory
+from keras_bert_impl.published import published_lowercase
 from keras_bert_impl.reading import read_json, read_text
-from keras_bert_impl.tokenizers import keras_hub_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
+    ids_by_token,
     no_tokenizer,
     to_json,
     tokenizer_directory,
-    tokens_in_order,
+    tokens_by_id,
+    without_last,
 )
-from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
 
 _log = logging.getLogger(__name__)
 
@@ -31,63 +34,94 @@ _CLASSES = (
     "SqueezeBertTokenizer",
     "TokenizersBackend",
 )
+# With these, tokenizer.json decides; with others, what tokenizer_config.json says.
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 _PARTS = {
     "model": "WordPiece",
     "normalizer": "BertNormalizer",
     "pre_tokenizer": "BertPreTokenizer",
 }
-_SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
+
+_NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_config.json
+    "lowercase": ("lowercase", "do_lower_case"),
+    "strip_accents": ("strip_accents", "strip_accents"),
+    "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
+}
+_CAPITALS = 0.05  # of the tokens with letters, at least, have capitals in a cased vocabulary
 
 
 def read(directory):
     """Reads vocabulary and settings.
 
     Args:
-        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json`.
+        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and the other files of a
+            tokenizer.
 
     Returns:
-        (vocabulary, lowercase): list of str, bool.
+        dict of the arguments of `WordPieceTokenizer`.
 
     Raises:
         InputError: a file is missing or damaged or asks for something that is not supported.
     """
     directory = tokenizer_directory(directory)
-    vocabulary, lowercase = None, None
-    if (directory / "tokenizer.json").exists():
-        if keras_hub_files.is_preset(read_json(directory / "tokenizer.json")):
-            path, lowercase = keras_hub_files.read_wordpiece(directory)
-            return read_vocabulary(path), lowercase
-        vocabulary, lowercase = _read_whole(directory / "tokenizer.json")
+    settings, vocabulary = {}, None
+    whole = directory / "tokenizer.json"
+    if whole.exists():
+        if keras_hub_files.is_preset(read_json(whole)):
+            path, settings = keras_hub_files.read_wordpiece(directory)
+            return {"vocabulary": read_vocabulary(path), **settings}
+        vocabulary, settings = _read_whole(whole)
     for path in (directory / "vocab.txt", directory / "assets" / "vocab.txt"):
         if path.exists():
             lines = read_vocabulary(path)
-            if vocabulary not in (None, lines):
+            if vocabulary is not None and _ids(vocabulary) != _ids(lines):
                 raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
             vocabulary = lines
             break
     if vocabulary is None:
         raise no_tokenizer(directory)
-    if (directory / "tokenizer_config.json").exists():
-        lowercase = _read_config(directory / "tokenizer_config.json", lowercase)
-    if lowercase is None:  # as in Google's checkpoints
-        lowercase = not _has_capitals(vocabulary)
-        _log.warning(
-            "%s: no tokenizer_config.json says do_lower_case; lowercase=%s by the vocabulary, "
-            "which has %s capital letters.",
-            directory,
-            lowercase,
-            "no" if lowercase else "the",
-        )
-    return vocabulary, lowercase
+    settings = _read_config(directory / "tokenizer_config.json", settings)
+    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
+    check_vocabulary(vocabulary, directory)
+    if settings.get("lowercase") is None:  # as in Google's checkpoints
+        settings["lowercase"] = _lowercase_of(directory, vocabulary)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    added = added_files.settings_of(found, SPECIAL)
+    return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
 
-def _has_capitals(vocabulary):
-    """Whether a cased tokenizer made it: others could never find A to Z."""
-    return not set(string.ascii_uppercase).isdisjoint(vocabulary)
+def _ids(vocabulary):
+    """dict of str to int: of equal tokens the last counts."""
+    return {token: number for number, token in enumerate(vocabulary) if token}
+
+
+def _lowercase_of(directory, vocabulary):
+    """Whether to lowercase where no configuration says it."""
+    model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
+    names = [model] if isinstance(model, str) else []
+    names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
+    known = published_lowercase(vocabulary, names)
+    if known is not None:
+        _log.info("%s: lowercase=%s, as the published %s.", directory, *known)
+        return known[0]
+    written = [t for t in vocabulary if t.lower() != t.upper() and not t.startswith(("[", "<"))]
+    share = sum(token != token.lower() for token in written) / max(len(written), 1)
+    _log.warning(
+        "%s: no tokenizer_config.json says do_lower_case; lowercase=%s by the vocabulary, of which "
+        "%.1f %% has capital letters.",
+        directory,
+        share < _CAPITALS,
+        100 * share,
+    )
+    return share < _CAPITALS
 
 
 def read_vocabulary(path):
     """Reads a vocabulary file: UTF-8, a token on each line, the first has id 0.
+
+    A byte order mark and blank lines at the end are left out.
 
     Args:
         path: str or `Path`.
@@ -96,17 +130,19 @@ def read_vocabulary(path):
         list of str.
 
     Raises:
-        InputError: no text, empty, a token twice or a special token missing; with the line.
+        InputError: no text, empty, or a special token missing.
     """
-    tokens = [line.removesuffix("\r") for line in read_text(Path(path)).split("\n")]
-    if tokens[-1] == "":
-        tokens.pop()
-    check_vocabulary(tokens, path)
+    text = read_text(Path(path)).removeprefix("\ufeff")
+    tokens = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    if tokens == [""]:
+        tokens = []
+    if not tokens:
+        raise InputError(f"{path} is empty; a vocabulary has a token on each line.")
     return tokens
 
 
 def check_vocabulary(vocabulary, path=None):
-    """Raises InputError where a vocabulary is empty, has a token twice or lacks a special one.
+    """Raises InputError where a vocabulary is empty or lacks a special token.
 
     Args:
         vocabulary: list of str.
@@ -115,58 +151,59 @@ def check_vocabulary(vocabulary, path=None):
     where = path or "the vocabulary"
     if not vocabulary:
         raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
-    first = {}
     for line, token in enumerate(vocabulary, 1):
         if not isinstance(token, str):
-            raise InputError(f"{where}, line {line}: {token!r:.40} is no string.")
-        if token in first:
-            raise InputError(
-                f"{where}, line {line}: the token {token!r:.40} stands in line {first[token]} too; "
-                "remove one of them."
-            )
-        first[token] = line
-    missing = [token for token in SPECIAL_TOKENS if token not in first]
+            raise InputError(f"{where}, line {line}: {token!r:.40} must be a string.")
+    missing = [token for token in SPECIAL_TOKENS if token not in set(vocabulary)]
     if missing:
         raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")
 
 
-def write(directory, vocabulary, lowercase):
+def write(directory, settings):
     """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
     Args:
         directory: str or `Path`; made if needed.
-        vocabulary: list of str.
-        lowercase: bool.
+        settings: dict of the arguments of `WordPieceTokenizer`.
     """
-    special = dict(zip(_SPECIAL_NAMES, SPECIAL_TOKENS))
+    special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
+    added = as_added_tokens(settings["added_tokens"])
+    ids = _ids(settings["vocabulary"])
     config = {
-        "do_lower_case": lowercase,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
+        "do_lower_case": settings["lowercase"],
+        "strip_accents": settings["strip_accents"],
+        "tokenize_chinese_chars": settings["split_on_cjk"],
         "tokenizer_class": "BertTokenizer",
         **special,
+        **added_files.added_settings(SPECIAL, added, ids),
     }
+    lines = without_last(
+        settings["vocabulary"], {token.content for token in added} - set(SPECIAL_TOKENS)
+    )
     files = {
-        "vocab.txt": "".join(f"{token}\n" for token in vocabulary),
+        "vocab.txt": "".join(f"{token}\n" for token in lines),
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(special),
-        "tokenizer.json": _whole(vocabulary, lowercase),
+        "tokenizer.json": _whole(lines, settings, added, ids),
     }
     with replace_directory(directory) as temporary:
         for name, text in files.items():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _whole(vocabulary, lowercase):
+def _whole(lines, settings, added, ids):
     """tokenizer.json, as the `tokenizers` library itself writes it."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-    ids = {token: position for position, token in enumerate(vocabulary)}
     whole = tokenizers.Tokenizer(
-        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS)
+        models.WordPiece(ids_by_token(lines), unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS)
     )
-    whole.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    whole.normalizer = normalizers.BertNormalizer(
+        lowercase=settings["lowercase"],
+        strip_accents=settings["strip_accents"],
+        handle_chinese_chars=settings["split_on_cjk"],
+    )
     whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     whole.decoder = decoders.WordPiece()
     whole.post_processor = processors.TemplateProcessing(
@@ -174,34 +211,46 @@ def _whole(vocabulary, lowercase):
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
     )
-    whole.add_special_tokens(list(SPECIAL_TOKENS))
-    return whole.to_str(pretty=True) + "\n"
+    return added_files.to_whole(whole, SPECIAL, added, ids)
 
 
-def _read_config(path, lowercase):
-    """do_lower_case of tokenizer_config.json, or else what was given; checks the other settings."""
-    config = read_json(path)
+def _read_config(path, settings):
+    """Settings of tokenizer_config.json and those of tokenizer.json; checks the others."""
+    config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece.")
-    lowercase = config.get("do_lower_case", lowercase)
+        raise InputError(
+            f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece."
+        )
     wanted = {
         "do_lower_case": (True, False),
-        "strip_accents": (None, lowercase),
-        "tokenize_chinese_chars": (True,),
+        "strip_accents": (None, True, False),
+        "tokenize_chinese_chars": (True, False),
         "do_basic_tokenize": (True,),
         "never_split": (None, []),
+        **added_files.ROWS,
     }
-    for name, token in zip(_SPECIAL_NAMES, SPECIAL_TOKENS):
-        if isinstance(config.get(name), dict):
-            config[name] = config[name].get("content")
+    for name, token in zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS):
+        config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
-    return lowercase
+    said = {ours: config.get(name) for ours, (_, name) in _NORMALIZER.items() if name in config}
+    if kind in _GENERIC:
+        return said | settings
+    for name in said:
+        if settings.get(name) not in (None, said[name]):
+            _log.warning(
+                "%s: %s=%s, but tokenizer.json says %s; the former counts, as in transformers.",
+                path,
+                _NORMALIZER[name][1],
+                said[name],
+                settings[name],
+            )
+    return settings | said
 
 
 def _read_whole(path):
-    """Vocabulary and lowercase of a tokenizer.json; checks that it does what ours does."""
+    """Vocabulary and normalizer of a tokenizer.json; checks that it does what ours does."""
     whole = read_json(path)
     parts = {}
     for name, kind in _PARTS.items():
@@ -213,22 +262,9 @@ def _read_whole(path):
     wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
     wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
     check_settings(path, model, wanted, "model.")
-    lowercase = normalizer.get("lowercase", True)
-    wanted = {"lowercase": (True, False), "strip_accents": (None, lowercase)}
-    wanted |= {"handle_chinese_chars": (True,), "clean_text": (True,)}
+    wanted = {"lowercase": (True, False), "strip_accents": (None, True, False)}
+    wanted |= {"handle_chinese_chars": (True, False), "clean_text": (True,)}
     check_settings(path, normalizer, wanted, "normalizer.")
-    _check_added_tokens(path, whole.get("added_tokens") or [])
-    vocabulary = tokens_in_order(path, model.get("vocab"))
-    check_vocabulary(vocabulary, path)
-    return vocabulary, lowercase
-
-
-def _check_added_tokens(path, added_tokens):
-    if not isinstance(added_tokens, list):
-        raise InputError(f"{path}: added_tokens must be a list. Received: {shown(added_tokens)}")
-    for token in added_tokens:
-        content = token.get("content") if isinstance(token, dict) else token
-        if content not in SPECIAL_TOKENS:
-            raise InputError(f"{path}: the added token {shown(content)} is not supported.")
-        wanted = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (False,))
-        check_settings(path, token, wanted, f"added token {content}: ")
+    settings = {"lowercase": True}
+    settings |= {ours: normalizer[n] for ours, (n, _) in _NORMALIZER.items() if n in normalizer}
+    return tokens_by_id(path, model.get("vocab")), settings

@@ -3,10 +3,11 @@
 import dataclasses
 import string
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens
 from keras_bert_impl.tokenizers.places import put
 from keras_bert_impl.tokenizers.unicode_table import (
     BREAK_AFTER,
@@ -24,18 +25,18 @@ from keras_bert_impl.tokenizers.unicode_table import (
 )
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SPECIAL = [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS]
 MAX_CHARACTERS = 100  # a longer word is unknown
 # What is always a word of its own; brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
-# Control characters never survive cleaning, so no text can produce these words.
-SPECIAL_WORDS = {
-    token: chr(1 + position) * len(token) for position, token in enumerate(SPECIAL_TOKENS)
-}
-UNKNOWN_WORD = chr(1 + len(SPECIAL_TOKENS))  # begins a word that is too long
-EMPTY_WORD = chr(2 + len(SPECIAL_TOKENS))  # some vocabularies have an empty line
-TEXT_END = chr(3 + len(SPECIAL_TOKENS))  # of `Translation`
-RESERVED = [chr(code) for code in range(1, 4 + len(SPECIAL_TOKENS))]
+# Control characters and characters for private use never survive cleaning, so no text can produce
+# words with these.
+UNKNOWN_WORD, TEXT_END = "\1", "\2"  # begins a word that is too long; of `Translation`
+_FIRST_TOKEN = 0xF0000  # begins and ends a word that is the first of the added tokens
+_FIRST_UNREACHABLE = 0x100000
+_FIRST_CJK = 0x3400  # no connecting punctuation but that from U+FE00 on is greater
+_NOTHING = make_entry(0, DROPPED, CLEANED)
 
 
 @dataclasses.dataclass
@@ -62,9 +63,10 @@ class Words:
         return utf8.encode(self.characters, self.starts, self.ends)
 
     def ordinary(self):
-        """The same without special tokens and words that are too long."""
+        """The same without added tokens and words that are too long."""
         first = tf.gather(self.characters, self.starts)
-        return tf.boolean_mask(self.strings(), first > ord(RESERVED[-1]))
+        is_ordinary = (first > ord(UNKNOWN_WORD)) & (first < _FIRST_TOKEN)
+        return tf.boolean_mask(self.strings(), is_ordinary)
 
     def per_text(self, pieces):
         """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
@@ -84,46 +86,96 @@ class Words:
         return starts.with_values(tf.gather(self.originals, first) - text), ends
 
 
+def word_of_token(number):
+    """The word that stands for an added token of two or more characters.
+
+    Args:
+        number: int, which of the `tokens` of a `WordSplitter`.
+    """
+    return 2 * chr(_FIRST_TOKEN + number)
+
+
+def unreachable_word(number):
+    """A word that no text contains, another one for each number."""
+    return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
+
+
 class WordSplitter:
     """Splits texts into words as BERT does: clean, normalize, split at spaces and punctuation.
 
-    Everything follows `tokenizers`' BertNormalizer and BertPreTokenizer, with the special tokens
-    found first, exactly as they are written.
+    Everything follows `tokenizers`' BertNormalizer and BertPreTokenizer, with added tokens found
+    first.
 
     Args:
-        lowercase: bool: lowercase and strip accents.
+        lowercase: bool.
+        strip_accents: bool. Default None: as `lowercase`.
+        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
+        tokens: list of `AddedToken`. Default: BERT's special tokens.
+
+    Attributes:
+        written: dict of the content of each token that is normalized to what it then is.
 
     Example:
         words = WordSplitter(lowercase=True)(tf.constant(["Déjà vu!"]))
         words.strings()  # ["deja", "vu", "!"]
     """
 
-    def __init__(self, lowercase):
-        reserved = []
-        for word in SPECIAL_WORDS.values():
-            code_point = ord(word[0])
-            reserved += [(code_point, BREAK_BEFORE), (code_point, 0), (code_point, BREAK_AFTER)]
-        self.table = UnicodeTable(lowercase, reserved)
-        self._find = AddedTokens(SPECIAL_TOKENS)
+    def __init__(self, lowercase, strip_accents=None, split_on_cjk=True, tokens=SPECIAL):
+        self.table = UnicodeTable(lowercase, strip_accents, split_on_cjk)
+        as_written = [number for number, token in enumerate(tokens) if not token.normalized]
+        self._find = AddedTokens([tokens[number] for number in as_written])
+        self._as_written = np.array(as_written, np.int32)
+        self._find_normalized, self.written = None, {}
+        normalized = [number for number, token in enumerate(tokens) if token.normalized]
+        if normalized:
+            self._prepare_normalized(tokens, normalized)
+
+    def _prepare_normalized(self, tokens, normalized):
+        with tf.init_scope():
+            contents = self._normalized_texts([tokens[number].content for number in normalized])
+            found = [(n, text) for n, (text, _) in zip(normalized, contents) if text]
+            self.written = {
+                tokens[n].content: text for n, (_, text) in zip(normalized, contents) if text
+            }
+        if found:
+            self._normalized = np.array([number for number, _ in found], np.int32)
+            self._find_normalized = AddedTokens(
+                [dataclasses.replace(tokens[number], content=text) for number, text in found]
+            )
+
+    def _normalized_texts(self, texts):
+        """list of (str, str): normalized, without and with the spaces around Chinese characters."""
+        code_points, text_starts = utf8.decode(tf.constant(texts))
+        entries, originals = self._normalize(self.table.lookup(code_points))
+        characters = [*map(chr, _codes(entries)[0].numpy())]
+        spaced = [f" {c} " if apart else c for c, apart in zip(characters, _codes(entries)[1])]
+        splits = np.searchsorted(originals, text_starts)
+        return [
+            ("".join(characters[first : end - 1]), "".join(spaced[first : end - 1]))
+            for first, end in zip(splits, splits[1:])
+        ]
 
     def __call__(self, texts):
-        # The line end keeps words and special tokens from reaching into the next text.
+        # The line end keeps words and added tokens from reaching into the next text.
         code_points, text_starts = utf8.decode(texts)
-        entries = self.table.lookup(self._mark_special_tokens(code_points))
+        ends = text_starts[1:] - 1
+        found = self._find(put(code_points, ends, CODE_POINTS))
+        entries = _mark(self.table.lookup(code_points), self._as_written, *found)
+        entries, originals = self._normalize(entries)
+        if self._find_normalized is not None:
+            codes, is_apart = _codes(entries)
+            codes = put(codes, tf.searchsorted(originals, ends), CODE_POINTS)
+            found = self._find_normalized(codes, is_apart)
+            entries = _mark(entries, self._normalized, *found)
+            entries, originals = _drop(entries, originals)
+        return _split(entries, originals, text_starts)
+
+    def _normalize(self, entries):
+        """(entries, originals) of the normalized text: which code point each one came from."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
-        entries, originals = _drop(entries, originals)
-        return _split(entries, originals, text_starts)
-
-    def _mark_special_tokens(self, code_points):
-        """Rewrites them into the reserved codes of their first, inner and last characters."""
-        starts, ends, numbers = self._find(code_points)
-        first = CODE_POINTS + 3 * numbers  # [found]
-        inner = tf.ragged.range(starts + 1, ends - 1)
-        places = tf.concat([starts, inner.values, ends - 1], axis=0)
-        codes = tf.concat([first, tf.gather(first, inner.value_rowids()) + 1, first + 2], axis=0)
-        return put(code_points, places, codes)
+        return _drop(entries, originals)
 
     def _expand(self, entries, originals):
         """Gives every character SLOTS places where one becomes several."""
@@ -131,12 +183,36 @@ class WordSplitter:
 
         def expand():
             rows = self.table.sequence(tf.where(is_sequence, value_of(entries), 0))
-            nothing = tf.fill([tf.size(entries), SLOTS - 1], make_entry(0, DROPPED, CLEANED))
+            nothing = tf.fill([tf.size(entries), SLOTS - 1], _NOTHING)
             single = tf.concat([entries[:, tf.newaxis], nothing], axis=1)
             slots = tf.where(is_sequence[:, tf.newaxis], rows, single)  # [characters, SLOTS]
             return tf.reshape(slots, [-1]), tf.repeat(originals, SLOTS)
 
         return tf.cond(tf.reduce_any(is_sequence), expand, lambda: (entries, originals))
+
+
+def _mark(entries, numbers, starts, ends, found):
+    """Makes a word of two characters of each token, or of one where it is no longer.
+
+    Args:
+        entries: int32 [characters].
+        numbers: int32 array, the numbers of the tokens that were looked for.
+        starts, ends, found: as `AddedTokens` returns them.
+    """
+    entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
+    codes = (_FIRST_TOKEN + tf.gather(numbers, found)) * make_entry(1, 0)
+    entries = put(entries, ends - 1, codes + BREAK_AFTER)
+    is_single = tf.cast(tf.equal(starts, ends - 1), tf.int32)
+    return put(entries, starts, codes + BREAK_BEFORE + BREAK_AFTER * is_single)
+
+
+def _codes(entries):
+    """(code points of the normalized text, bool: which have spaces around them there)."""
+    is_space = tf.equal(flags_of(entries, DROPPED), DROPPED)
+    codes = tf.where(is_space, ord(" "), value_of(entries))
+    breaks = tf.not_equal(flags_of(entries, BREAK_BEFORE), 0)
+    is_cjk = (codes >= _FIRST_CJK) & ((codes < 0xFE00) | (codes >= 0x10000))
+    return codes, breaks & is_cjk
 
 
 def _order_marks(entries, originals):

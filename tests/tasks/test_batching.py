@@ -36,6 +36,38 @@ def test_long_texts_are_cut_to_max_length():
     np.testing.assert_array_equal(lengths, [7, 3])
 
 
+def test_a_chunk_ends_with_some_texts_or_some_characters():
+    texts = ["a"] * 5 + ["b" * 9, ("c" * 4, "c" * 5), "d"]
+    sizes = [(first, len(part)) for first, part in batching.chunks_of(texts, 4, 9)]
+    assert sizes == [(0, 4), (4, 2), (6, 1), (7, 1)]
+    assert list(batching.chunks_of([])) == [(0, [])]
+
+
+class _Counting:
+    """A tokenizer that counts the characters of the texts it is given."""
+
+    def __init__(self):
+        self.most, self.can_be_cut, self.pad_id = 0, True, TOKENIZER.pad_id
+
+    def __call__(self, texts, length):
+        self.most = max(self.most, sum(map(len, texts)))
+        return TOKENIZER(texts, length=length)
+
+
+def test_of_long_texts_no_more_is_tokenized_than_rows_hold():
+    texts = ["good film " * 2000, "\x01\x02 a\u0301" * 3000 + " good film", "x" * 20_000, "good", ""]
+    texts += [" ".join(["\x01"] * 10 + ["a b"]) * 3000]  # hardly a token in many characters
+    counting = _Counting()
+    rows = batching.tokenize_texts(texts * 20, TOKENIZER, 16)
+    data = batching.tokenize_texts(texts[:1] * 200, counting, 16)
+    assert counting.most < 200 * 16 * 40
+    np.testing.assert_array_equal(data.lengths, [16] * 200)
+    expected = TOKENIZER(texts * 20, length=16)
+    features = rows.features(tf.range(len(texts) * 20, dtype=tf.int64))
+    for name, feature in features.items():
+        np.testing.assert_array_equal(feature, expected[name])
+
+
 def test_widths_bound_the_number_of_shapes():
     data = tokenized(widths=batching.doublings(16, first=4))
     widths = {

@@ -1,8 +1,11 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks import batching
+from keras_bert_impl.tasks.batching import chunks_of
 from keras_bert_impl.tasks.windows import tokenize_windows
 from keras_bert_impl.tokenizers.windows import pack_windows
 from tests.tasks.helpers import WORDS, tokenizer
@@ -19,7 +22,8 @@ def texts(count, most=30, seed=0):
 def test_chunks_change_nothing(monkeypatch, paired):
     given = list(zip(texts(25, 5), texts(25, seed=1))) if paired else texts(25)
     whole = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
-    monkeypatch.setattr("keras_bert_impl.tasks.windows.CHUNK", 7)
+    by_seven = functools.partial(chunks_of, chunk=7)
+    monkeypatch.setattr("keras_bert_impl.tasks.windows.chunks_of", by_seven)
     parts = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
     for name in ("token_ids", "row_splits", "second_starts", "texts", "tokens", "text_splits"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

@@ -1,7 +1,8 @@
 """Byte-level BPE in the form of ModernBERT's, against `tokenizers`, in ids and in offsets."""
 
+import json
 import random
-import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import tensorflow as tf
 import tokenizers
 import transformers
 from kinds import ENGLISH, like_modernbert
-from tokenizers import models, pre_tokenizers, processors
+from tokenizers import models, processors
 
 from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+from keras_bert_impl.tokenizers.added_tokens import AddedTokens, as_added_tokens
 from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS
 
 ODD = [
@@ -84,9 +85,8 @@ def test_every_code_point(ours, theirs):
     assert received == [row.ids for row in theirs.encode_batch(texts, add_special_tokens=False)]
 
 
-def test_normalized_before_tokens_are_found(ours):
-    """`tokenizers` looks for special tokens first, so that no Kelvin sign is in one."""
-    assert ours.tokenize(["[MAS\u212a]"]).to_list() == [[ours.mask_id]]
+def test_special_tokens_are_found_before_the_text_is_normalized(ours, theirs):
+    assert_equal(ours, theirs, ["[MAS\u212a]", "[SEP]\u0338x [MASK] \u0338", "e\u0301[MASK]\u0301 \ufdd0"])
 
 
 def test_files_equal_transformers(ours, theirs, tmp_path):
@@ -106,14 +106,15 @@ def test_detokenize(ours):
     assert ours.detokenize(ours([text])["token_ids"][0]) == text.replace(" [MASK]", "[MASK]")
 
 
-def find(tokens, text, strips_left=None):
+def find(tokens, text):
     """What is found in two copies of a text: (text there, token)."""
+    tokens = as_added_tokens(tokens)
     code_points = [*map(ord, text), CODE_POINTS] * 2
-    found = AddedTokens(tokens, strips_left)(tf.constant(code_points, tf.int32))
+    found = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
     rows = np.transpose(found).tolist()
     half = len(rows) // 2
     assert [[s + len(text) + 1, e + len(text) + 1, n] for s, e, n in rows[:half]] == rows[half:]
-    return [(text[start:end], tokens[number]) for start, end, number in rows[:half]]
+    return [(text[start:end], tokens[number].content) for start, end, number in rows[:half]]
 
 
 def test_the_longest_token_is_taken():
@@ -129,24 +130,38 @@ def test_the_longest_token_is_taken():
     assert find([*letters, "fgh"], "xfghz") == [("fgh", "fgh")]
 
 
-def test_found_as_a_regular_expression_finds_them():
-    """Alternatives in order of length, that with white space in front before all others."""
+def test_found_as_tokenizers_finds_them():
     draw = random.Random(1)
     for _ in range(20):
-        tokens = ["".join(draw.choices("ab <", k=draw.randint(1, 4))) for _ in range(5)]
-        tokens = ["<m", *dict.fromkeys(tokens)]
-        strips_left = draw.choice([None, "<m"])
-        patterns = [re.escape(token) for token in sorted(tokens, key=len, reverse=True)]
-        patterns = [r"\s*<m"] * (strips_left is not None) + patterns
-        text = "".join(draw.choices(["a", "b", " ", "<", "<m"], k=100))
-        expected = re.findall("|".join(patterns), text)
-        assert [part for part, _ in find(tokens, text, strips_left)] == expected, (tokens, text)
+        contents = {"".join(draw.choices("ab <_", k=draw.randint(1, 4))) for _ in range(6)}
+        tokens = [
+            tokenizers.AddedToken(
+                content, lstrip=draw.random() < 0.3, single_word=draw.random() < 0.3, normalized=False
+            )
+            for content in sorted(contents)
+        ]
+        text = "".join(draw.choices(["a", "b", " ", "<", "_", "é"], k=100))
+        theirs = tokenizers.Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+        theirs.add_tokens(tokens)
+        found = theirs.encode(text)
+        expected = [
+            (text[slice(*place)], theirs.id_to_token(number))
+            for number, place in zip(found.ids, found.offsets)
+            if number
+        ]
+        assert find(tokens, text) == expected, (tokens, text)
+
+
+def test_a_long_token_takes_little_memory():
+    tracemalloc.start()
+    AddedTokens(["a" * 60_000])
+    assert tracemalloc.get_traced_memory()[1] < 60e6
+    tracemalloc.stop()
 
 
 def test_too_many_added_tokens(ours, tmp_path):
-    theirs = tokenizers.Tokenizer(models.BPE())
-    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    theirs.add_tokens([f"<{i}>" for i in range(10_001)])
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="added_tokens must be a list of at most 10000"):
+    ours.save_pretrained(tmp_path)
+    tokens = {f"<{number}>": 10_000 + number for number in range(50_001)}
+    (tmp_path / "added_tokens.json").write_text(json.dumps(tokens))
+    with pytest.raises(InputError, match="more than 50000 added tokens"):
         Tokenizer.from_pretrained(tmp_path)

@@ -1,6 +1,7 @@
 """What holds of every kind of tokenizer; ids are those of `transformers`."""
 
 import json
+import random
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import transformers
 from kinds import KINDS, texts
 
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.texts import beginning
 
 TEXTS = texts()
 
@@ -115,3 +117,16 @@ def test_invalid_utf8_is_what_python_replaces_it_with(ours):
     clean = [text.decode("utf-8", "replace") for text in data]
     for part, expected in zip(ours.tokenize_with_offsets(data), ours.tokenize_with_offsets(clean)):
         assert part.to_list() == expected.to_list()
+
+
+def test_the_beginning_of_a_text_has_its_first_tokens(ours):
+    """Up to a space between letters, whatever stands elsewhere; so long texts need not be read."""
+    assert ours.can_be_cut == (ours.kind != "moses bpe")
+    draw = random.Random(3)
+    parts = [*"ab1 .,'\n\u0301\u200b\u0600\ue000", "  ", "<mask>", "[MASK]", " a b", "e\u0301", "日", "\x01"]
+    texts = ["".join(draw.choices(parts, k=120)) for _ in range(200)]
+    cut = [beginning(text, 2) for text in texts]
+    assert sum(map(len, cut)) < 0.6 * sum(map(len, texts))
+    if ours.can_be_cut:
+        whole, first = (ours.tokenize(some).to_list() for some in (texts, cut))
+        assert [row[: len(part)] for row, part in zip(whole, first)] == first

@@ -118,13 +118,13 @@ def test_detokenize(ours):
         (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1, is not valid JSON"),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
-        (edit("vocab.json", lambda ids: ids.pop("!")), "ids are not 0 to"),
+        (edit("vocab.json", lambda ids: ids.pop("!")), "vocabulary lacks '!'"),
         (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 is no pair"),
         (lambda path: (path / "merges.txt").write_text("zzz yyy\n"), "vocabulary lacks 'zzz'"),
         (lambda path: (path / "merges.txt").write_bytes(b"\xff\n"), "line 1: not UTF-8"),
         (
-            lambda path: (path / "tokenizer_config.json").write_text('{"add_prefix_space": true}'),
-            "add_prefix_space=True is not supported",
+            lambda path: (path / "tokenizer_config.json").write_text('{"add_prefix_space": 1}'),
+            "add_prefix_space=1 is not supported",
         ),
     ],
 )
@@ -152,11 +152,11 @@ def test_damaged_files(directory, tmp_path, damage, message):
         ),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>", "id": 99999}),
-            "the ids are not 0 to",
+            "the id 99999 of '<new>' is far beyond",
         ),
         (
-            lambda whole: whole["added_tokens"][0].update(rstrip=True),
-            "added token <s>: rstrip=True is not supported",
+            lambda whole: whole["added_tokens"][0].update(rstrip=1),
+            "added token '<s>': rstrip must be true or false",
         ),
     ],
 )
@@ -165,3 +165,22 @@ def test_damaged_whole(ours, tmp_path, change, message):
     edit("tokenizer.json", change)(tmp_path)
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_space_in_front_of_the_first_word(ours, directory, tmp_path, normalize):
+    """`add_prefix_space=True`, as models that tag words have it; `tokenizers` is the oracle."""
+    theirs = transformers.RobertaTokenizer.from_pretrained(directory, add_prefix_space=True)
+    theirs.add_tokens(["[E1]", tokenizers.AddedToken("<L>", lstrip=True)])
+    if normalize:
+        theirs.backend_tokenizer.normalizer = tokenizers.normalizers.NFC()
+    theirs.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    ours = Tokenizer.from_pretrained(tmp_path)
+    assert (ours.add_prefix_space, ours.normalize) == (True, normalize)
+    texts = ["the", " the", "  the", "", " ", "the<mask>the  <L>the[E1] e\u0301", "\t<L>a", "<mask>", "\n"]
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
+    rows = theirs.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    assert ids == [row.ids for row in rows]
+    assert [list(zip(*pair)) for pair in zip(starts, ends)] == [row.offsets for row in rows]
+    ours.save_pretrained(tmp_path / "again")
+    assert Tokenizer.from_pretrained(tmp_path / "again").get_config() == ours.get_config()

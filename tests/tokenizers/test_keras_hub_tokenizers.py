@@ -103,7 +103,7 @@ def test_extra_tokens_come_back_and_are_named(tokenizers, tmp_path, caplog):
     config = tokenizers["XLM-RoBERTa"].get_config()
     token = config["vocabulary"][7]
     tokenizer = SentencePieceTokenizer(
-        **config | {"extra_tokens": [token], "mask_strips_left": False}
+        **config | {"added_tokens": [token], "mask_strips_left": False}
     )
     with caplog.at_level(logging.WARNING):
         write_preset(tmp_path, tokenizer, to_keras_hub(tokenizer, "xlm-roberta"))
@@ -161,8 +161,8 @@ def test_refused(tokenizer, architecture, message):
     [
         ({"add_bos": True}, {}, "add_bos=True is not supported"),
         ({}, [], "keras_bert_impl is damaged"),
-        ({}, {"extra_tokens": "x"}, "keras_bert_impl is damaged"),
-        ({}, {"extra_tokens": [["x"]]}, "an extra token is no text"),
+        ({}, {"added_tokens": "x"}, "keras_bert_impl is damaged"),
+        ({}, {"added_tokens": [["x"]]}, "must be a non-empty string"),
         ({}, {"mask_strips_left": "no"}, "keras_bert_impl is damaged"),
         ({}, {"character_map": "%"}, "the map of characters .* is damaged"),
     ],

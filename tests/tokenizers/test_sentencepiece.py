@@ -186,9 +186,9 @@ def test_small_one():
         ({"scores": [*SCORES[:-1], float("nan")]}, "score of '<mask>' is nan"),
         ({"character_map": "ABC"}, "map of characters .* is damaged"),
         ({"character_map": "////fwAA"}, "map of characters .* is damaged"),
-        ({"extra_tokens": ["c"]}, "lacks 'c'"),
-        ({"extra_tokens": ["b", "▁a"]}, None),
-        ({"vocabulary": [*VOCABULARY[:5], "k>", "<mask>"], "extra_tokens": ["k>"]}, "may overlap"),
+        ({"vocabulary": [*VOCABULARY, "c"]}, "8 tokens, but 7 scores"),
+        ({"vocabulary": [*VOCABULARY, "c"], "added_tokens": ["c"]}, None),
+        ({"added_tokens": ["b", "▁a"]}, None),
         ({"vocabulary": [*VOCABULARY[:5], "b" * 200, "<mask>"]}, "a piece of 200 characters"),
     ],
 )

@@ -189,7 +189,7 @@ def test_works_beside_keras_on_jax():
 
 def test_detokenize_joins_pieces():
     tokenizer = WordPieceTokenizer(WORDS)
-    assert tokenizer.detokenize([2, 5, 6, 7, 10, 4, 3, 0, 0]) == "unwanted , [MASK]"
+    assert tokenizer.detokenize([2, 5, 6, 7, 10, 4, 3, 0, 0]) == "unwanted, [MASK]"
 
 
 def test_fingerprint_changes_with_vocabulary_and_setting():
@@ -217,10 +217,9 @@ def test_features_of_single_texts_and_pairs():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one text", "list of texts"),
-        (b"bytes", "list of texts"),
-        (["a", 3], "text 1 is no string but int"),
-        (["a", None], "text 1 is no string but NoneType"),
+        ({"text": ["a"]}, "Received: dict; give one of its columns"),
+        (["a", 3], "text 1 must be a string, not int"),
+        (["a", None], "text 1 must be a string, not NoneType"),
         ([("a", "b", "c")], "tuple of 3"),
         ((["a"], ["b", "c"]), "1 first segments but 2 second ones"),
         ((["a"], ["b"], ["c"]), "got 3 members"),
@@ -231,6 +230,13 @@ def test_features_of_single_texts_and_pairs():
 def test_what_is_no_text(texts, message):
     with pytest.raises(InputError, match=message):
         WordPieceTokenizer(WORDS)(texts)
+
+
+def test_one_text_is_a_batch_of_one():
+    tokenizer = WordPieceTokenizer(WORDS)
+    for text in ("un runn", b"un runn"):
+        assert tokenizer.tokenize(text).to_list() == tokenizer.tokenize([text]).to_list()
+        assert tokenizer(text)["token_ids"].shape == (1, 4)
 
 
 def test_id_past_the_vocabulary():

@@ -61,21 +61,41 @@ def test_reads_what_transformers_wrote(tokenizer, saved, tmp_path):
     assert Tokenizer.from_pretrained(tmp_path / "again").fingerprint == tokenizer.fingerprint
 
 
+def words(count, capitals):
+    """A vocabulary file with some words that have capital letters."""
+    return SPECIAL + "".join(f"{'W' if n < capitals else 'w'}ord{n}\n" for n in range(count))
+
+
 @pytest.mark.parametrize("place", ["vocab.txt", "assets/vocab.txt"])
-def test_the_vocabulary_tells_the_case_where_nothing_else_does(tmp_path, caplog, place):
-    """As in Google's checkpoints and SavedModels."""
+@pytest.mark.parametrize(("capitals", "lowercase"), [(0, True), (1, True), (60, False)])
+def test_the_vocabulary_tells_the_case_where_nothing_else_does(
+    tmp_path, caplog, place, capitals, lowercase
+):
+    """As in Google's checkpoints; a few capitals, as of SciBERT's Greek letters, are none."""
     (tmp_path / "assets").mkdir()
-    (tmp_path / place).write_text(SPECIAL + "\u0393\na")  # SciBERT's uncased has Greek capitals
-    assert Tokenizer.from_pretrained(tmp_path).lowercase
-    (tmp_path / place).write_text(SPECIAL + "A\na")
-    assert not Tokenizer.from_pretrained(tmp_path).lowercase
-    told = [message.split("; ")[1] for message in caplog.messages]
-    assert told == [
-        "lowercase=True by the vocabulary, which has no capital letters.",
-        "lowercase=False by the vocabulary, which has the capital letters.",
-    ]
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    assert Tokenizer.from_pretrained(tmp_path).lowercase
+    (tmp_path / place).write_text(words(200, capitals))
+    assert Tokenizer.from_pretrained(tmp_path).lowercase == lowercase
+    assert f"lowercase={lowercase} by the vocabulary" in caplog.text
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not lowercase}))
+    assert Tokenizer.from_pretrained(tmp_path).lowercase != lowercase
+
+
+@pytest.mark.parametrize(
+    ("folder", "config", "lowercase"),
+    [
+        ("scibert_scivocab_uncased", {}, True),
+        ("models--allenai--scibert_scivocab_uncased/snapshots/0123", {}, True),
+        ("x", {"_name_or_path": "allenai/scibert_scivocab_uncased"}, True),
+        ("bert-base-chinese", {}, True),
+        ("uncased_L-12_H-768_A-12", {}, True),
+        ("cased_L-12_H-768_A-12", {}, False),
+    ],
+)
+def test_a_published_name_beats_the_vocabulary(tmp_path, folder, config, lowercase):
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "vocab.txt").write_text(words(200, 200 if lowercase else 0))
+    (tmp_path / folder / "config.json").write_text(json.dumps(config))
+    assert Tokenizer.from_pretrained(tmp_path / folder).lowercase == lowercase
 
 
 def test_case_by_configuration(tmp_path):
@@ -94,7 +114,6 @@ def test_lines_may_end_as_on_windows_and_hold_odd_spaces(tmp_path):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (SPECIAL.encode() + b"a\nb\na\n", r"vocab.txt, line 8: the token 'a' stands in line 6 too"),
         (SPECIAL.encode() + b"a\n\xff\xfe\n", r"vocab.txt, line 7: not UTF-8"),
         (SPECIAL.encode() + b"\x00\x01", r"vocab.txt, line 6: not UTF-8"),
         (b"[PAD]\n[UNK]\na\n", r"lacks \[CLS\] \[SEP\] \[MASK\]"),
@@ -115,7 +134,7 @@ def test_a_file_too_big_is_not_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
-    [([], "is empty"), (["a", "a"], "line 2"), (["a"], "lacks"), (["a", 3], "line 2: 3 is no str")],
+    [([], "is empty"), (["a"], "lacks"), (["a", 3], "line 2: 3 must be a string")],
 )
 def test_bad_vocabulary_lists(vocabulary, message):
     with pytest.raises(InputError, match=message):
@@ -125,9 +144,17 @@ def test_bad_vocabulary_lists(vocabulary, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars=False"),
-        ({"do_lower_case": True, "strip_accents": False}, "strip_accents=False"),
-        ({"do_lower_case": False, "strip_accents": True}, "strip_accents=True"),
+        ({"strip_accents": "no"}, "strip_accents='no'"),
+        ({"tokenize_chinese_chars": 1}, "tokenize_chinese_chars=1"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize=False"),
+        ({"never_split": ["x"]}, "never_split="),
+        ({"padding_side": "left"}, "padding_side='left'"),
+        ({"truncation_side": "left"}, "truncation_side='left'"),
+        ({"split_special_tokens": True}, "split_special_tokens=True"),
+        ({"extra_special_tokens": 3}, "extra_special_tokens must be a list, not int"),
+        ({"extra_special_tokens": [3]}, "added token must be a non-empty string"),
+        ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is no id"),
+        ({"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}}, "lstrip must be true or"),
         ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
         ({"tokenizer_class": "RobertaTokenizerFast"}, "RobertaTokenizer is not supported"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
@@ -148,11 +175,12 @@ def test_settings_not_supported(saved, changes, message):
         ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer Whitespace"),
         ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),
         ({"normalizer__clean_text": False}, "normalizer.clean_text=False"),
-        ({"model__vocab": {"a": 1}}, "not 0 to 0"),
-        ({"model__vocab": {"a": 0, "b": "1"}}, "not 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": 99}}, "not 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": 0}}, "not 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": "1"}}, "the id of 'b' is '1'"),
         ({"model__vocab": None}, "there is no vocabulary"),
-        ({"added_tokens": [{"content": "[X]"}]}, r"the added token '\[X\]'"),
-        ({"added_tokens": [{"content": "[MASK]", "lstrip": True}]}, "lstrip=True"),
+        ({"added_tokens": [{"content": "[X]"}]}, "no content or no id"),
+        ({"added_tokens": [{"content": "[X]", "id": "1"}]}, r"the id of '\[X\]' is '1'"),
     ],
 )
 def test_tokenizer_json_not_supported(saved, changes, message):
@@ -193,3 +221,98 @@ def test_other_kinds_are_named(tmp_path, name, message):
 def test_no_directory(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         Tokenizer.from_pretrained(tmp_path / "none")
+
+
+# === Side files, against `transformers` ===
+
+PLAIN = SPECIAL + "\n".join(["a", "b", "[", "]", "##1", "e", "##e", "é", "##é", "x", "中", "##中", "1"])
+TEXTS = ["a [E1] b", "<tag>a", "a[E1]b", "É é e\u0301", "a中中b", "[MASK] a  [MASK]b", "A B", "[e1]x"]
+
+
+def write(path, **files):
+    """Writes vocab.txt and JSON files, of which `__` in the names are dots."""
+    (path / "vocab.txt").write_text(files.pop("vocab", PLAIN))
+    for name, value in files.items():
+        (path / f"{name}.json").write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"added_tokens": {"[E1]": 18, "<tag>": 19}},
+        {"added_tokens": {"[E1]": 18}, "special_tokens_map": {"additional_special_tokens": ["[E1]"]}},
+        {"special_tokens_map": {"additional_special_tokens": ["[E1]", "<tag>"]}},
+        {"tokenizer_config": {"additional_special_tokens": ["<tag>"]}},
+        {"tokenizer_config": {"extra_special_tokens": ["<tag>"], "do_lower_case": False}},
+        {"tokenizer_config": {"extra_special_tokens": {"entity_token": "[E1]"}}},
+        {"tokenizer_config": {"entity_token": "[E1]"}},
+        {
+            "tokenizer_config": {
+                "added_tokens_decoder": {
+                    "18": {"content": "[E1]", "lstrip": True, "normalized": True},
+                    "4": {"content": "[MASK]", "lstrip": True, "special": True, "normalized": False},
+                }
+            }
+        },
+        {"tokenizer_config": {"strip_accents": False}},
+        {"tokenizer_config": {"strip_accents": True, "do_lower_case": False}},
+        {"tokenizer_config": {"tokenize_chinese_chars": False}},
+        {"vocab": PLAIN + "\na\nb\nzzz"},
+        {"vocab": PLAIN + "\n\n\n"},
+        {"vocab": PLAIN.replace("\n", "\r\n")},
+    ],
+)
+def test_side_files_are_followed(tmp_path, files):
+    write(tmp_path, **{"tokenizer_config": {"do_lower_case": True}} | files)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    if "do_lower_case" not in config:
+        edit(tmp_path / "tokenizer_config.json", do_lower_case=True)
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    rows = theirs.backend_tokenizer.encode_batch(TEXTS, add_special_tokens=False)
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(TEXTS))
+    assert ids == [row.ids for row in rows]
+    assert [list(zip(*pair)) for pair in zip(starts, ends)] == [row.offsets for row in rows]
+    ours.save_pretrained(tmp_path / "again")
+    assert Tokenizer.from_pretrained(tmp_path / "again").get_config() == ours.get_config()
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert [again(text, add_special_tokens=False)["input_ids"] for text in TEXTS] == ids
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(6, r"'\[X\]' has the id 6, but in the vocabulary that is 'b'"), (10**7, "far beyond the others")],
+)
+def test_ids_that_added_tokens_cannot_have(tmp_path, number, message):
+    write(tmp_path, added_tokens={"[X]": number})
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_special_token_gets_no_id_from_its_name_alone(tmp_path):
+    write(tmp_path, vocab=PLAIN.replace("[SEP]\n", ""), tokenizer_config={"sep_token": "[SEP]"})
+    with pytest.raises(InputError, match=r"lacks \[SEP\]"):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_token(tmp_path):
+    write(tmp_path, vocab="\ufeff" + PLAIN)
+    assert Tokenizer.from_pretrained(tmp_path).pad_id == 0
+
+
+def test_of_a_token_that_is_there_twice_the_last_id_is_used():
+    tokenizer = WordPieceTokenizer([*SPECIAL.split(), "a", "b", "a", "", ""])
+    assert tokenizer.tokenize(["a b"]).to_list() == [[7, 6]]
+    assert (tokenizer.token_to_id("a"), tokenizer.id_to_token(5)) == (7, "a")
+
+
+@pytest.mark.parametrize(("kind", "lowercase"), [("BertTokenizer", True), ("TokenizersBackend", False)])
+def test_which_file_tells_the_case(tmp_path, caplog, kind, lowercase):
+    """tokenizer_config.json for BERT's class, tokenizer.json for the generic one; as transformers."""
+    WordPieceTokenizer(PLAIN.split(), lowercase=False).save_pretrained(tmp_path)
+    edit(tmp_path / "tokenizer_config.json", do_lower_case=True, tokenizer_class=kind)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.lowercase == lowercase
+    assert ours.tokenize(["A"]).to_list() == [theirs("A", add_special_tokens=False)["input_ids"]]
+    assert ("tokenizer.json says False" in caplog.text) == lowercase

@@ -1,0 +1,85 @@
+"""What a user may give as a batch of texts, as string tensors."""
+
+import re
+
+import tensorflow as tf
+
+from keras_bert_impl.errors import InputError
+
+_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # where nothing joins the two sides
+_CHARACTERS_OF_TOKEN = 16  # more than a token has in almost all texts
+
+
+def beginning(text, num_tokens):
+    """The beginning of a text that has some number of tokens, as good as always.
+
+    Args:
+        text: str.
+        num_tokens: int.
+
+    Returns:
+        str, up to a space between two ASCII letters or digits; or the text, if it is not much longer.
+    """
+    place = _CHARACTERS_OF_TOKEN * num_tokens
+    cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
+    return text[: cut.start()] if cut else text
+
+
+def as_strings(texts):
+    """A string tensor [batch] of a list of str or bytes, one text, or a tensor of strings."""
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    _check_no_table(texts)
+    if not tf.is_tensor(texts):
+        texts = [_as_bytes(text, position) for position, text in enumerate(texts)]
+        return tf.constant(texts, tf.string, shape=[len(texts)])
+    if texts.dtype != tf.string or texts.shape.rank != 1:
+        raise InputError(
+            f"expected a string tensor of shape [batch], got {texts.dtype.name} {texts.shape}."
+        )
+    return texts
+
+
+def _check_no_table(texts):
+    if isinstance(texts, dict) or hasattr(texts, "columns"):
+        raise InputError(
+            f"expected a list of texts. Received: {type(texts).__name__}; give one of its columns, "
+            'such as table["text"].'
+        )
+
+
+def _as_bytes(text, position):
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise InputError(
+            f"text {position} must be a string, not {type(text).__name__}: {text!r:.60}"
+        )
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair is no character: U+FFFD, as in UTF-8
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def segments(texts):
+    """First and second segments as string tensors, and which rows have a second one."""
+    if isinstance(texts, tuple):
+        if len(texts) != 2:
+            raise InputError(f"a tuple is a pair of segments, got {len(texts)} members.")
+        first, second = as_strings(texts[0]), as_strings(texts[1])
+        if not first.shape.is_compatible_with(second.shape):
+            raise InputError(f"{first.shape[0]} first segments but {second.shape[0]} second ones.")
+        return first, second, None
+    if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
+        return as_strings(texts), None, None
+    _check_no_table(texts)
+    texts = list(texts)
+    is_pair = [isinstance(text, tuple) for text in texts]
+    if not any(is_pair):
+        return as_strings(texts), None, None
+    for position, text in enumerate(texts):
+        if is_pair[position] and len(text) != 2:
+            raise InputError(f"text {position} is a tuple of {len(text)}; a pair has two segments.")
+    pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
+    first, second = zip(*pairs)
+    return as_strings(list(first)), as_strings(list(second)), tf.constant(is_pair)
