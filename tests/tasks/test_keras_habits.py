@@ -44,7 +44,7 @@ def words_and_labels():
         "binary_crossentropy",
         losses.CategoricalCrossentropy(label_smoothing=0.05),
     ],
-    ids=str,
+    ids=["sparse", "binary", "smoothed"],
 )
 def test_the_line_that_every_keras_user_types_learns(loss):
     model = classifier(dropout=0.0)

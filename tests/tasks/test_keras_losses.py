@@ -26,6 +26,16 @@ from keras_bert_impl.tasks.spans import entity_scores
 losses, metrics = keras.losses, keras.metrics
 
 
+def label(value):
+    """The id of a parameter, the same in every process."""
+    if isinstance(value, functools.partial):
+        return f"partial {value.func.__name__}"
+    if callable(value) and hasattr(value, "__name__"):
+        return value.__name__
+    is_keras = isinstance(value, (keras.losses.Loss, keras.metrics.Metric))
+    return type(value).__name__ if is_keras else str(value)
+
+
 def logits_and_labels(num_classes, count=40, seed=0):
     draw = np.random.default_rng(seed)
     logits = draw.normal(size=(count, num_classes)).astype("float32") * 3
@@ -67,7 +77,7 @@ def gradient_norm(loss, labels, logits):
         losses.CategoricalCrossentropy(from_logits=True),
         ["categorical_crossentropy"],
     ],
-    ids=str,
+    ids=label,
 )
 @pytest.mark.parametrize("num_classes", [2, 5])
 def test_every_spelling_of_the_cross_entropy_is_the_cross_entropy(loss, num_classes):
@@ -80,7 +90,7 @@ def test_every_spelling_of_the_cross_entropy_is_the_cross_entropy(loss, num_clas
 
 
 @pytest.mark.parametrize(
-    "loss", ["binary_crossentropy", losses.BinaryCrossentropy(from_logits=True)], ids=str
+    "loss", ["binary_crossentropy", losses.BinaryCrossentropy(from_logits=True)], ids=label
 )
 def test_binary_cross_entropy_of_two_classes(loss):
     logits, labels = logits_and_labels(2)
@@ -100,7 +110,7 @@ def test_binary_cross_entropy_of_two_classes(loss):
         losses.CategoricalFocalCrossentropy(label_smoothing=0.1, gamma=1.5),
         losses.Dice(axis=-1),
     ],
-    ids=str,
+    ids=label,
 )
 def test_other_losses_are_those_of_the_probabilities(loss):
     logits, labels = logits_and_labels(4)
@@ -111,7 +121,7 @@ def test_other_losses_are_those_of_the_probabilities(loss):
     )
 
 
-@pytest.mark.parametrize("loss", ["categorical_hinge", losses.CategoricalHinge()], ids=str)
+@pytest.mark.parametrize("loss", ["categorical_hinge", losses.CategoricalHinge()], ids=label)
 def test_hinge_losses_are_of_the_logits(loss):
     logits, labels = logits_and_labels(4)
     expected = float(losses.CategoricalHinge()(one_hot(labels, 4), logits))
@@ -173,7 +183,7 @@ def test_losses_of_one_self_are_given_labels_and_probabilities():
         ({"a": "mse"}, Outputs(SINGLE, 3), "one output"),
         (7, Outputs(SINGLE, 3), "must be a name"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_other_losses_are_refused_with_the_line_to_write(loss, outputs, line):
     with pytest.raises(InputError, match=line):
@@ -212,7 +222,7 @@ def value(metric, labels, logits, weights=None):
         ("f1", lambda y, p: sklearn.metrics.f1_score(y, p > 0.5)),
         ("matthews", lambda y, p: sklearn.metrics.matthews_corrcoef(y, p > 0.5)),
     ],
-    ids=str,
+    ids=label,
 )
 @pytest.mark.parametrize("positive", [1, 0])
 def test_metrics_of_two_classes_are_scikit_learns(name, oracle, positive):
@@ -241,7 +251,7 @@ def test_metrics_of_two_classes_are_scikit_learns(name, oracle, positive):
         metrics.OneHotMeanIoU(4),
         metrics.CategoricalCrossentropy(label_smoothing=0.1),
     ],
-    ids=str,
+    ids=label,
 )
 def test_metrics_of_several_classes_are_keras_on_what_predict_returns(name):
     logits, labels = logits_and_labels(4, 200)
@@ -270,7 +280,7 @@ def test_metrics_of_several_classes_are_keras_on_what_predict_returns(name):
         ("matthews", sklearn.metrics.matthews_corrcoef),
         (metrics.MeanIoU(4), lambda y, p: sklearn.metrics.jaccard_score(y, p, average="macro")),
     ],
-    ids=str,
+    ids=label,
 )
 def test_metrics_of_class_numbers(name, expected):
     logits, labels = logits_and_labels(4, 200)
@@ -318,7 +328,7 @@ def test_metrics_of_several_labels():
         ("sparse_categorical_accuracy", Outputs(MULTI, 3), r"metrics=\['accuracy'\]"),
         ("accurracy", Outputs(SINGLE, 2), "mean 'accuracy'"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_other_metrics_are_refused_with_the_line_to_write(metric, outputs, line):
     with pytest.raises(InputError, match=line):
@@ -336,7 +346,7 @@ def test_other_metrics_are_refused_with_the_line_to_write(metric, outputs, line)
         ["O", "B-PER", "I-PER", "E-PER", "S-PER"],
         ["I-PER", "O", "I-LOC", "B-LOC"],
     ],
-    ids=str,
+    ids=label,
 )
 def test_entity_f1_is_that_of_the_spans(labels, seed):
     draw = np.random.default_rng(seed)
