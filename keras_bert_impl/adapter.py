@@ -89,10 +89,10 @@ class Adapter:
             return value
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(value, dict) or not {"kind"} <= set(value) <= set(names):
-            received = sorted(map(str, value)) if isinstance(value, dict) else value
+            odd = sorted(set(value) - set(names)) if isinstance(value, dict) else value
             raise InputError(
-                f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}. "
-                f"Received: {shown(received)}"
+                f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}; "
+                f"kind is needed. Received: {shown(odd)}"
             )
         try:
             return cls(**value)

@@ -157,7 +157,7 @@ def changed_config(config, **adapter):
         (lambda c: changed_config(c, size=10**9), "must have shape"),
         (lambda c: changed_config(c, projections=["query"]), "layer_0/attention/query is missing"),
         (lambda c: changed_config(c, kind="prefix"), "tensor .*prefix/keys is missing"),
-        (lambda c: changed_config(c, odd=1), "config.json: adapter: .*odd"),
+        (lambda c: changed_config(c, odd=1), "config.json: adapter must be .*odd"),
         (lambda c: c["keras_bert_impl"].pop("base"), "does not say what the model was tuned from"),
         (lambda c: c.pop("keras_bert_impl"), "does not say what the model was tuned from"),
     ],
