@@ -40,7 +40,6 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.choice_files import read_choices
 from keras_bert_impl.tasks.kinds import model_class_of
-from keras_bert_impl.tasks.run import check_same_data
 from keras_bert_impl.tasks.semantic_search import read_places
 from keras_bert_impl.tasks.tfds_examples import _check_classes
 from keras_bert_impl.tokenizers import (
@@ -52,6 +51,7 @@ from keras_bert_impl.tokenizers import (
     wordpiece_files,
 )
 from keras_bert_impl.training.reports import read_metrics
+from keras_bert_impl.training.run_directory import RunDirectory
 from tests.mutations import cases, mutated, outcome
 
 SAMPLE = 600  # of 127,000
@@ -289,10 +289,10 @@ def records_directory(directory):
 
 
 def read_run(directory):
-    data = types.SimpleNamespace(source="s", fingerprint="0")
-    examples = type("Examples", (types.SimpleNamespace,), {"__len__": lambda self: 2})(**vars(data))
     card._of_run(directory)
-    check_same_data(directory / "data.json", examples, examples)
+    run = object.__new__(RunDirectory)  # without beginning one
+    run.path, run._data = directory, directory / "data.json"
+    run._check_same_data({"train": PART, "dev": PART})
 
 
 PART = {"source": "s", "examples": 2, "sha256": "0"}

@@ -8,10 +8,8 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.files import write_json
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import (
-    read_sentence_settings,
-    write_sentence_settings,
-)
+from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
+from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.pretraining.memory_texts import as_paths
 from keras_bert_impl.pretraining.preparation import prepare
 from keras_bert_impl.pretraining.readers import read_documents
@@ -122,7 +120,8 @@ def adapt(
     if of_sentences:  # how an embedder makes a vector of a text
         of_sentences.setdefault("max_length", config.max_length)
         depth, dim = config.num_layers, config.hidden_dim
-        write_sentence_settings(adapted, **of_sentences, depth=depth, hidden_dim=dim)
+        projections = read_projections(source.task_path)
+        write_sentence_settings(adapted, of_sentences, projections, depth, dim)
     return adapted
 
 
