@@ -52,6 +52,16 @@ class CRF(keras.layers.Layer):
             setattr(self, name, weight)
         self.built = True
 
+    def order_classes(self, order):
+        """Makes label `order[i]` label i.
+
+        Args:
+            order: list of int, every label once.
+        """
+        self.transitions.assign(ops.take(ops.take(self.transitions, order, axis=0), order, axis=1))
+        for scores in (self.start, self.end):
+            scores.assign(ops.take(scores, order, axis=0))
+
     def call(self, emissions, mask):
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         marginals, *_ = self._expected(emissions, mask)

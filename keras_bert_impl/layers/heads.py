@@ -184,6 +184,15 @@ class ClassificationHead(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
+    def order_classes(self, order):
+        """Makes class `order[i]` class i.
+
+        Args:
+            order: list of int, every class once.
+        """
+        for weight in self.dense.weights:  # [..., num_classes]
+            weight.assign(ops.take(weight, order, axis=-1))
+
     def call(self, inputs, training=False):
         outputs = inputs
         if self.layer_norm is not None:

@@ -240,6 +240,22 @@ def with_labels(source, arguments, last, without):
     return {**arguments, "labels": stated}
 
 
+def order_in_head(source, labels):
+    """Which class of a directory's head each label is, where they are its labels in another order.
+
+    Args:
+        source: `ModelSource`.
+        labels: list of str, of the model that loads it.
+
+    Returns:
+        list of int; None where the head has other labels, or these in the same order.
+    """
+    stated = _stated_labels(source)
+    if stated is None or stated == labels or sorted(stated) != sorted(labels):
+        return None
+    return [stated.index(label) for label in labels]
+
+
 def _stated_labels(source):
     """list of str, all different: the names of classes in `config.json`; None without any."""
     names = source.config.mapping("id2label", None)

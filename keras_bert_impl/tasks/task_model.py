@@ -242,9 +242,17 @@ class TaskModel(RawTextTrainer, keras.Model):
             model = cls(Encoder(config, dtype), tokenizer, **arguments)
         names = encoder_tensors(config) + model.pretrained_head(source)
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
+        model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
             _begin_as_words(model.encoder, tokenizer)
         return model
+
+    def order_classes(self, source):
+        """Brings the classes of a loaded head into the order of this model's labels.
+
+        Args:
+            source: `ModelSource` of the head.
+        """
 
     @classmethod
     def from_preset(cls, preset, **kwargs):

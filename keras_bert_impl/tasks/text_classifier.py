@@ -31,6 +31,7 @@ from keras_bert_impl.tasks.labels import (
     label_names,
     label_values,
     number_of,
+    order_in_head,
     tensors_to_read,
     with_labels,
 )
@@ -356,6 +357,11 @@ class TextClassifier(LongTextModel):
     def pretrained_head(self, source):
         names = head_tensors(self.config, self.head)
         return tensors_to_read(source, names, self.num_classes) + self.pooling_names()
+
+    def order_classes(self, source):
+        order = order_in_head(source, self.labels)
+        if order is not None:
+            self.head_layer.order_classes(order)
 
     def task_config(self):
         return {

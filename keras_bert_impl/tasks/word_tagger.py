@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.entities import find_entities
 from keras_bert_impl.tasks.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.keras_losses import Outputs, as_list
-from keras_bert_impl.tasks.labels import label_config, label_numbers, label_values
+from keras_bert_impl.tasks.labels import label_config, label_numbers, label_values, order_in_head
 from keras_bert_impl.tasks.score_metrics import tagging_metrics
 from keras_bert_impl.tasks.task_model import TaskModel
 from keras_bert_impl.tasks.token_weights import TokenAccuracy, token_weights
@@ -316,6 +316,14 @@ class WordTagger(TaskModel):
         self._loss_tracker.update_state(loss, sample_weight=self.loss_totals(*batch))
 
     # === Files ===
+
+    def order_classes(self, source):
+        order = order_in_head(source, self.labels)
+        if order is None:
+            return
+        self.head_layer.order_classes(order)
+        if self.crf:
+            self.crf_layer.order_classes(order)
 
     def task_config(self):
         return {

@@ -261,6 +261,17 @@ def test_dropout_replaces_every_rate(tmp_path):
     assert model.head_layer.dropout.rate == 0.0
 
 
+def test_labels_in_another_order_keep_their_meaning(tmp_path):
+    model, texts = classifier(labels=["a", "b", "c"], dropout=0.0), examples(6)[0]
+    model.save_pretrained(tmp_path)
+    turned = TextClassifier.from_pretrained(tmp_path, labels=["c", "a", "b"])
+    expected = model.predict(texts, verbose=0)[:, [2, 0, 1]]
+    np.testing.assert_allclose(turned.predict(texts, verbose=0), expected, atol=1e-6)
+    assert turned.classify(texts) == model.classify(texts)
+    renamed = TextClassifier.from_pretrained(tmp_path, labels=["x", "y", "z"])
+    np.testing.assert_allclose(renamed.predict(texts, verbose=0)[:, 2], expected[:, 0], atol=1e-6)
+
+
 def test_real_weights_go_there_and_back(tmp_path):
     texts = ["A man is eating food.", "", "Two dogs, running!"]
     model = TextClassifier.from_pretrained(MINILM, num_classes=2)

@@ -441,3 +441,14 @@ def test_wrong_arguments_are_refused(arguments, message):
 def test_a_loss_beside_that_of_the_field_is_refused(with_crf):
     with pytest.raises(InputError, match="give no loss"):
         with_crf.compile(loss="mse")
+
+
+def test_labels_in_another_order_keep_their_meaning(tmp_path):
+    model = TokenClassifier(encoder(dropout=0.0), TOKENIZER, labels=["O", "B-X", "I-X"], crf=True)
+    randomize(model)
+    model.save_pretrained(tmp_path)
+    turned = TokenClassifier.from_pretrained(tmp_path, labels=["I-X", "O", "B-X"], crf=True)
+    texts = [WORDS[:7], WORDS[5:], WORDS[2:3]]
+    assert turned.tag(texts) == model.tag(texts)
+    for ours, theirs in zip(turned.predict(texts, verbose=0), model.predict(texts, verbose=0)):
+        np.testing.assert_allclose(ours, theirs[:, [2, 0, 1]], atol=1e-5)
