@@ -121,13 +121,14 @@ def check_weights(weights, count):
     return weights
 
 
-def label_numbers(labels, names, where):
+def label_numbers(labels, names, where, num_dimensions=1):
     """The labels of the words of a text as an int32 array; negative for those without one.
 
     Args:
-        labels: list of label names, or of numbers; or an array of numbers of any shape.
+        labels: list of label names, of numbers or of one-hot rows; or such an array.
         names: list of str.
         where: str, what an error begins with.
+        num_dimensions: int, of the labels: 2 for those of several rows.
 
     Raises:
         InputError: no such list, or a label that is not among the names.
@@ -144,6 +145,8 @@ def label_numbers(labels, names, where):
                 )
         return np.array([places[label] for label in labels], "int32")
     numbers = np.asarray(labels, None if len(labels) else "int32")
+    if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
+        return numbers_of_one_hot(numbers, where)
     if numbers.dtype.kind not in "iu":
         raise InputError(f"{where} needs label names or whole numbers. Received: {labels!r:.60}")
     if numbers.size and numbers.max() >= len(names):
@@ -151,6 +154,26 @@ def label_numbers(labels, names, where):
             f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
         )
     return numbers.astype("int32")
+
+
+def numbers_of_one_hot(rows, where):
+    """The class numbers of one-hot rows.
+
+    Args:
+        rows: array `[..., num_classes]`.
+        where: str, what an error begins with.
+
+    Raises:
+        InputError: a row is not a single 1 among zeros.
+    """
+    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & (rows.sum(axis=-1) == 1)
+    if not is_one_hot.all():
+        place = np.argwhere(~is_one_hot)[0]
+        raise InputError(
+            f"{where}: one-hot labels must have a single 1. Received: {rows[tuple(place)].tolist()} "
+            f"at {place.tolist()}"
+        )
+    return rows.argmax(axis=-1).astype("int32")
 
 
 def class_weights(weights, names, classes=None):

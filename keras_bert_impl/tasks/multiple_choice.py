@@ -14,7 +14,7 @@ from keras_bert_impl.tasks import streams
 from keras_bert_impl.tasks.decisions import check_scores
 from keras_bert_impl.tasks.grouped import merged, tokenize_groups
 from keras_bert_impl.tasks.inputs import from_columns, not_a_text, values
-from keras_bert_impl.tasks.labels import label_values, tensors_to_read
+from keras_bert_impl.tasks.labels import label_values, numbers_of_one_hot, tensors_to_read
 from keras_bert_impl.tasks.long_texts import (
     LongTextModel,
     check_long_texts,
@@ -160,7 +160,12 @@ class MultipleChoice(LongTextModel):
         return [_checked(example, position) for position, example in enumerate(values(x))]
 
     def encode_labels(self, labels, count):
-        numbers = np.asarray(label_values(labels, count))
+        try:
+            numbers = np.asarray(label_values(labels, count))
+        except ValueError as error:  # one-hot rows of examples with other numbers of endings
+            raise InputError("labels must be the numbers of the right endings, from 0.") from error
+        if numbers.ndim == 2 and count:
+            return numbers_of_one_hot(numbers, "labels")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
                 "labels must be the numbers of the right endings, from 0. Received: "
@@ -169,7 +174,7 @@ class MultipleChoice(LongTextModel):
         return numbers.astype("int32")
 
     def label_tensor(self, labels):
-        return labels
+        return tf.argmax(labels, axis=-1) if labels.shape.rank == 2 else labels
 
     def rows(self, texts, labels=None, weights=None):
         if labels is not None:

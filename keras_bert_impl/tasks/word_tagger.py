@@ -222,8 +222,8 @@ class WordTagger(TaskModel):
 
     def encode_labels(self, labels, count):
         labels = label_values(labels, count)
-        if isinstance(labels, np.ndarray) and labels.ndim == 2:
-            return label_numbers(labels, self.labels, "labels")
+        if isinstance(labels, np.ndarray) and labels.ndim > 1:
+            return label_numbers(labels, self.labels, "labels", num_dimensions=2)
         return [
             label_numbers(row, self.labels, f"text {position}")
             for position, row in enumerate(labels)
@@ -249,7 +249,7 @@ class WordTagger(TaskModel):
             )
 
     def label_tensor(self, labels):
-        return labels
+        return tf.argmax(labels, axis=-1) if labels.shape.rank == 3 else labels
 
     @staticmethod
     def check_lengths(texts, labels):

@@ -160,6 +160,20 @@ def test_a_score_of_another_task_is_refused_with_those_of_the_model(model, name,
         model().compile(metrics=[name])
 
 
+def test_one_hot_labels_of_words_and_endings():
+    words, labels = words_and_labels()
+    model = tagger()
+    one_hot = [np.eye(2)[[int(label == "B-X") for label in row]].tolist() for row in labels]
+    assert model.evaluate(words, one_hot, verbose=0) == model.evaluate(words, labels, verbose=0)
+    with pytest.raises(InputError, match=r"text 0: one-hot labels .*\[1.0, 1.0\]"):
+        model.fit([["good", "bad"]], [[[1.0, 1.0], [1.0, 0.0]]], verbose=0)
+    model = MultipleChoice(encoder(dropout=0.0), tokenizer())
+    prompts = [("the film is", ["good", "bad"]), ("a joy is", ["great", "dull"])]
+    assert model.evaluate(prompts, [[0, 1], [1, 0]], verbose=0) == model.evaluate(
+        prompts, [1, 0], verbose=0
+    )
+
+
 def test_an_embedder_takes_no_metrics():
     embedder = TextEmbedder(encoder(), tokenizer())
     with pytest.raises(InputError, match=r"keras_bert_impl.evaluate\(embedder, examples\)"):
