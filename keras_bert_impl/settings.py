@@ -28,8 +28,6 @@ import types
 import typing
 from typing import Annotated
 
-import numpy as np
-
 from keras_bert_impl.errors import InputError, shown
 
 _MOST = 2**31 - 1  # of an integer without an upper limit of its own: what int32 holds
@@ -185,14 +183,18 @@ def _converted(value, kind):
 def _converted_items(values, kind):
     if isinstance(values, (str, os.PathLike)):
         values = [values]  # one where several are possible
-    if not isinstance(values, (list, tuple, np.ndarray)):
+    if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
     items = tuple(_converted(item, kind) for item in values)
     return _MISFIT if any(item is _MISFIT for item in items) else items
 
 
+def _is_bool(value):
+    return type(value).__name__ in ("bool", "bool_")  # of Python and of NumPy, which is not loaded
+
+
 def _as_int(value):
-    if isinstance(value, (bool, np.bool_)):
+    if _is_bool(value):
         return _MISFIT
     try:
         return operator.index(value)
@@ -201,7 +203,7 @@ def _as_int(value):
 
 
 def _as_float(value):
-    if isinstance(value, (bool, np.bool_, str, bytes)) or getattr(value, "shape", ()) != ():
+    if _is_bool(value) or isinstance(value, (str, bytes)) or getattr(value, "shape", ()) != ():
         return _MISFIT
     try:
         value = float(value)
@@ -211,7 +213,7 @@ def _as_float(value):
 
 
 def _as_bool(value):
-    return bool(value) if isinstance(value, (bool, np.bool_)) else _MISFIT
+    return bool(value) if _is_bool(value) else _MISFIT
 
 
 def _as_str(value):

@@ -136,6 +136,8 @@ def made_of(settings, manifests):
         }
     for name in ("model", "teacher", "generator"):
         path = getattr(settings, name)
+        if isinstance(path, dict):  # a configuration, which is among the settings
+            continue
         if path is not None and Path(path).suffix == ".json":
             sha256 = hashlib.sha256(read_bytes(model_file(path))).hexdigest()
         elif path is not None and (name == "teacher" or Path(path).is_dir()):

@@ -36,7 +36,24 @@ def _weights(own, name):
     return values and [weights.number(place) for place in weights]
 
 
+def _projections(own, name):
+    return [dict(one) for one in own.list_of(name, dict, [])]
+
+
+def _prompts(own, name):
+    prompts = own.mapping(name)
+    return {key: prompts.text(key) for key in prompts}
+
+
 _READ = {
+    "projections": _projections,
+    "truncate_dim": _count,
+    "do_lower_case": _flag,
+    "prompts": _prompts,
+    "default_prompt_name": _text,
+    "similarity_fn_name": _text,
+    "mask_rate": lambda own, name: own.number(name, None, above=0, below=1),
+    "mask_unit": _text,
     "max_length": _count,
     "doc_stride": _count,
     "max_question_length": _count,
@@ -77,7 +94,8 @@ def kept_settings(config, names):
         InputError: a value of another type or range.
     """
     own = config.mapping(OWN_SETTINGS)
-    return {name: _READ[name](own, name) for name in names if name in own}
+    kept = {name: _READ[name](own, name) for name in names if name in own}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
 def within_positions(kept, config, name):

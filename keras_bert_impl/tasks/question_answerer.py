@@ -66,6 +66,7 @@ class QuestionAnswerer(TaskModel):
     head = "question_answerer"
     signature_class = AnswerSignatures
     has_several_rows = True
+    _is_building = False
     text_columns = ("question", "context")
     settings = (
         "doc_stride",
@@ -134,6 +135,8 @@ class QuestionAnswerer(TaskModel):
     def __call__(self, inputs, *args, **kwargs):
         """The logits of features or of (question, context) pairs, by name."""
         logits = self.logits(inputs, *args, **kwargs)
+        if self._is_building:
+            return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def logits(self, inputs, *args, **kwargs):
@@ -208,6 +211,14 @@ class QuestionAnswerer(TaskModel):
         return windows, targets
 
     # === From rows to answers ===
+
+    def _symbolic_build(self, *args, **kwargs):
+        # Keras builds metrics from what a call returns, and `_forward` gives them one tensor.
+        self._is_building = True
+        try:
+            return super()._symbolic_build(*args, **kwargs)
+        finally:
+            self._is_building = False
 
     def _forward(self, x, training):
         return self.logits(x, training=training)

@@ -66,4 +66,18 @@ def test_gradients_are_as_exact_as_under_autocast(tmp_path, kind):
     ours = error(*(our_gradients(tmp_path, ids, factors, p) for p in ("float32", "mixed_bfloat16")))
     # Where PyTorch rounds the sum of a product and a bias once, TensorFlow rounds both: at most two
     # roundings for each of theirs, which are independent, so that squares add up.
-    assert 0 < ours < 2**0.5 * theirs
+    assert 0 < ours < 2**0.5 * size_of_rounding() * theirs
+
+
+def size_of_rounding():
+    """How far TensorFlow's products in bfloat16 are from the exact ones, beside PyTorch's, from 1 on.
+
+    On processors without AVX-512 they are cut off rather than rounded, which is twice as far.
+    """
+    factors = np.random.default_rng(0).normal(size=(2, 64, 64)).astype("float32")
+    a, b = (torch.tensor(factor).bfloat16().float().numpy() for factor in factors)
+    ours = tf.matmul(tf.cast(a, "bfloat16"), tf.cast(b, "bfloat16"))
+    theirs = torch.tensor(a).bfloat16() @ torch.tensor(b).bfloat16()
+    exact = a.astype("float64") @ b
+    errors = [np.linalg.norm(c - exact) for c in (tf.cast(ours, "float64"), theirs.double().numpy())]
+    return max(1, errors[0] / errors[1])

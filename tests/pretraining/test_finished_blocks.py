@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_built_anew(
 def test_bad_input_keeps_nothing(interrupted, tokenizer, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("aa ab.\nac ad.\n")
-    with pytest.raises(InputError, match="one document"):
+    with pytest.raises(InputError, match="1 different document"):
         prepare(bad, interrupted, tokenizer, num_workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
 

@@ -68,7 +68,7 @@ def test_labels_are_found_by_name_and_of_two_the_other_is_against(model):
         ((["a"], ["good", 3]), "candidate_labels must be a list of strings"),
         (("a", ["good"]), "expected a list of texts"),
         ((["a"], ["good"], "It is."), "hypothesis_template has no {}"),
-        (([("a", "b")], ["good"]), "text 0 is neither"),
+        (([("a", "b")], ["good"]), "text 0: a segment is a tuple of 2"),
     ],
 )
 def test_bad_input(model, arguments, message):

@@ -110,10 +110,10 @@ def test_a_batch_is_as_wide_as_its_own_examples_need():
 
 
 def test_examples_of_one_size_are_batched_together():
-    examples, _ = choices(count=600)
+    examples, _ = choices(count=1200)
     data = tokenized(examples, 16)
-    numbers = np.arange(600, dtype="int32")
-    epoch = list(batching.training_batches(data, (numbers,), 16, seed=0).take(38))
+    numbers = np.arange(1200, dtype="int32")
+    epoch = list(batching.training_batches(data, (numbers,), 16, seed=0).take(75))
     drawn = np.concatenate([rows.numpy() for _, rows in epoch])
     np.testing.assert_array_equal(np.sort(drawn), numbers)
     # 2 to 4 choices of 6 to 14 tokens, sorted by 256 examples: nearly all batches have choices of

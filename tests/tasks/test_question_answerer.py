@@ -87,7 +87,7 @@ def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
     outputs = theirs(**torch_rows(features), start_positions=starts, end_positions=ends)
     outputs.loss.backward()
     with tf.GradientTape() as tape:
-        logits = model(features)
+        logits = model.logits(features)
         loss = model.compute_loss(features, places, logits)
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
     # One layer of width 16 in float32 on both sides; logits and losses are of the order of 1.
@@ -126,7 +126,7 @@ def test_features_train_like_pairs(model):
     )
     logits = model.predict(features, verbose=0)
     assert logits.shape == (len(places), 2, 12)
-    np.testing.assert_allclose(logits[:, :, :12], model(features), atol=1e-6)
+    np.testing.assert_allclose(logits[:, :, :12], model.logits(features), atol=1e-6)
 
 
 def test_a_weight_of_a_question_is_that_of_its_windows(model):
@@ -259,7 +259,7 @@ def test_keras_file(model, tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.get_config() == model.get_config()
     features, _ = padded_rows(model)
-    np.testing.assert_array_equal(loaded(features), model(features))
+    np.testing.assert_array_equal(loaded.logits(features), model.logits(features))
 
 
 def test_from_pretrained_gives_the_same_model(model, tmp_path):
@@ -289,7 +289,7 @@ def test_defaults_are_those_of_the_published_model():
         "head_dropout": 0.0,
     }
     assert config.items() >= published.items()
-    assert model(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
+    assert model.logits(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
 
 
 # It stands for the others, whose heads are compared in tests/interop.
@@ -321,7 +321,7 @@ def test_transformers_loads_what_is_saved(architecture, tmp_path):
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
     windows, _ = model.rows(pairs)
     assert windows.num_texts == 2
-    logits = np.asarray(model(windows.features(tf.range(2, dtype=tf.int64))))
+    logits = np.asarray(model.logits(windows.features(tf.range(2, dtype=tf.int64))))
     is_real = features["attention_mask"].numpy() == 1
     for side in range(2):
         # Ours computes in float32, theirs in float64; logits are of the order of 1.
@@ -347,7 +347,7 @@ def test_loads_what_transformers_saves(tmp_path):
     with torch.no_grad():
         outputs = theirs(**torch_rows(features))
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
-    np.testing.assert_allclose(model(features), expected, atol=1e-5)
+    np.testing.assert_allclose(model.logits(features), expected, atol=1e-5)
 
 
 # === Learning ===

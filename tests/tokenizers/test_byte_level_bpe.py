@@ -139,7 +139,7 @@ def test_damaged_files(directory, tmp_path, damage, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda whole: whole["model"].update(type="WordLevel"), "model WordLevel is not supported"),
+        (lambda whole: whole["model"].update(type="WordLevel"), "model 'WordLevel' is not supported"),
         (
             lambda whole: whole.update(normalizer={"type": "NFD"}),
             "normalizer.type='NFD' is not supported",

@@ -156,7 +156,7 @@ def test_bad_vocabulary_lists(vocabulary, message):
         ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is no id"),
         ({"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}}, "lstrip must be true or"),
         ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
-        ({"tokenizer_class": "RobertaTokenizerFast"}, "RobertaTokenizer is not supported"),
+        ({"tokenizer_class": "RobertaTokenizerFast"}, "'RobertaTokenizer' is not supported"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
         ({"mask_token": {"content": "<mask>"}}, "mask_token='<mask>'"),
     ],
@@ -170,9 +170,9 @@ def test_settings_not_supported(saved, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model__type": "WordLevel"}, "model WordLevel"),
+        ({"model__type": "WordLevel"}, "model 'WordLevel'"),
         ({"normalizer": None}, "normalizer None"),
-        ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer Whitespace"),
+        ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer 'Whitespace'"),
         ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),
         ({"normalizer__clean_text": False}, "normalizer.clean_text=False"),
         ({"model__vocab": {"a": 0, "b": 99}}, "not 0 to 1"),

@@ -123,7 +123,11 @@ def test_a_job_that_is_ended_ends_the_tpu(tmp_path, number):
     environment = os.environ | {"PATH": str(programs(tmp_path / "bin", gcloud=record))}
     command = [sys.executable, str(FOLDER / "tpu_vm.py"), *job()]
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # where the tests ignore it
     )
     try:
         while "ssh" not in ((tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""):

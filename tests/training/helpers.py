@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -151,7 +152,14 @@ def start_python(*arguments, tf_config=None, within=()):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_take_signals,
     )
+
+
+def _take_signals():
+    """Undoes what a shell does to the commands that it starts in the background."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def start_workers(*arguments, count=2, machines=None):
