@@ -243,7 +243,13 @@ UNIGRAM = {
             + [["<mask>", 0.0]],
         },
         "normalizer": {"type": "Sequence", "normalizers": [{"type": "Precompiled"}]},
-        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "WhitespaceSplit"},
+                {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+            ],
+        },
         "added_tokens": added("<s>", "<pad>", "</s>", "<unk>"),
     },
     "tokenizer_config.json": {
@@ -314,7 +320,7 @@ def read_hub(directory):
 
 HUB = {
     "config.json": {"model_type": "bert", "registered_name": "x"},
-    "modules.json": [{"path": "1_Pooling"}, {"path": ""}],
+    "modules.json": [{"path": ""}, {"path": "1_Pooling"}],
     "model.safetensors.index.json": {"weight_map": {"a": "config.json.safetensors"}},
     "config.json.safetensors": {},
 }

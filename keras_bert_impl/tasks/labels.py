@@ -273,13 +273,13 @@ def order_in_head(source, labels):
     Returns:
         list of int; None where the head has other labels, or these in the same order.
     """
-    stated = _stated_labels(source)
+    stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
     return [stated.index(label) for label in labels]
 
 
-def _stated_labels(source):
+def _stated_labels(source, warn=_LOG.warning):
     """list of str, all different: the names of classes in `config.json`; None without any."""
     names = source.config.mapping("id2label", None)
     if not names:
@@ -291,17 +291,17 @@ def _stated_labels(source):
     for number in range(len(names)):
         key = keys.get(number)
         if key is None:
-            _LOG.warning("%s: id2label has no name for class %d", source.config.source, number)
+            warn("%s: id2label has no name for class %d", source.config.source, number)
         label = f"LABEL_{number}" if key is None else _label(names, key)
         while label in seen:
-            _LOG.warning("%s: two classes are called %s", source.config.source, shown(label))
+            warn("%s: two classes are called %s", source.config.source, shown(label))
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
     # Who renames labels often leaves the other direction as it was; `transformers` does not look.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
-        _LOG.warning("%s: label2id contradicts id2label, which is used", source.config.source)
+        warn("%s: label2id contradicts id2label, which is used", source.config.source)
     return labels
 
 

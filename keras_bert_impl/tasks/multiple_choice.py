@@ -160,8 +160,9 @@ class MultipleChoice(LongTextModel):
         return [_checked(example, position) for position, example in enumerate(values(x))]
 
     def encode_labels(self, labels, count):
+        labels = label_values(labels, count)
         try:
-            numbers = np.asarray(label_values(labels, count))
+            numbers = np.asarray(labels)
         except ValueError as error:  # one-hot rows of examples with other numbers of endings
             raise InputError("labels must be the numbers of the right endings, from 0.") from error
         if numbers.ndim == 2 and count:

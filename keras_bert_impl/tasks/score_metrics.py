@@ -6,7 +6,7 @@ score of all its examples.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -136,31 +136,27 @@ class EntityF1(ScoreMetric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         is_word = token_weights(y_true, sample_weight) > 0  # [rows, length]
-        order = ops.argsort(ops.cast(ops.logical_not(is_word), "int32"), axis=1)  # words first
+        order = _true_ones_first(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
-        wanted = ops.take_along_axis(ops.maximum(ops.cast(y_true, "int32"), 0), order, axis=1)
-        found = ops.argmax(y_pred, axis=-1)
-        found = ops.take_along_axis(ops.cast(found, "int32"), order, axis=1)
-        begins, ends, types = self._spans(wanted, is_word)
-        found_begins, found_ends, found_types = self._spans(found, is_word)
-        is_same = begins & found_begins & (ends == found_ends) & (types == found_types)
-        for variable, spans in (
-            (self._wanted, begins), (self._found, found_begins), (self._right, is_same)
-        ):
+        labels = ops.maximum(ops.cast(y_true, "int32"), 0), ops.cast(ops.argmax(y_pred, -1), "int32")
+        wanted, found = (
+            self._spans(ops.take_along_axis(one, order, axis=1), is_word) for one in labels
+        )
+        is_right = wanted.begins & found.begins & (wanted.types == found.types)
+        is_right = is_right & _end_together(wanted.stops, found.stops)
+        counts = ((self._wanted, wanted.begins), (self._found, found.begins), (self._right, is_right))
+        for variable, spans in counts:
             variable.assign_add(ops.sum(ops.cast(spans, variable.dtype)))
 
     def _spans(self, labels, is_word):
-        """Whether an entity begins at each word, where it ends, and its type, `[rows, length]`."""
-        places = ops.arange(ops.shape(labels)[1])[None]
+        """The entities of the words of each row."""
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
         pairs = ops.take(self._begins.ravel(), _before(labels) * len(self._begins) + labels, axis=0)
-        begins = inside & (pairs | (places == 0))
+        is_first = ops.arange(ops.shape(labels)[1])[None] == 0
+        begins = inside & (pairs | is_first)
         # An entity ends before the next word that is outside of all or begins another.
-        length = ops.shape(labels)[1]
-        stops = ops.where(begins | ops.logical_not(inside), places, length)
-        stops = ops.concatenate([stops[:, 1:], ops.full_like(stops[:, :1], length)], axis=1)
-        ends = ops.associative_scan(ops.minimum, stops, reverse=True, axis=1)
-        return begins, ends, ops.take(self._types, labels, axis=0)
+        stops = begins | ops.logical_not(inside)
+        return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
     def result(self):
         return ops.divide_no_nan(2 * self._right, self._found + self._wanted)
@@ -209,3 +205,28 @@ def _before(values):
 
 def _begins_second(before, label, parts):
     return any(span.start == 1 for span in spans_of([before, label], parts=parts))
+
+
+class _Spans(NamedTuple):
+    """Entities `[rows, length]`: where one begins, where the one before ends, and its type."""
+
+    begins: Any
+    stops: Any
+    types: Any
+
+
+def _end_together(first, second):
+    """Whether the next stop after each word is one of both, `[rows, length]`; of none it is."""
+    either = first | second
+    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # stops up to and with each word
+    length = ops.shape(either)[1]
+    places = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
+    is_alone = ops.take_along_axis(first != second, places, axis=1)
+    return ops.logical_not(is_alone & (count < count[:, -1:]))
+
+
+def _true_ones_first(is_true):
+    """int32 `[rows, length]`: the places of True in each row, in order, then those of False."""
+    length = ops.shape(is_true)[1]
+    places = ops.arange(length)[None]
+    return ops.argsort(ops.where(is_true, places, places + length), axis=1)

@@ -272,7 +272,7 @@ def test_damaged_program(change, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["a: [", "task: 3", "task: {model: {encoder: {type: bert}}}", "!!python/object:os.x {}"]
+    "text", ["a: [", "task: 3", "task: {model: {encoder: {type: 3}}}", "!!python/object:os.x {}"]
 )
 def test_damaged_settings_of_a_run(text, tmp_path):
     path, _ = unpacked("pretrainer", tmp_path)

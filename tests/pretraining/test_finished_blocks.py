@@ -98,12 +98,13 @@ def test_what_does_not_fit_is_built_anew(
         assert_same(interrupted, records_directory)
 
 
-def test_bad_input_keeps_nothing(interrupted, tokenizer, tmp_path):
+def test_bad_input_loses_no_finished_blocks(interrupted, tokenizer, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("aa ab.\nac ad.\n")
     with pytest.raises(InputError, match="1 different document"):
         prepare(bad, interrupted, tokenizer, num_workers=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".records.unfinished", "bad.txt"]
 
 
 def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):

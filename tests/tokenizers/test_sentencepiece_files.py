@@ -135,7 +135,7 @@ def test_other_families_are_refused(albert, name):
         Tokenizer.from_pretrained(albert)
     write(albert / "tokenizer_config.json", {})
     write(albert / "config.json", {"model_type": name.lower()})
-    with pytest.raises(InputError, match=f"model_type {name.lower()} is not supported"):
+    with pytest.raises(InputError, match=f"model_type '{name.lower()}' is not supported"):
         Tokenizer.from_pretrained(albert)
 
 

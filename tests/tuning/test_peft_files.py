@@ -1,6 +1,7 @@
 """LoRA there and back with the `peft` library, on its own base models."""
 
 import dataclasses
+import json
 
 import numpy as np
 import peft
