@@ -41,7 +41,7 @@ def _projections(own, name):
 
 
 def _prompts(own, name):
-    prompts = own.mapping(name)
+    prompts = own.mapping(name, {})
     return {key: prompts.text(key) for key in prompts}
 
 
@@ -94,8 +94,7 @@ def kept_settings(config, names):
         InputError: a value of another type or range.
     """
     own = config.mapping(OWN_SETTINGS)
-    kept = {name: _READ[name](own, name) for name in names if name in own}
-    return {name: value for name, value in kept.items() if value is not None}
+    return {name: _READ[name](own, name) for name in names if name in own}
 
 
 def within_positions(kept, config, name):
