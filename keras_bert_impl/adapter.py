@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from keras_bert_impl.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
 # Kinds, and what their weights learn at where nothing else is said.

@@ -5,8 +5,8 @@ import difflib
 from typing import Annotated
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import known_fields
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import (
     NonNegativeInt,
     OneOf,

@@ -6,8 +6,6 @@ import re
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     all_tensors,
     huggingface_config,
@@ -18,9 +16,11 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
-from keras_bert_impl.tokenizers.keras_hub_tokenizers import to_keras_hub, write_notes
+from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
 
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ keyword arguments (an `InputError`). Both take the rows of their name from the t
 import functools
 import inspect
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _CALL = {
     "padding": "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest row",

@@ -28,7 +28,7 @@ import types
 import typing
 from typing import Annotated
 
-from keras_bert_impl.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError, shown
 
 _MOST = 2**31 - 1  # of an integer without an upper limit of its own: what int32 holds
 

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 
 from keras_bert_impl.conversion import read_tensors
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     huggingface_config,
     open_model,
     read_encoder_config,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer

@@ -5,8 +5,6 @@ import dataclasses
 import numpy as np
 
 from keras_bert_impl.conversion import read_tensors
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     all_tensors,
     huggingface_config,
@@ -14,9 +12,11 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.new_pieces import learn_pieces
+from keras_bert_impl.tokenizers.new_tokens import learn_pieces
 
 _OF_EACH_PIECE = ("embeddings/token_embeddings", "masked_lm/output_bias")
 

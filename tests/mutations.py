@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _DIGITS = "@digits@"  # stands for a number that Python does not read
 _RAW = {f'"{_DIGITS}"': "9" * 5_000, '"@infinite@"': "1e999"}

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from tests.helpers import TINY
 
 

@@ -12,7 +12,7 @@ import transformers
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.conversion import convert
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.interop.google_models import unpacked

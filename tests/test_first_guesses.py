@@ -7,8 +7,8 @@ import pytest
 
 import keras_bert_impl
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
 from tests.tasks import helpers

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub.contents import gather, is_complete
 from keras_bert_impl.interop import huggingface, open_model, peft
 from keras_bert_impl.interop.google import settings as google_settings
@@ -24,9 +23,11 @@ from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import SafetensorsFile, Shards
 from keras_bert_impl.interop.tuned import base_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.plots import curves
-from keras_bert_impl.pretraining import readers, records
-from keras_bert_impl.reading import read_json, read_yaml
+from keras_bert_impl.pretraining.corpus import readers
+from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.serving import card
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -38,18 +39,15 @@ from keras_bert_impl.tasks import (
     read_squad,
     read_table,
 )
-from keras_bert_impl.tasks.choice_files import read_choices
-from keras_bert_impl.tasks.kinds import model_class_of
-from keras_bert_impl.tasks.semantic_search import read_places
-from keras_bert_impl.tasks.tfds_examples import _check_classes
-from keras_bert_impl.tokenizers import (
-    WordPieceTokenizer,
-    bpe_files,
-    files,
-    moses_files,
-    sentencepiece_files,
-    wordpiece_files,
-)
+from keras_bert_impl.tasks.data.tfds import _check_classes
+from keras_bert_impl.tasks.embedding.search import read_places
+from keras_bert_impl.tasks.multiple_choice.data import read_choices
+from keras_bert_impl.tasks.runs.registry import model_class_of
+from keras_bert_impl.tokenizers import WordPieceTokenizer, files
+from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
+from keras_bert_impl.tokenizers.moses import files as moses_files
+from keras_bert_impl.tokenizers.sentencepiece import files as sentencepiece_files
+from keras_bert_impl.tokenizers.wordpiece import files as wordpiece_files
 from keras_bert_impl.training.reports import read_metrics
 from keras_bert_impl.training.run_directory import RunDirectory
 from tests.mutations import cases, mutated, outcome

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl import settings
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import OneOf, Range, check, rule
 
 NAN, INFINITY = float("nan"), float("inf")

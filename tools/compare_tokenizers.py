@@ -38,7 +38,7 @@ from keras_bert_impl.tokenizers import (  # noqa: E402
     Tokenizer,
     WordPieceTokenizer,
 )
-from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES  # noqa: E402
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES  # noqa: E402
 
 BATCH = 8192
 CONTEXTS = ("a{}b", " {} ", "{0}{0}", "é{}")

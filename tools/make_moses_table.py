@@ -1,10 +1,10 @@
-"""Derives keras_bert_impl/tokenizers/moses_table.npz from Python's Unicode tables and `sacremoses`.
+"""Derives keras_bert_impl/tokenizers/moses/table.npz from Python's Unicode tables and `sacremoses`.
 
     python tools/make_moses_table.py [--out FILE]
 
 The sets of characters are those that Moses' rules speak of (letters, numbers, ...), and what Python
 knows of each code point (white space, control characters, digits); the file in the package was made
-with Python 3.11, Unicode 14. The layout is described in keras_bert_impl/tokenizers/moses_table.py.
+with Python 3.11, Unicode 14. The layout is described in keras_bert_impl/tokenizers/moses/table.py.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import sacremoses
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.files import replace_file  # noqa: E402
-from keras_bert_impl.tokenizers import moses_table as layout  # noqa: E402
+from keras_bert_impl.io.files import replace_file  # noqa: E402
+from keras_bert_impl.tokenizers.moses import table as layout  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # no text can hold them
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them

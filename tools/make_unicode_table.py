@@ -1,11 +1,11 @@
-"""Derives keras_bert_impl/tokenizers/unicode_table.npz from the `tokenizers` library.
+"""Derives keras_bert_impl/tokenizers/unicode/table.npz from the `tokenizers` library.
 
     python tools/make_unicode_table.py [--out FILE]
 
 Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, to that of
 byte-level BPE and to those of SentencePiece models, and what became of it is written down, so that
 our tokenizers need no Unicode tables of the machine they run on.
-The layout of the file is described in keras_bert_impl/tokenizers/unicode_table.py, its reader.
+The layout of the file is described in keras_bert_impl/tokenizers/unicode/table.py, its reader.
 Takes about two minutes.
 """
 
@@ -24,8 +24,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.files import replace_file  # noqa: E402
-from keras_bert_impl.tokenizers import unicode_table as layout  # noqa: E402
+from keras_bert_impl.io.files import replace_file  # noqa: E402
+from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # no text can hold them
 OWN_WORD = layout.BREAK_BEFORE | layout.BREAK_AFTER

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keras_bert_impl.cli.common import positive_int
 from keras_bert_impl.cli.examples import add_examples, read_examples
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert augment --model DIR --train train.csv --text review --label stars "
@@ -34,8 +34,8 @@ def run(arguments):
     if Path(arguments.out).suffix != ".jsonl":
         raise InputError(f"--out is JSON lines and must end in .jsonl. Received: {arguments.out}")
     examples = read_examples(arguments, "train")
-    from keras_bert_impl.tasks.augmentation import augment, write_examples
-    from keras_bert_impl.tasks.masked_lm import MaskedLM
+    from keras_bert_impl.tasks.language_modelling.augmentation import augment, write_examples
+    from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
     more = augment(
         MaskedLM.from_pretrained(arguments.model),

@@ -12,9 +12,9 @@ import types
 import typing
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.first_guesses import GUESSES
-from keras_bert_impl.reading import parse_yaml, read_text
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import parse_yaml, read_text
 
 # === Results and progress ===
 

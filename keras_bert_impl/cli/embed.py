@@ -3,7 +3,7 @@
 import sys
 
 from keras_bert_impl.cli.common import Progress, positive_int
-from keras_bert_impl.tasks.settings import LONG_TEXTS
+from keras_bert_impl.tasks.runs.settings import LONG_TEXTS
 
 EXAMPLE = (
     "  keras-bert embed --model DIR folder --out vectors.npy\n"
@@ -54,8 +54,8 @@ def add_arguments(parser):
 
 def run(arguments):
     """Writes the file and says what is in it."""
-    from keras_bert_impl.tasks.run import load_embedder
-    from keras_bert_impl.tasks.vectors import read_texts, write_vectors
+    from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
+    from keras_bert_impl.tasks.runs.run import load_embedder
 
     texts = read_texts(arguments.paths, arguments.text, arguments.per)
     settings = {"long_texts": arguments.long_texts, "max_windows": arguments.max_windows}

@@ -25,8 +25,8 @@ def add_arguments(parser):
 
 def run(arguments):
     """Prints the scores, those of a run in the form in which it printed them."""
-    from keras_bert_impl.tasks.evaluation import evaluate
-    from keras_bert_impl.tasks.run import load_tuned
+    from keras_bert_impl.tasks.runs.evaluation import evaluate
+    from keras_bert_impl.tasks.runs.run import load_tuned
 
     model = load_tuned(arguments.model, arguments.dtype, arguments.base)
     examples = read_examples_of(model, arguments, "test" if arguments.test else "dev")

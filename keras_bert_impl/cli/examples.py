@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_impl.cli.common import delimiter
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
 _MULTILINGUAL = ("xnli", "paws_x")
@@ -28,7 +28,7 @@ def add_examples(parser, is_training, is_scored=True):
         is_training: bool. Whether it reads examples to train on, too.
         is_scored: bool. Whether it reads examples to score on.
     """
-    from keras_bert_impl.tasks.glue import TASKS
+    from keras_bert_impl.tasks.data.glue import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
     files = " and ".join(["--train"] * is_training + ["--dev"] * is_scored)
@@ -123,7 +123,7 @@ def read_train_and_dev(arguments, seed):
         return [read_examples(arguments, split) for split in ("train", "dev")]
     if arguments.dev or arguments.data:
         raise InputError("--dev-split is for --train alone: leave --dev and --data, or --dev-split.")
-    from keras_bert_impl.tasks.splits import hold_out
+    from keras_bert_impl.tasks.data.splits import hold_out
 
     arguments = argparse.Namespace(**vars(arguments) | {"dev": arguments.train})
     train, dev = hold_out(read_examples(arguments, "train"), share, seed)
@@ -142,7 +142,7 @@ def read_more(arguments):
     """dict of name -> examples: of MNLI the other sets to score on, where they are there."""
     if arguments.task != "mnli":
         return {}
-    from keras_bert_impl.tasks.glue import has_glue, read_glue
+    from keras_bert_impl.tasks.data.glue import has_glue, read_glue
 
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {
@@ -173,8 +173,8 @@ def _names(text):
 
 def _read_similarity(arguments, split):
     """Pairs of texts with numbers, STS-B's or those of a table; or without, anchors."""
-    from keras_bert_impl.tasks.anchors import AnchorExamples
-    from keras_bert_impl.tasks.similarity import SimilarityExamples
+    from keras_bert_impl.tasks.embedding.anchors import AnchorExamples
+    from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples
 
     if arguments.data:
         return SimilarityExamples.of(_read_task("stsb", arguments, split))
@@ -193,10 +193,10 @@ def _read_table(arguments, split, numeric, needed=("text", "label")):
     if arguments.tfds:
         if arguments.negative:
             raise InputError("--negative is a column of a file, not of --tfds.")
-        from keras_bert_impl.tasks.tfds_examples import read_tfds
+        from keras_bert_impl.tasks.data.tfds import read_tfds
 
         return read_tfds(arguments.tfds, file, *columns, skip_bad_rows=arguments.skip_bad_rows)
-    from keras_bert_impl.tasks.tables import read_table
+    from keras_bert_impl.tasks.data.tables import read_table
 
     return read_table(
         file,
@@ -212,8 +212,8 @@ def _read_table(arguments, split, numeric, needed=("text", "label")):
 
 
 def _read_task(task, arguments, split):
-    from keras_bert_impl.tasks.glue import read_glue
-    from keras_bert_impl.tasks.multilingual import read_paws_x, read_xnli
+    from keras_bert_impl.tasks.data.glue import read_glue
+    from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
 
     data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
     if not data or getattr(arguments, "dev", None):
@@ -227,7 +227,7 @@ def _read_task(task, arguments, split):
 
 def _read_augmented(arguments, like):
     """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
-    from keras_bert_impl.tasks.tables import read_table
+    from keras_bert_impl.tasks.data.tables import read_table
 
     examples = read_table(
         arguments.train,
@@ -257,7 +257,7 @@ def _file(arguments, split, *columns):
 
 
 def _read_tags(file, arguments):
-    from keras_bert_impl.tasks.columns import read_columns, read_conllu
+    from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 
     skip, labels, prefix = arguments.skip_bad_rows, arguments.labels, arguments.word_prefix
     if Path(file).suffix == ".conllu":
@@ -271,12 +271,12 @@ def _read_tags(file, arguments):
 
 
 def _read_questions(file, arguments):
-    from keras_bert_impl.tasks.squad import read_squad
+    from keras_bert_impl.tasks.question_answering.data import read_squad
 
     return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)
 
 
 def _read_choices(file, arguments):
-    from keras_bert_impl.tasks.choice_files import read_choices
+    from keras_bert_impl.tasks.multiple_choice.data import read_choices
 
     return read_choices(file, skip_bad_rows=arguments.skip_bad_rows)

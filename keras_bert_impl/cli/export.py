@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_impl.cli import export_network
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert export --model run --out models/reviews --check\n"
@@ -67,7 +67,7 @@ def run(arguments):
     """Exports, and says where; checks, and says how large the difference is."""
     _check_arguments(arguments)
     buckets = _buckets(arguments.xla)
-    from keras_bert_impl.tasks.served import load_model, load_signatures
+    from keras_bert_impl.tasks.runs.served import load_model, load_signatures
 
     if arguments.format != "saved_model":
         # What is compared with the file computes in float32.

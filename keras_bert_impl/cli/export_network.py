@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_impl.cli.examples import add_examples, read_examples_of
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.formats import NAMES, exporter
 
 # The formats that know each argument.
@@ -46,7 +46,7 @@ def check(arguments):
 def run(arguments, model):
     """Exports, and says what came out."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
-    from keras_bert_impl.tasks.lines import read_lines
+    from keras_bert_impl.io.lines import read_lines
 
     settings = {"fused": False} if arguments.standard else {}
     if arguments.calibrate:
@@ -70,9 +70,9 @@ def run(arguments, model):
 
 def _points(model, examples):
     """The first metric of the task, in points of a hundred."""
-    from keras_bert_impl.tasks.kinds import score
-    from keras_bert_impl.tasks.metrics import comparable
-    from keras_bert_impl.tasks.squad import QuestionExamples
+    from keras_bert_impl.tasks.base.metrics import comparable
+    from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+    from keras_bert_impl.tasks.runs.registry import score
 
     first = comparable(*next(iter(score(model, examples).items())))
     return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's are percent

@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_bert_impl.cli.common import positive_int, print_json
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
@@ -26,7 +26,7 @@ def add_arguments(parser):
 
 def run(arguments):
     """Prints the words and their probabilities."""
-    from keras_bert_impl.tasks.masked_lm import MaskedLM
+    from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
     path, texts = arguments.model, arguments.text
     if path is None:

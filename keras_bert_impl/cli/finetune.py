@@ -17,10 +17,10 @@ from keras_bert_impl.cli.common import (
     read_grid,
 )
 from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
-from keras_bert_impl.reading import read_json
-from keras_bert_impl.tasks.settings import PAPER_GRID, FinetuneSettings
+from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
     "  keras-bert finetune --model DIR --task mrpc --data glue --out run epochs=4\n"
@@ -73,8 +73,8 @@ def run(arguments):
     grid, settings, of_adaptation = _resolve(arguments)
     train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
-    from keras_bert_impl.tasks.run import finetune, kind_with
-    from keras_bert_impl.tasks.run_set import combinations, finetune_set
+    from keras_bert_impl.tasks.runs.run import finetune, kind_with
+    from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
     from keras_bert_impl.training.strategy import is_chief
     from keras_bert_impl.tuning.choice import ParameterReport
 
@@ -178,7 +178,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 def _print_groups(summary):
     """Prints the groups of a set of runs, best first; of one group every metric."""
-    from keras_bert_impl.tasks.run_set import name_of
+    from keras_bert_impl.tasks.runs.run_set import name_of
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:

@@ -9,8 +9,8 @@ import re
 import sys
 import tempfile
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
 
 # Command -> what it does. The module `keras_bert_impl.cli.<command with _ for ->` holds

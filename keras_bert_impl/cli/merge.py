@@ -16,7 +16,7 @@ def add_arguments(parser):
 
 def run(arguments):
     """Merges, and says where."""
-    from keras_bert_impl.tasks.run import load_tuned
+    from keras_bert_impl.tasks.runs.run import load_tuned
 
     model = load_tuned(arguments.model, "float32", arguments.base)
     model.save_pretrained(arguments.out)

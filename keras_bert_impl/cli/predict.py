@@ -5,7 +5,7 @@ import json
 import sys
 
 from keras_bert_impl.cli.common import delimiter
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError, listed
 
 EXAMPLE = (
     "  keras-bert predict --model run --input reviews.txt\n"
@@ -47,8 +47,8 @@ def run(arguments):
     and its probability, or nothing; of choices the best ending and its probability; of a pair the
     cosine of its embeddings.
     """
-    from keras_bert_impl.tasks.run import load_tuned
-    from keras_bert_impl.tasks.tables import in_blocks
+    from keras_bert_impl.tasks.data.tables import in_blocks
+    from keras_bert_impl.tasks.runs.run import load_tuned
 
     model = load_tuned(arguments.model, arguments.dtype, arguments.base)
     kind = type(model).__name__
@@ -69,8 +69,8 @@ def run(arguments):
 
 
 def _classes(model, texts):
-    from keras_bert_impl.tasks.decisions import check_scores
-    from keras_bert_impl.tasks.labels import join_names
+    from keras_bert_impl.tasks.base.decisions import check_scores
+    from keras_bert_impl.tasks.base.labels import join_names
 
     rows = model.predict(texts, verbose=0)
     check_scores(rows)
@@ -88,7 +88,7 @@ def _classes(model, texts):
 
 
 def _tags(model, texts):
-    from keras_bert_impl.tasks.words import find_words
+    from keras_bert_impl.tasks.inputs.words import find_words
 
     tags, entities = model.annotate(texts)
     for number, (text, labels) in enumerate(zip(texts, tags)):
@@ -101,7 +101,7 @@ def _tags(model, texts):
 
 
 def _answers(model, texts):
-    from keras_bert_impl.tasks.answers import best_text
+    from keras_bert_impl.tasks.question_answering.decode import best_text
 
     for answers in model.predict(texts, verbose=0):
         text = best_text(answers, model.null_threshold)
@@ -112,7 +112,7 @@ def _answers(model, texts):
 
 
 def _chosen(model, texts):
-    from keras_bert_impl.tasks.decisions import check_scores
+    from keras_bert_impl.tasks.base.decisions import check_scores
 
     probabilities = model.predict(texts, verbose=0)
     check_scores(probabilities, "example")
@@ -123,7 +123,7 @@ def _chosen(model, texts):
 
 
 def _similarities(model, texts):
-    from keras_bert_impl.tasks.decisions import check_scores
+    from keras_bert_impl.tasks.base.decisions import check_scores
 
     cosines = model.similarities(texts)
     check_scores(cosines, "pair")
@@ -143,8 +143,8 @@ _ANSWERS = {
 
 def _texts(arguments, kind):
     """Iterator of the texts or pairs of the input."""
-    from keras_bert_impl.tasks.lines import STANDARD_INPUT, read_lines, suffix_of
-    from keras_bert_impl.tasks.tables import FORMATS, read_texts_of
+    from keras_bert_impl.io.lines import STANDARD_INPUT, read_lines, suffix_of
+    from keras_bert_impl.tasks.data.tables import FORMATS, read_texts_of
 
     path = arguments.input
     is_table = path != STANDARD_INPUT and (arguments.delimiter or suffix_of(path) in FORMATS)
@@ -159,7 +159,7 @@ def _texts(arguments, kind):
 
 def _columns(arguments, kind):
     """(column of the text, column of the second segment or None) of a table."""
-    from keras_bert_impl.tasks.tables import table_columns
+    from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:
         return arguments.text, arguments.pair
@@ -175,7 +175,7 @@ def _columns(arguments, kind):
 
 
 def _choices(arguments):
-    from keras_bert_impl.tasks.choice_files import read_choices
+    from keras_bert_impl.tasks.multiple_choice.data import read_choices
 
     if arguments.text or arguments.pair:
         raise InputError("prompts and endings are in no columns to name: leave --text and --pair.")

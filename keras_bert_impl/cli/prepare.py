@@ -56,8 +56,8 @@ def add_arguments(parser):
 
 def run(arguments):
     """Reads the text and writes the records."""
-    from keras_bert_impl.pretraining.build_worker import keep_freed_memory
-    from keras_bert_impl.pretraining.preparation import prepare
+    from keras_bert_impl.pretraining.corpus.build_worker import keep_freed_memory
+    from keras_bert_impl.pretraining.corpus.preparation import prepare
     from keras_bert_impl.tokenizers import Tokenizer
 
     keep_freed_memory()

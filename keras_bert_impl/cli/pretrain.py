@@ -11,9 +11,9 @@ from keras_bert_impl.cli.common import (
     print_json,
     resolve_settings,
 )
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.reading import read_json
 
 EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000
   keras-bert pretrain records --out run --recipe electra_small batch_size=256"""

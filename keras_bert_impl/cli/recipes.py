@@ -1,7 +1,7 @@
 """`keras-bert recipes`: the recipes of pre-training by name, or one of them as a file."""
 
 from keras_bert_impl.cli.common import print_json, print_table
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 
 EXAMPLE = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"

@@ -20,8 +20,8 @@ def add_arguments(parser):
 
 def run(arguments):
     """Prints, best first, the cosine, place and beginning of each text."""
-    from keras_bert_impl.tasks.run import load_embedder
-    from keras_bert_impl.tasks.semantic_search import read_places, read_vectors, search
+    from keras_bert_impl.tasks.embedding.search import read_places, read_vectors, search
+    from keras_bert_impl.tasks.runs.run import load_embedder
 
     vectors = read_vectors(arguments.vectors)
     embedder = load_embedder(arguments.model)

@@ -1,7 +1,7 @@
 """`keras-bert vocab`: learns a WordPiece vocabulary from text, or adds to one of any kind."""
 
 from keras_bert_impl.cli.common import Progress, positive_int
-from keras_bert_impl.files import replace_directory
+from keras_bert_impl.io.files import replace_directory
 
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
   keras-bert vocab abstracts.txt --extend bert-base-uncased --add 1000 --out bert-medical"""

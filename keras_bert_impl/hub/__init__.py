@@ -5,9 +5,9 @@ import os
 import re
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import recover
 from keras_bert_impl.hub import huggingface, kaggle
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import recover
 from keras_bert_impl.published import MODELS
 
 # Letters of both hubs' names. They become names of folders, so that `..` must not get through.

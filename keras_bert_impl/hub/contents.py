@@ -3,10 +3,10 @@
 import json
 import re
 
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError, shown
-from keras_bert_impl.files import replace_file
-from keras_bert_impl.reading import parse_json, read_bytes, read_json
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.io.reading import parse_json, read_bytes, read_json
 
 _TOKENIZER = (
     "tokenizer_config.json",

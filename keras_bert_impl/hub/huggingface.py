@@ -14,10 +14,10 @@ import time
 import urllib.parse
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
 from keras_bert_impl.hub.contents import gather, is_complete, write_record
 from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
 
 _WAITS = (1, 2, 4)  # seconds before another attempt
 _MAX_WAIT = 60  # seconds, whatever the hub asks for

@@ -15,9 +15,9 @@ import re
 import shutil
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub.contents import gather, is_complete, write_record
 from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
+from keras_bert_impl.io.errors import InputError
 
 _VERSIONS = {
     "bert": {

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 # Environment variables, with their defaults. Described in docs/models.md.
 _DEFAULTS = {

@@ -14,7 +14,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,11 @@ import dataclasses
 import logging
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS, rate
 from keras_bert_impl.interop.layouts.names import optional
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError, shown
 
 _log = logging.getLogger(__name__)
 

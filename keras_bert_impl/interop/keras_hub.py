@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.huggingface import tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import Head
 from keras_bert_impl.interop.keras_hub_names import KINDS, arguments_of, config_of
 from keras_bert_impl.interop.keras_hub_places import encoder_places
+from keras_bert_impl.io.errors import InputError
 
 _log = logging.getLogger(__name__)
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}

@@ -3,9 +3,9 @@
 import dataclasses
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts.bert import READ
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
 
 _ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
     "vocabulary_size": "vocabulary_size",

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.hdf5 import find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub_heads import NOTES, Head
 from keras_bert_impl.interop.keras_hub_names import KINDS, config_of
 from keras_bert_impl.interop.keras_hub_places import encoder_places
-from keras_bert_impl.reading import file_within, read_json
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have

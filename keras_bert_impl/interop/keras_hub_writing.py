@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub import assign, fit_encoder, to_keras_hub
 from keras_bert_impl.interop.keras_hub_heads import NOTES, head_of
 from keras_bert_impl.interop.keras_hub_names import arguments_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.keras_hub import open_keras_hub
@@ -16,7 +15,8 @@ from keras_bert_impl.interop.sentence_transformers import transformer_directory
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.interop.tuned import TunedSource, base_of, is_tuned, open_tuned
-from keras_bert_impl.reading import file_within, read_json
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, read_json
 
 
 def open_model(name_or_path, generator=False, base=None):

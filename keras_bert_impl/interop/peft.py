@@ -10,8 +10,8 @@ import re
 import numpy as np
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
+from keras_bert_impl.io.errors import InputError, shown
 
 _ROOT = "base_model.model."
 _PLACES = {  # places in a block to the names of `Adapter.projections`

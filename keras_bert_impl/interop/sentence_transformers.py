@@ -1,8 +1,8 @@
 """The files of the `sentence-transformers` library: what makes a model's vector of a text."""
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.tensor_files import open_tensors
-from keras_bert_impl.reading import file_within, parse_json, read_json, read_text
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
 
 POOLINGS = {
     "cls": "pooling_mode_cls_token",

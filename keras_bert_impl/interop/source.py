@@ -1,7 +1,7 @@
 """A model in Hugging Face's terms, whatever its files are: configuration, and tensors by name."""
 
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
 
 _DTYPES = ("F64", "F32", "F16", "BF16")
 # Checkpoints converted from the first BERT code name the parameters of LayerNorm so.

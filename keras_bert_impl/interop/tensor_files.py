@@ -5,9 +5,9 @@ import struct
 import ml_dtypes  # noqa: F401 - makes numpy know bfloat16
 import safetensors
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.reading import file_within, parse_json, read_json
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, parse_json, read_json
 
 _MAX_HEADER = 16 << 20  # bytes; that of 1,000 tensors has 100 kB
 

@@ -18,7 +18,7 @@ import zipfile
 import ml_dtypes
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 # The program of a model has some hundred kB and some ten thousand instructions.
 _MAX_PROGRAM = 16 << 20  # bytes

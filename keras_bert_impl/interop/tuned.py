@@ -16,8 +16,6 @@ import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import peft
 from keras_bert_impl.interop.huggingface import (
     class_of,
@@ -27,7 +25,9 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import SafetensorsFile
-from keras_bert_impl.reading import file_within, read_json
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, read_json
 
 OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries pass over
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"

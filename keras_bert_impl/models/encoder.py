@@ -5,8 +5,6 @@ import dataclasses
 import keras
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import (
     encoder_tensors,
@@ -17,6 +15,8 @@ from keras_bert_impl.interop import (
     to_keras_hub,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers import (
     AttentionBias,
     Embeddings,

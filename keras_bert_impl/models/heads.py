@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
 from keras_bert_impl.settings import Rate, check
 

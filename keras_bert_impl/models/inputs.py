@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
 _OTHER_NAMES = {  # of `transformers`

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras.src.backend.common import global_state
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import is_added
 
 _log = logging.getLogger(__name__)

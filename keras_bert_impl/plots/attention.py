@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.plots.figures import new_figure, save_figure
 
 _MOST_COLUMNS = 4

@@ -4,9 +4,9 @@ import numbers
 import os
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
-from keras_bert_impl.reading import parse_json_line
 
 _HELD_OUT_PREFIX = "val_"  # as Keras names them
 _MOST_COLUMNS = 3

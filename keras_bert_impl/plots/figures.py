@@ -1,7 +1,7 @@
 """What every figure shares: matplotlib without a display, and writing the file whole."""
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
 
 # Told apart in print and by people who do not see red and green (Okabe and Ito's palette).
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]

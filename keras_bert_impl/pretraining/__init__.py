@@ -5,13 +5,13 @@ from keras_bert_impl.lazy import lazy_names
 # Public name -> module, loaded on first use: the readers need no TensorFlow.
 _HOMES = {
     "adapt": "adaptation",
-    "read_documents": "readers",
-    "split_sentences": "sentences",
-    "prepare": "preparation",
-    "read_manifest": "records",
-    "pretraining_dataset": "dataset",
-    "Masking": "masking",
-    "mask_tokens": "token_masks",
+    "read_documents": "corpus.readers",
+    "split_sentences": "corpus.sentences",
+    "prepare": "corpus.preparation",
+    "read_manifest": "examples.records",
+    "pretraining_dataset": "masking.dataset",
+    "Masking": "masking.masking",
+    "mask_tokens": "masking.token_masks",
     "Pretrainer": "pretrainer",
     "pretrain": "run",
 }

@@ -4,19 +4,19 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import write_json
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
-from keras_bert_impl.pretraining.memory_texts import as_paths
-from keras_bert_impl.pretraining.preparation import prepare
-from keras_bert_impl.pretraining.readers import read_documents
-from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.corpus.readers import read_documents
+from keras_bert_impl.pretraining.examples.records import read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
-from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers

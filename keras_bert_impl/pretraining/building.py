@@ -6,17 +6,17 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError, listed
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop import encoder_config
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.masking import Masking
+from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
 from keras_bert_impl.pretraining.optimization import make_optimizer
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import DISTILLATIONS
-from keras_bert_impl.reading import read_json
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 

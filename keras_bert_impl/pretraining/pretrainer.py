@@ -6,7 +6,6 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
     has_class,
@@ -17,6 +16,7 @@ from keras_bert_impl.interop import (
     tied_tensors,
     write_model_directory,
 )
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred

@@ -7,24 +7,24 @@ import logging
 import signal
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
-from keras_bert_impl.pretraining.batches import checked_objectives
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_bytes
 from keras_bert_impl.pretraining.building import build, masking
-from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
-from keras_bert_impl.pretraining.masking import replacement_ids
-from keras_bert_impl.pretraining.optimization import make_schedule
-from keras_bert_impl.pretraining.recipes import model_file
-from keras_bert_impl.pretraining.records import (
+from keras_bert_impl.pretraining.examples.records import (
     check_tokenizer,
     clear_read_errors,
     read_manifest,
     read_tokenizer,
 )
+from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
+from keras_bert_impl.pretraining.masking.batches import checked_objectives
+from keras_bert_impl.pretraining.masking.masking import replacement_ids
+from keras_bert_impl.pretraining.optimization import make_schedule
+from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import StageData, plan, step_of
-from keras_bert_impl.reading import read_bytes
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Annotated
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import (
     DType,
     Fraction,

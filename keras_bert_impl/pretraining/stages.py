@@ -3,9 +3,9 @@
 import dataclasses
 import itertools
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.pretraining.dataset import num_held_out_batches, pretraining_dataset
-from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.examples.records import read_manifest
+from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES
 from keras_bert_impl.training.strategy import JaxDevices
 

@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 def unigram(train, held_out, vocabulary_size, train_batches):

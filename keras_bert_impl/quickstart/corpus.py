@@ -6,9 +6,9 @@ import multiprocessing
 import os
 import re
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
-from keras_bert_impl.pretraining.draws import uniform
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.pretraining.examples.draws import uniform
 from keras_bert_impl.quickstart.docstrings import file_documents, installed_files
 
 _FEWEST_WORDS = 20  # of a passage

@@ -4,8 +4,8 @@ import collections
 import dataclasses
 import re
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
 
 _MOST_WORDS = 60  # of a labelled passage: a few sentences, so that the task is not trivial
 _FEWEST_WORDS = 15

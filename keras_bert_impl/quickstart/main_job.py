@@ -13,18 +13,18 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.files import replace_directory
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.dataset import pretraining_dataset
-from keras_bert_impl.pretraining.masking import Masking
-from keras_bert_impl.pretraining.preparation import prepare
-from keras_bert_impl.pretraining.readers import read_documents
-from keras_bert_impl.pretraining.records import read_manifest
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.corpus.readers import read_documents
+from keras_bert_impl.pretraining.examples.records import read_manifest
+from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
 from keras_bert_impl.quickstart.settings import check_installed
-from keras_bert_impl.tasks.run import finetune, load_tuned
-from keras_bert_impl.tasks.tables import read_table
+from keras_bert_impl.tasks.data.tables import read_table
+from keras_bert_impl.tasks.runs.run import finetune, load_tuned
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 from keras_bert_impl.training.run_directory import RunDirectory
 

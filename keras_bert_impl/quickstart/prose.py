@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from keras_bert_impl.pretraining.sentences import split_sentences
+from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 
 # Sections that hold no prose, or only fragments such as "If the shape is wrong."
 _DROPPED_SECTIONS = {

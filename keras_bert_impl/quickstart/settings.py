@@ -4,7 +4,7 @@ import dataclasses
 import importlib.util
 from typing import Annotated
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.settings import RowLength
 from keras_bert_impl.settings import Fraction, PositiveFloat, PositiveInt, Range, Seed, validate
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.plots import attention_map, learning_curves
-from keras_bert_impl.pretraining.draws import uniform
-from keras_bert_impl.tasks.masked_lm import MaskedLM
+from keras_bert_impl.pretraining.examples.draws import uniform
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 _WORD = re.compile(r"[a-z]{5,}")
 

@@ -3,7 +3,6 @@
 from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
-    "EncoderSignatures": "vectors",
     "TOLERANCE": "check",
     "export_saved_model": "saved_model",
     "export_version": "versions",

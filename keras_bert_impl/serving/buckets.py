@@ -4,7 +4,7 @@ import contextlib
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.reading import read_json, read_text
+from keras_bert_impl.io.reading import read_json, read_text
 
 
 def model_card(name, signatures, functions, run=None):

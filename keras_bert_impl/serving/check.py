@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.warmup import example_strings
 
 BATCH_SIZES = (1, 8, 64)

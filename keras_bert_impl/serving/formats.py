@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 
-from keras_bert_impl.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError, listed
 
 SAVED_MODEL = "tf_saved_model"  # Keras's name
 NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}

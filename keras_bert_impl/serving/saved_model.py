@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert_impl.files import replace_directory
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
 from keras_bert_impl.serving.warmup import write_warmup
 

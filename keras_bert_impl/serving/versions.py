@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_file
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.serving.saved_model import export_saved_model
 
 # Requests that come within two milliseconds are answered together. Batches are of any size: none is

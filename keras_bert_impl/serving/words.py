@@ -8,9 +8,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
-from keras_bert_impl.tokenizers import utf8
-from keras_bert_impl.tokenizers.places import places_of
-from keras_bert_impl.tokenizers.unicode_table import BLOCK, in_blocks
+from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.tokenizers.unicode.places import places_of
+from keras_bert_impl.tokenizers.unicode.table import BLOCK, in_blocks
 
 
 class Texts(NamedTuple):

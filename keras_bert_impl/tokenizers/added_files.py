@@ -9,8 +9,8 @@
 import dataclasses
 import json
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.reading import read_json
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import MAX_TOKENS, as_added_tokens
 
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")

@@ -10,9 +10,9 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.tokenizers.places import chosen, leftmost, places_of, put
-from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS, SPACE, ClassTable, WordTable
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of, put
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, ClassTable, WordTable
 
 NO_TOKEN, INSIDE = -2, -1
 MAX_TOKENS = 50_000  # published models have some hundreds

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError, shown
-from keras_bert_impl.reading import file_within, read_json
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import file_within, read_json
 
 _FILES = {  # what a directory without tokenizer.json has
     "vocab.txt": "WordPiece",
@@ -41,7 +41,7 @@ def kind_of(directory):
     Raises:
         InputError: there is none, or one that is not supported; says which.
     """
-    from keras_bert_impl.tokenizers import keras_hub_files  # which needs this module
+    from keras_bert_impl.tokenizers.keras_hub import files
 
     directory = tokenizer_directory(directory)
     if _is_flaubert(directory):
@@ -49,8 +49,8 @@ def kind_of(directory):
     whole = directory / "tokenizer.json"
     if whole.exists():
         settings = read_json(whole)
-        if keras_hub_files.is_preset(settings):
-            return keras_hub_files.kind_of(whole)
+        if files.is_preset(settings):
+            return files.kind_of(whole)
         model = settings.get("model")
         found = model.get("type") if isinstance(model, dict) else None
         if found not in list(_MODELS):

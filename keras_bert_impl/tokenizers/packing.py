@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 def pack_segments(

@@ -4,7 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # where nothing joins the two sides
 _CHARACTERS_OF_TOKEN = 16  # more than a token has in almost all texts

@@ -10,9 +10,9 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
@@ -64,10 +64,10 @@ class Tokenizer(abc.ABC):
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
-        from keras_bert_impl.tokenizers.byte_level_bpe import ByteLevelBPETokenizer
-        from keras_bert_impl.tokenizers.moses import MosesBPETokenizer
-        from keras_bert_impl.tokenizers.sentencepiece import SentencePieceTokenizer
-        from keras_bert_impl.tokenizers.wordpiece import WordPieceTokenizer
+        from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
+        from keras_bert_impl.tokenizers.moses.tokenizer import MosesBPETokenizer
+        from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
+        from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
 
         kinds = {
             "WordPiece": WordPieceTokenizer,

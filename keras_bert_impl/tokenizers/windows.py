@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 class Windows(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import temporary_directory
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ Shape legend: batch = examples; length = tokens; ... = any axes, which stay.
 
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 def kl_divergence(targets, logits, temperature=1.0):

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _LOG = logging.getLogger(__name__)
 

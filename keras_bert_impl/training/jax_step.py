@@ -4,7 +4,7 @@ import jax
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.strategy import JaxDevices

@@ -5,7 +5,7 @@ import contextlib
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.training.averages import overwrite_with_averages
 from keras_bert_impl.training.run_schedule import RunSchedule

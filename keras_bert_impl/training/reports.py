@@ -6,10 +6,10 @@ import time
 
 import keras
 
-from keras_bert_impl.document import Document
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import clear_errors, replace_file
-from keras_bert_impl.reading import parse_json_line, read_bytes
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import clear_errors, replace_file
+from keras_bert_impl.io.reading import parse_json_line, read_bytes
 
 _LOG = logging.getLogger(__name__)
 

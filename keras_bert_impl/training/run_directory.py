@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from keras_bert_impl.errors import InputError, shown
-from keras_bert_impl.files import claim, recover, replace_files, write_json
-from keras_bert_impl.reading import read_json, read_yaml
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.files import claim, recover, replace_files, write_json
+from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
 _NAMES = {"train": "train texts", "dev": "dev texts"}

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, check
 
 

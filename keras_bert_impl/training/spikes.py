@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _MOST_IN_A_ROW = 10
 _LEAST_RISE = 1.0  # nats; a loss near 0 may multiply and do no harm

@@ -1,6 +1,6 @@
 """The step on backends other than TensorFlow and JAX: Keras's own."""
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 def num_replicas():

@@ -7,7 +7,7 @@ import os
 
 import keras
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.workers import connecting, read_cluster, wait_for_workers
 
 _LOG = logging.getLogger(__name__)

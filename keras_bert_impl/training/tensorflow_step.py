@@ -10,7 +10,7 @@ import itertools
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.averages import overwrite_with_averages

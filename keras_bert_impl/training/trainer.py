@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import PositiveInt, check
 
 if keras.backend.backend() == "tensorflow":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.training.micro_batches import micro_batch, unpack
 from keras_bert_impl.training.tensorflow_step import num_replicas

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"

@@ -6,7 +6,7 @@ import sys
 
 import keras
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tuning.settings import BIAS, HEAD
 
 

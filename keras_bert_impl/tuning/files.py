@@ -4,8 +4,6 @@ import os
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import (
     encoder_tensors,
     open_model,
@@ -13,6 +11,8 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_tuned,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.models.weights import added_names, tensors_of
 
 

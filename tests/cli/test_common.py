@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli import common
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.run_directory import to_yaml
 
 

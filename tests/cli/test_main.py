@@ -10,7 +10,7 @@ import types
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.published import MODELS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -5,9 +5,9 @@ import argparse
 import pytest
 
 from keras_bert_impl.cli.examples import add_examples, read_examples, read_train_and_dev
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
-from keras_bert_impl.tasks.augmentation import write_examples
+from keras_bert_impl.tasks.language_modelling.augmentation import write_examples
 
 
 def read(*arguments, split="train"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.corpus.preparation import prepare
 from tests.tasks.helpers import examples, save_base, tokenizer
 from tests.training.helpers import output_of, run_workers, start_python, start_workers
 

@@ -1,8 +1,8 @@
 """The cache of downloads, and a server that speaks the hub's protocol."""
 
 import pytest
-from hub_models import point_at
 
+from tests.hub.hub_models import point_at
 from tests.hub_server import HubServer
 
 

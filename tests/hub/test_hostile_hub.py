@@ -9,10 +9,10 @@ import threading
 import time
 
 import pytest
-from hub_models import FILES, WEIGHTS, content
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import huggingface, local_directory, transfer
+from keras_bert_impl.io.errors import InputError
+from tests.hub.hub_models import FILES, WEIGHTS, content
 from tests.hub_server import Fault, HubServer
 
 NAME = "hf://owner/model"

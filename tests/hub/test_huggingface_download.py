@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from hub_models import FILES, WEIGHTS, content
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import huggingface, local_directory
+from keras_bert_impl.io.errors import InputError
+from tests.hub.hub_models import FILES, WEIGHTS, content
 from tests.hub_server import Fault, git_sha1, sha256
 
 # What repositories also have, and nobody here reads.

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hub_models import FILES, WEIGHTS, content, point_at
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
+from keras_bert_impl.io.errors import InputError
+from tests.hub.hub_models import FILES, WEIGHTS, content, point_at
 from tests.hub_server import Fault, HubServer, closed_port, sha256
 
 

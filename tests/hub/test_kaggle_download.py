@@ -4,10 +4,10 @@ import signal
 import time
 
 import pytest
-from hub_models import content
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import local_directory
+from keras_bert_impl.io.errors import InputError
+from tests.hub.hub_models import content
 from tests.hub_server import Fault, KaggleServer, closed_port, start_client
 
 WEIGHTS = bytes(range(256)) * 2**14  # 4 MiB: the library writes 1 MiB at a time

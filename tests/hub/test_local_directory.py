@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from keras_bert_impl import hub
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.hub import huggingface, kaggle, local_directory
+from keras_bert_impl.io.errors import InputError
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 import safetensors.numpy
 import transformers
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_tensors, head_tensors, open_model
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import TINY, difference, random_features, randomize, small_disk, to_numpy
 from tests.interop.parity import CONFIG, random_original

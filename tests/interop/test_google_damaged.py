@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.google import index, is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
+from keras_bert_impl.io.errors import InputError
 from tests.interop.google_models import unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
 

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.google import open_google_checkpoint
+from keras_bert_impl.io.errors import InputError
 from tests.interop.google_models import loaded, unpacked, write_variables
 from tests.interop.test_google_named import BERT, SETTINGS, SIZES, original, variables
 from tests.interop.test_google_objects import FEATURES, REAL, TOLERANCE

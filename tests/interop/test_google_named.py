@@ -9,9 +9,9 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import encoder_tensors, head_tensors, read_encoder_config
 from keras_bert_impl.interop.google import open_google_checkpoint, write_google_checkpoint
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.google_slots import load_adam_slots
 from keras_bert_impl.training.optimizer import AdamW

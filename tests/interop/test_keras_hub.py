@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import transformers
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_tensors,
     head_tensors,
@@ -19,6 +18,7 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.interop.keras_hub import open_keras_hub
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models import heads
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights

@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_tensors,
     huggingface_config,
@@ -22,11 +21,12 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
 )
 from keras_bert_impl.interop.keras_hub_preset import open_preset
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import tensors_of
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from keras_bert_impl.tokenizers.keras_hub_tokenizers import to_keras_hub
+from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub
 from tests.helpers import TINY, difference, randomize, small_disk, to_numpy
 from tests.interop.keras_hub_models import (
     CASES,

@@ -10,8 +10,8 @@ import torch
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.conversion import convert
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers import (
     Tokenizer,
     WordPieceTokenizer,
 )
-from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from tests.helpers import difference, randomize
 from tests.interop.keras_hub_models import (
     CASES,

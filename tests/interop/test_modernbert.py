@@ -8,7 +8,6 @@ import torch
 import transformers
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_config,
     has_head,
@@ -17,6 +16,7 @@ from keras_bert_impl.interop import (
     open_model,
     read_encoder_config,
 )
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import MODERN, difference
 from tests.interop.parity import batch, original_outputs

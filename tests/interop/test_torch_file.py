@@ -12,8 +12,8 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.torch_file import TorchFile
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from tests.interop.parity import random_original
 

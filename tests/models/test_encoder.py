@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import MODERN, TINY, compiled, difference, random_features, randomize, to_numpy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.tasks import (
     FeatureTagger,

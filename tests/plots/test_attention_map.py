@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.plots import attention_map
 
 TOKENS = ["[CLS]", "a", "cat", "##s", "[SEP]"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl import attention_map, learning_curves
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 
 
 def lines_of(figure):

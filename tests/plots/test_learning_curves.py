@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.plots import learning_curves
 
 REPORTS = [

@@ -6,7 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.pretraining.helpers import CONFIG, settings_of
 

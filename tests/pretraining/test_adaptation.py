@@ -9,9 +9,9 @@ import safetensors.numpy
 import yaml
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import adapt, read_manifest
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer

@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.interop.huggingface import encoder_config
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import building
 
 

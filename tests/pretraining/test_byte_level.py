@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.pretraining import blocks, readers
-from keras_bert_impl.pretraining.dataset import pretraining_dataset
-from keras_bert_impl.pretraining.preparation import prepare
-from keras_bert_impl.pretraining.word_tokens import WordTokens
+from keras_bert_impl.pretraining.corpus import blocks, readers
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
-from keras_bert_impl.tokenizers.bpe_files import ROBERTA
-from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
+from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 
 LENGTH = 24
 DOCUMENTS = [["He ran.", "She hid.", "It rained."], ["One.", "Two."], ["Blue sky.", "Sun."]]

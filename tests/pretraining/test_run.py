@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import run, stages
-from keras_bert_impl.pretraining.preparation import prepare
+from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import read_documents
 from keras_bert_impl.quickstart.corpus import (
     Passage,

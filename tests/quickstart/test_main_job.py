@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.quickstart import corpus, docstrings, show
 from keras_bert_impl.quickstart.main_job import MainJob
 from keras_bert_impl.quickstart.settings import QuickstartSettings

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.buckets import compiled_in_buckets
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import check
 from tests.tasks.helpers import classifier
 
@@ -12,7 +12,7 @@ from tests.tasks.helpers import classifier
 @pytest.fixture
 def signatures(monkeypatch):
     found = classifier().signatures()
-    monkeypatch.setattr("keras_bert_impl.tasks.served.load_signatures", lambda *how: found)
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.served.load_signatures", lambda *how: found)
     return found
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import yaml
 from tensorflow.core.framework import tensor_pb2
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_version
 from keras_bert_impl.serving.warmup import BATCH_SIZES, prediction_log
 from keras_bert_impl.tokenizers import Tokenizer

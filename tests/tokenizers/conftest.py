@@ -2,8 +2,9 @@
 
 import pytest
 import tokenizers
-from kinds import BERT, small_vocabulary
 from tokenizers import models, normalizers, pre_tokenizers
+
+from tests.tokenizers.kinds import BERT, small_vocabulary
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ import random
 import tensorflow as tf
 import tokenizers
 import transformers
-from sentencepiece_models import train
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
-from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS as FLAUBERT
-from keras_bert_impl.tokenizers.moses_words import MosesSplitter
+from keras_bert_impl.tokenizers.moses.characters import SPECIAL_TOKENS as FLAUBERT
+from keras_bert_impl.tokenizers.moses.words import MosesSplitter
+from tests.tokenizers.sentencepiece_models import train
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENGLISH = """It's a test of what doesn't fit: naïve cafés, 1,234.5 numbers — and “quotes”.

@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 import tokenizers
 import transformers
-from kinds import ENGLISH, like_modernbert
 from tokenizers import models, processors
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.added_tokens import AddedTokens, as_added_tokens
-from keras_bert_impl.tokenizers.unicode_table import CODE_POINTS
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
+from tests.tokenizers.kinds import ENGLISH, like_modernbert
 
 ODD = [
     "",

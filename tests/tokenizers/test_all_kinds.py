@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import transformers
-from kinds import KINDS, texts
 
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import beginning
+from tests.tokenizers.kinds import KINDS, texts
 
 TEXTS = texts()
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer, pack_segments
 
 IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 0}

@@ -4,7 +4,7 @@ import tensorflow as tf
 from tokenizers import Tokenizer as TheirTokenizer
 from tokenizers import models, pre_tokenizers, processors
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tokenizers.windows import pack_windows, window_spans
 

@@ -6,9 +6,9 @@ from keras_bert_impl.tokenizers import (
     SentencePieceTokenizer,
     WordPieceTokenizer,
 )
-from keras_bert_impl.tokenizers.bpe_files import ROBERTA
-from keras_bert_impl.tokenizers.byte_level_bpe import byte_characters
-from keras_bert_impl.tokenizers.moses_characters import SPECIAL_TOKENS
+from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
+from keras_bert_impl.tokenizers.moses.characters import SPECIAL_TOKENS
 
 
 def starts(tokenizer, text):

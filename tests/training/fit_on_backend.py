@@ -6,7 +6,7 @@ import sys
 import keras
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.optimizer import AdamW
 from keras_bert_impl.training.schedules import LinearWarmupDecay
 from keras_bert_impl.training.strategy import get_strategy

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from tests.training.helpers import adamw, build, dataset

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.checkpoints import RunCheckpoint
 from tests.helpers import mirrored
 from tests.training.helpers import adamw, build, dataset, distance, result_of, start

@@ -9,7 +9,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
 from keras_bert_impl.training.workers import (
     TIMEOUT,

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 import torch
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.lamb import LAMB
 from keras_bert_impl.training.optimizer import AdamW
 from keras_bert_impl.training.schedules import LinearWarmupDecay

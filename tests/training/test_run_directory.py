@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.run_directory import RunDirectory, to_yaml
 
 

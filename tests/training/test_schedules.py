@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.schedules import CosineWarmupDecay, LinearWarmupDecay, OneCycle
 

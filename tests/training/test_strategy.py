@@ -4,7 +4,7 @@ import logging
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizer import AdamW

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dropout, dropout_seed
 from keras_bert_impl.training.trainer import ReplicatedTrainer
 from keras_bert_impl.training.whole_batch import WholeBatchTrainer

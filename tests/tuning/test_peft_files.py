@@ -11,11 +11,11 @@ import torch
 import transformers
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tuning import save_tuned
 from tests.tasks import helpers
-from tests.tasks.test_family import KINDS
+from tests.tasks.base.test_family import KINDS
 
 TEXTS = ["a good film", "what a dull plot and very awful joy"]
 FEATURES = {name: value.numpy() for name, value in helpers.tokenizer()(TEXTS, length=10).items()}

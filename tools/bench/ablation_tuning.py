@@ -19,11 +19,11 @@ from keras_bert_impl import Encoder, Tokenizer
 from keras_bert_impl.tasks import (
     TextClassifier,
     TokenClassifier,
-    metrics,
     read_conllu,
     read_glue,
     score_tags,
 )
+from keras_bert_impl.tasks.base import metrics
 from keras_bert_impl.training.optimizer import default_optimizer
 
 SAMPLE = 10_000  # texts of SST-2, those that docs/finetuning.md names

@@ -181,8 +181,8 @@ def plain_records(source, passes=1):
 
 
 def _write_sentences(source):
-    from keras_bert_impl.pretraining.readers import read_documents
-    from keras_bert_impl.pretraining.sentences import split_sentences
+    from keras_bert_impl.pretraining.corpus.readers import read_documents
+    from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 
     path = f"{source.records}-sentences.txt"
     with open(path, "w", encoding="utf-8") as file:

@@ -144,7 +144,7 @@ def _of_session(open_session):
 
     @contextlib.contextmanager
     def column():
-        from keras_bert_impl.errors import InputError
+        from keras_bert_impl.io.errors import InputError
         from keras_bert_impl.serving.signatures import FEATURES
 
         def difference(case, folder):

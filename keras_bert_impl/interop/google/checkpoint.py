@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.index import read_index
-from keras_bert_impl.reading import file_within, read_text
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, read_text
 
 # TensorFlow's names of the types that can be read; at some others it ends the process.
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}

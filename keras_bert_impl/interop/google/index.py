@@ -10,8 +10,8 @@ import dataclasses
 import math
 import struct
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.reading import file_within
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57

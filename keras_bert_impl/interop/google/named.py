@@ -6,9 +6,9 @@ below the name of the module there: `module/bert/...` beside its own `output_wei
 
 import re
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.names import ALBERT, BERT, ELECTRA, electra_generator
 from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.io.errors import InputError
 
 # What is in a checkpoint of a training run besides the model.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")

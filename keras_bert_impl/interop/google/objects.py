@@ -13,9 +13,9 @@ import dataclasses
 import math
 import re
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.names import Name, dense, layer_norm
 from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.io.errors import InputError
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
 from keras_bert_impl.interop.google.named import named_places
 from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_places
 from keras_bert_impl.interop.google.saved_model import read_program
 from keras_bert_impl.interop.google.settings import gelu, huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
-from keras_bert_impl.reading import file_within
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within
 
 
 def is_google_checkpoint(path):

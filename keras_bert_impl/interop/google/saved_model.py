@@ -4,8 +4,8 @@ import dataclasses
 import struct
 from pathlib import Path
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.reading import read_bytes
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_bytes
 
 _MAX_NODES = 12  # the scale of an attention is this near to its softmax
 

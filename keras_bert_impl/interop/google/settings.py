@@ -1,8 +1,8 @@
 """The configuration of Google's models: their JSON or YAML files, and what the shapes say."""
 
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.reading import file_within, read_json, read_yaml
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import file_within, read_json, read_yaml
 
 _JSON_FILES = ("bert_config.json", "albert_config.json", "electra_config.json")
 _YAML_KEYS = {  # of the Model Garden's encoders -> of `bert_config.json`

@@ -3,8 +3,8 @@
 import dataclasses
 import math
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.index import Variable
+from keras_bert_impl.io.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.google.names import ALBERT, BERT
+from keras_bert_impl.io.errors import InputError
 
 _KINDS = {"bert": BERT, "albert": ALBERT}
 _KEYS = (

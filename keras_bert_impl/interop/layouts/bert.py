@@ -1,7 +1,7 @@
 """BERT, and the models whose files are written like its own: RoBERTa's and ELECTRA's."""
 
-from keras_bert_impl.document import Document
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+from keras_bert_impl.io.document import Document
 
 _MOST_LAYERS = 1_000  # where they share their weights, no tensor shows that there are fewer
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads

@@ -1,8 +1,8 @@
 """FlauBERT, in the layout of XLM."""
 
-from keras_bert_impl.document import Document
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+from keras_bert_impl.io.document import Document
 
 
 class FlaubertLayout(BertLayout):

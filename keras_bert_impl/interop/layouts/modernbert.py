@@ -1,8 +1,8 @@
 """ModernBERT, and the same that looks back alone."""
 
-from keras_bert_impl.errors import InputError, shown
 from keras_bert_impl.interop.layouts.bert import BertLayout
 from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel
+from keras_bert_impl.io.errors import InputError, shown
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _BASES = {_FULL: "rotary_base", _SLIDING: "local_rotary_base"}

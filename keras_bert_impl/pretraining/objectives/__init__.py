@@ -1,6 +1,6 @@
 """The objectives of pre-training, each a small class over the same encoder, on any backend."""
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.pretraining.objectives.distillation import Distillation, LayerDistillation
 from keras_bert_impl.pretraining.objectives.left_to_right import LeftToRight

@@ -7,7 +7,6 @@ import types
 import keras
 from keras import ops
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_tensors,
     head_tensors,
@@ -15,6 +14,7 @@ from keras_bert_impl.interop import (
     read_encoder_config,
     tied_tensors,
 )
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import linear_map, masked_lm_head

@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop import (
     encoder_tensors,
     has_key,
@@ -17,6 +16,7 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head

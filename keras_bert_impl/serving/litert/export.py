@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert.graph import Graph
 from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.network.networks import (

@@ -4,9 +4,9 @@ import dataclasses
 import json
 from collections.abc import Callable
 
-from keras_bert_impl.errors import InputError
-from keras_bert_impl.files import replace_directory
 from keras_bert_impl.interop import huggingface_config
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.network.networks import check_model, encoder_of, kind_of
 from keras_bert_impl.serving.network.proof import (
     answered_by,

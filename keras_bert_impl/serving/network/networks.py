@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.heads import needs_pooler
 from keras_bert_impl.serving.network import layers
 

@@ -5,7 +5,7 @@ import os
 
 import openvino
 
-from keras_bert_impl.files import temporary_directory
+from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.onnx import export as onnx_export
 from keras_bert_impl.serving.openvino.compression import compress

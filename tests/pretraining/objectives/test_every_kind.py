@@ -7,8 +7,8 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.errors import InputError
 from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from tests.helpers import MODERN, TINY, difference, randomize

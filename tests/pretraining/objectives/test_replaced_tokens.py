@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import ReplacedTokens
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT, SampleTokens

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert import export, export_litert
 from tests.serving.litert.operators import check_builtin, operators
 from tests.tasks import helpers

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import export
 from keras_bert_impl.serving.network.proof import keras_outputs, relative_difference
 from tests.tasks import helpers

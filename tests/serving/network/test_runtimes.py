@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert import export_litert
 from keras_bert_impl.serving.litert.session import Session as LiteRTSession
 from keras_bert_impl.serving.network import proof

@@ -8,7 +8,7 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, RuntimeException
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.errors import InputError
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.serving.onnx import write_graph

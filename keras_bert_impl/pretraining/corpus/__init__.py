@@ -1,0 +1,1 @@
+"""From a corpus to blocks of tokenized documents."""

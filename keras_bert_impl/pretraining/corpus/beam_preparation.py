@@ -1,0 +1,263 @@
+"""`prepare` by the workers of an Apache Beam runner: the same blocks, rows and shards.
+
+The text is read twice. The first time its documents are counted, and of each there is only its
+hash and length: from these it follows what is a duplicate and which documents make a block. The
+second time they go to whoever builds their block. How many rows the blocks have says in which
+shard, and where in it, each row stands.
+"""
+
+import copy
+import itertools
+import json
+import operator
+import os
+import re
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from keras_bert_impl.io import remote_files
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus import blocks, cutting, readers
+from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+from keras_bert_impl.pretraining.examples import records
+
+_SUMMARY = "summary.json"
+
+
+def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
+    """Writes the shards of a corpus.
+
+    One worker holds 16 bytes of each document; each of the others some blocks, or a shard.
+
+    Args:
+        corpus: `Corpus`.
+        settings: `Settings`.
+        tokenizer: not used: the workers read the copy in `directory`.
+        directory: `Path` on a file system that all workers share, or str of a folder on a bucket;
+            `corpus.paths` likewise.
+        dealing: dict, arguments of `Dealer`.
+        runner: str, a runner of Beam.
+        options: list of str, options of its pipeline, as `name=value` or `name`.
+
+    Returns:
+        `Written`.
+
+    Raises:
+        InputError: as `prepare`.
+    """
+    flags = [f"--runner={runner}", *(f"--{option.lstrip('-')}" for option in options)]
+    try:
+        with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
+            build_pipeline(pipeline, corpus, settings, directory, dealing)
+    except Exception as error:  # runners pass errors of workers on as text
+        found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", _text(error))
+        if not found:
+            raise
+        raise InputError(found[-1]) from error
+    path = os.path.join(directory, _SUMMARY)
+    with tf.io.gfile.GFile(path) as file:
+        summary = json.load(file)
+    tf.io.gfile.remove(path)
+    counts = {split: blocks.Counts(**count) for split, count in summary["counts"].items()}
+    return cutting.Written(**summary | {"counts": counts})
+
+
+def build_pipeline(pipeline, corpus, settings, directory, dealing):
+    """Adds all steps to a `beam.Pipeline`; arguments as of `write`."""
+    sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
+    directory = str(directory)
+    of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
+    outlines = of_sources | "outline" >> beam.FlatMap(_outlines, corpus.text_field)
+    lengths = outlines | beam.Map(_source) | beam.combiners.Count.PerElement()
+    kept = (
+        outlines
+        | "first of its text" >> beam.CombinePerKey(min)
+        | beam.Values()
+        | beam.Map(lambda outline: (outline[0], outline[1:]))
+        | "by source" >> beam.GroupByKey()
+        | beam.Map(_packed)
+    )
+    start = pipeline | "start" >> beam.Create([None])
+    plans = start | "cut" >> beam.FlatMap(
+        _plans,
+        beam.pvalue.AsDict(lengths),
+        beam.pvalue.AsDict(kept),
+        dict(sources),
+        corpus,
+        settings,
+    )
+    built = (
+        {"source": of_sources, "plan": plans}
+        | "plan of a source" >> beam.CoGroupByKey()
+        | "read" >> beam.FlatMap(_documents, corpus.text_field)
+        | "by block" >> beam.GroupByKey()
+        | "build" >> beam.ParDo(_Build(settings, corpus.held_out, directory))
+    )
+    sizes = built | beam.Map(_size)
+    dealers = start | "deal" >> beam.FlatMap(
+        _dealers, beam.pvalue.AsList(sizes), dealing, settings.seed
+    )
+    shards = (
+        built
+        | beam.FlatMap(_dealt, beam.pvalue.AsDict(dealers), settings.seed)
+        | "by shard" >> beam.GroupByKey()
+        | "write" >> beam.Map(_write_shard, directory)
+    )
+    start | "sum up" >> beam.Map(
+        _sum_up,
+        beam.pvalue.AsDict(lengths),
+        beam.pvalue.AsDict(kept),
+        beam.pvalue.AsList(sizes),
+        beam.pvalue.AsList(shards),
+        directory,
+    )
+
+
+class _Outline(NamedTuple):
+    """What is known of a document while blocks are cut."""
+
+    source: str
+    characters: int
+
+
+def _outlines(indexed, text_field):
+    """(hash, (index of the source, place in it, characters)) of each document."""
+    index, source = indexed
+    for place, document in enumerate(readers.read_source(*source, text_field)):
+        yield document.text_hash, (index, place, document.characters)
+
+
+def _source(outline):
+    return outline[1][0]
+
+
+def _packed(outlines_of):
+    """The documents of a source that are no duplicates: places int32 [n], characters int64 [n]."""
+    index, outlines = outlines_of
+    places, characters = zip(*sorted(outlines))
+    return index, (np.array(places, np.int32), np.array(characters, np.int64))
+
+
+def _plans(_, lengths, kept, sources, corpus, settings):
+    """(index of the source, (number of its first document, places [n], their blocks [n]))."""
+    if not lengths:
+        raise readers.no_text(corpus.paths)
+    indices = sorted(kept)
+    counts = (lengths.get(index, 0) for index in range(len(sources)))
+    first = [0, *itertools.accumulate(counts)]
+
+    def documents():
+        for index in indices:
+            for place, characters in zip(*kept[index]):
+                outline = _Outline(f"{sources[index][0]}, document {place + 1}", int(characters))
+                yield first[index] + int(place), outline
+
+    numbers = {index: first[index] + kept[index][0].astype(np.int64) for index in indices}
+    block_of = {index: np.zeros(len(numbers[index]), np.int32) for index in indices}
+    starts = [first[index] for index in indices]
+    for block in cutting.text_blocks(documents(), corpus, settings.objective, settings.seed):
+        of_block = np.array([number for number, _ in block.documents])
+        for position in np.unique(np.searchsorted(starts, of_block, "right") - 1):
+            index = indices[position]
+            places = np.searchsorted(numbers[index], of_block)
+            inside = places < len(numbers[index])
+            inside[inside] = numbers[index][places[inside]] == of_block[inside]
+            block_of[index][places[inside]] = block.number
+    for index in indices:
+        yield index, (first[index], kept[index][0], block_of[index])
+
+
+def _documents(joined_of, text_field):
+    """(block, (number, document)) of a source's documents that are used."""
+    _, joined = joined_of
+    if not joined["plan"]:
+        return
+    (source,), ((first, places, blocks_of),) = joined["source"], joined["plan"]
+    used = dict(zip(places.tolist(), blocks_of.tolist()))
+    for place, document in enumerate(readers.read_source(*source, text_field)):
+        if place in used:
+            yield used[place], (first + place, document)
+
+
+class _Build(beam.DoFn):
+    """A block's documents -> (number of the block, split, `BuiltBlock`)."""
+
+    def __init__(self, settings, held_out, directory):
+        self._settings = settings
+        self._held_out = held_out
+        self._directory = directory
+
+    def setup(self):
+        self._word_tokens = WordTokens(records.read_tokenizer(self._directory))
+
+    def process(self, element):
+        number, documents = element
+        documents = sorted(documents, key=operator.itemgetter(0))
+        split = cutting.split_of(documents[0][0], self._held_out, self._settings.seed)
+        text_block = blocks.TextBlock(split, documents, number=number)
+        yield number, split, blocks.build(text_block, self._settings, self._word_tokens)
+
+
+def _dealers(_, sizes, dealing, seed):
+    """(number, the `Dealer` as it is before the rows of that block) of each block."""
+    dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
+    for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
+        yield number, copy.deepcopy(dealers[split])
+        for _ in dealers[split].deal(count, cutting.first_shard_of(number, seed)):
+            pass
+
+
+def _size(built_block):
+    """(number of the block, split, rows, counts)."""
+    number, split, built = built_block
+    return number, split, len(built.rows), built.counts
+
+
+def _dealt(built_block, dealers, seed):
+    """((split, shard), (place in it, row)) of each row of a block."""
+    number, split, built = built_block
+    dealer = copy.deepcopy(dealers[number])  # others may deal the same block once more
+    places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
+    for (shard, place), row in zip(places, built.rows):
+        yield (split, shard), (place, row)
+
+
+def _write_shard(rows_of, directory):
+    """(split, shard, what the manifest says of it)."""
+    (split, shard), rows = rows_of
+    path = os.path.join(directory, records.shard_name(split, shard))
+    rows = [row for _, row in sorted(rows)]
+    with remote_files.replace_file(path) as temporary, remote_files.os_errors():
+        file = records.ShardFile(temporary)
+        for row in rows:
+            file.write(row)
+        file.close()
+        description = records.describe_shard(temporary, len(rows))
+    return split, shard, description
+
+
+def _sum_up(_, lengths, kept, sizes, shards, directory):
+    """Leaves what this process cannot be told otherwise: a file with all of `Written`."""
+    documents = sum(lengths.values())
+    counts = {split: blocks.Counts() for split in records.SPLITS}
+    for _, split, _, of_block in sizes:
+        counts[split] += of_block
+    ordered = sorted(shards, key=operator.itemgetter(0, 1))
+    summary = {
+        "documents": documents,
+        "duplicate_documents": documents - sum(len(places) for places, _ in kept.values()),
+        "counts": {split: vars(count) for split, count in counts.items()},
+        "shards": {
+            split: [shard for of, _, shard in ordered if of == split] for split in records.SPLITS
+        },
+    }
+    with remote_files.replace_file(os.path.join(directory, _SUMMARY)) as temporary:
+        temporary.write_text(json.dumps(summary), encoding="utf-8")
+
+
+def _text(error):
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,210 @@
+"""The work on one block of documents: text in, serialized rows and counts out."""
+
+import dataclasses
+from typing import Annotated
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus import sentences
+from keras_bert_impl.pretraining.examples import draws, packing, pairs, records, row_layout
+from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
+from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What makes rows of documents; the arguments of `prepare`."""
+
+    length: RowLength
+    objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
+    passes: PositiveInt
+    short_sequence_probability: Rate
+    pack: bool
+    max_examples_per_row: PositiveInt
+    seed: int
+
+    def __post_init__(self):
+        validate(self)
+
+
+@dataclasses.dataclass
+class TextBlock:
+    """Consecutive documents of one split.
+
+    Attributes:
+        split: str.
+        documents: list of (running number, `Document`).
+        characters: int, in their text.
+        number: int, of the block; None until it is complete.
+    """
+
+    split: str
+    documents: list = dataclasses.field(default_factory=list)
+    characters: int = 0
+    number: int | None = None
+
+    def append(self, number, document):
+        """Adds a document."""
+        self.documents.append((number, document))
+        self.characters += document.characters
+
+    def joined(self, other):
+        """A block of the documents of both."""
+        documents = self.documents + other.documents
+        return TextBlock(self.split, documents, self.characters + other.characters)
+
+
+@dataclasses.dataclass
+class Counts:
+    """What a block, or a split, holds; `+` adds two up."""
+
+    documents: int = 0
+    sentences: int = 0
+    words: int = 0
+    corpus_tokens: int = 0
+    examples: int = 0
+    pairs_labelled_1: int = 0
+    rows: int = 0
+    tokens: int = 0
+    examples_in_fullest_row: int = 0
+
+    def __add__(self, other):
+        fullest = max(self.examples_in_fullest_row, other.examples_in_fullest_row)
+        sums = (a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other)))
+        return dataclasses.replace(Counts(*sums), examples_in_fullest_row=fullest)
+
+    def summary(self, length):
+        """dict of the counts, and `fill`, the part of the rows' tokens that is not padding."""
+        fill = self.tokens / (self.rows * length) if self.rows else 0.0
+        return dataclasses.asdict(self) | {"fill": round(fill, 6)}
+
+
+@dataclasses.dataclass
+class BuiltBlock:
+    """`rows`: list of bytes, serialized, in random order; `counts`: `Counts`."""
+
+    rows: list
+    counts: Counts
+
+
+def build(text_block, settings, word_tokens):
+    """Splits, tokenizes, pairs, packs and serializes the documents of a block.
+
+    Args:
+        text_block: `TextBlock`.
+        settings: `Settings`.
+        word_tokens: `WordTokens`, the same for all blocks of a process.
+
+    Returns:
+        `BuiltBlock`.
+    """
+    tokenizer = word_tokens.tokenizer
+    block, num_words = tokenize(text_block.documents, word_tokens)
+    if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
+        raise InputError(
+            f"of the documents from {text_block.documents[0][1].source} to "
+            f"{text_block.documents[-1][1].source} fewer than two have text that the tokenizer "
+            "knows, and next-sentence prediction needs two: give more documents, or larger "
+            "blocks, or choose --objective mlm."
+        )
+    counts = Counts(
+        documents=len(block.document_numbers),
+        sentences=len(block.sentence_starts) - 1,
+        words=num_words,
+        corpus_tokens=len(block.token_ids),
+    )
+    serialized = []
+    for pass_number in range(settings.passes):
+        made = _examples(block, settings, pass_number, tokenizer.num_separators)
+        spans, labels = row_layout.spans_of(made), [example.label for example in made]
+        lengths = row_layout.lengths_of(spans, tokenizer.num_separators)
+        most = settings.max_examples_per_row if settings.pack else 1
+        packed = packing.pack_rows(lengths.tolist(), settings.length, most)
+        counts += Counts(
+            examples=len(made),
+            pairs_labelled_1=sum(labels),
+            rows=len(packed),
+            tokens=int(lengths.sum()),
+            examples_in_fullest_row=max(map(len, packed), default=0),
+        )
+        if not packed:  # documents without a token
+            continue
+        arrays = row_layout.lay_out(
+            block, spans, labels, packed, settings.length, settings.max_examples_per_row, tokenizer
+        )
+        serialized += records.serialize_rows(
+            arrays, tokenizer.vocabulary_size, (text_block.number << 32) + len(serialized)
+        )
+    generator = draws.stream(settings.seed, "rows", text_block.number)
+    order = draws.permutation(generator, len(serialized))
+    return BuiltBlock([serialized[index] for index in order], counts)
+
+
+def _examples(block, settings, pass_number, num_separators):
+    if settings.objective == "mlm":
+        return pairs.contiguous_examples(block, settings.length)
+    make = {
+        "mlm_nsp": pairs.next_sentence_examples,
+        "mlm_sop": pairs.sentence_order_examples,
+    }[settings.objective]
+    length = settings.length - (num_separators - 1)  # they leave room for one
+    return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
+
+
+def tokenize(documents, word_tokens):
+    """Splits documents into sentences and tokenizes these.
+
+    Args:
+        documents: list of (running number, `Document`).
+        word_tokens: `WordTokens`.
+
+    Returns:
+        (`TokenBlock`, number of words). Sentences and documents without a token are left out.
+    """
+    paragraphs, sentence_counts = [], []
+    for _, document in documents:
+        own = [document.paragraphs]
+        if not document.is_split:
+            own = [sentences.split_sentences(text) for text in document.paragraphs]
+        paragraphs += own
+        sentence_counts.append(sum(map(len, own)))
+    token_ids, lengths, num_words = word_tokens(paragraphs)
+    document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
+    kept, sentence_counts = np.unique(document_of, return_counts=True)
+    block = pairs.TokenBlock(
+        token_ids,
+        [0, *np.cumsum(lengths[lengths > 0]).tolist()],
+        [0, *np.cumsum(sentence_counts).tolist()],
+        [documents[index][0] for index in kept],
+    )
+    return block, num_words
+
+
+class HashSet:
+    """A set of 64-bit integers in 8 bytes each, for telling documents seen before.
+
+    Two different documents share a hash with a probability of n² / 2⁶⁵ among n of them, 3·10⁻⁶
+    for ten million; one of the two is lost then.
+    """
+
+    _MOST_RECENT = 1 << 18  # in a Python set, which takes ten times the memory
+
+    def __init__(self):
+        self._recent = set()
+        self._sorted = np.zeros(0, np.uint64)
+
+    def add(self, value):
+        """Adds `value`; returns whether it is new."""
+        if value in self._recent:
+            return False
+        position = np.searchsorted(self._sorted, np.uint64(value))
+        if position < len(self._sorted) and self._sorted[position] == value:
+            return False
+        self._recent.add(value)
+        if len(self._recent) >= self._MOST_RECENT:
+            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
+            self._sorted = np.concatenate([self._sorted, recent])
+            self._sorted.sort(kind="stable")
+            self._recent = set()
+        return True

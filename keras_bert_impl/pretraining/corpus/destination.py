@@ -1,0 +1,110 @@
+"""Where `prepare` writes: a folder, which appears as a whole, or a new one on a bucket."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import tensorflow as tf
+
+from keras_bert_impl.io import remote_files
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import (
+    absolute,
+    is_remote,
+    recover,
+    replace_directory,
+    temporary_directory,
+)
+from keras_bert_impl.pretraining.corpus.finished_blocks import Interrupted
+from keras_bert_impl.pretraining.examples import draws, records
+
+
+def place_of(output_directory):
+    """Absolute `Path` of the folder that processes of this machine make the records in.
+
+    It is `output_directory`, or, where that is on a bucket, a temporary one that the same command
+    finds again.
+
+    Raises:
+        InputError: there is something that must not be replaced, or the bucket is closed.
+    """
+    if not is_remote(output_directory):
+        place = absolute(output_directory)
+        _check_replaceable(place)
+        return place
+    try:
+        tf.io.gfile.makedirs(output_directory)  # a closed bucket is known before hours of work
+        taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot write {output_directory}: {error.message}") from error
+    if taken:
+        raise InputError(f"{output_directory} holds records; name another folder or remove them.")
+    name = f"keras-bert-{draws.stable_hash(output_directory.rstrip('/')):016x}"
+    return Path(tempfile.gettempdir()) / name
+
+
+@contextlib.contextmanager
+def new_records(output_directory, place, runner):
+    """Yields the folder to write into: workers of a runner write on a bucket themselves.
+
+    Args:
+        output_directory, runner: as of `prepare`.
+        place: `Path` of `place_of`.
+
+    Raises:
+        InputError: as `replace_directory`.
+        Interrupted: the bucket takes no more.
+    """
+    on_bucket = is_remote(output_directory)
+    if on_bucket and runner is not None:
+        yield output_directory
+        return
+    with replace_directory(place) as directory:
+        yield directory
+        if on_bucket:
+            _upload(directory, output_directory)
+    if on_bucket:
+        shutil.rmtree(place)
+    else:
+        _remove_other_shards(place)
+
+
+def _upload(directory, output_directory):
+    try:
+        remote_files.upload(directory, output_directory, last=records.MANIFEST)
+    except InputError as error:
+        raise Interrupted(
+            f"{error}. What was built is kept: the same command goes on from there."
+        ) from error
+
+
+def save_tokenizer(tokenizer, directory):
+    """Saves a tokenizer to what `new_records` yields."""
+    if not is_remote(directory):
+        tokenizer.save_pretrained(directory)
+        return
+    with temporary_directory() as copy:
+        tokenizer.save_pretrained(copy)
+        remote_files.upload(Path(copy), directory)
+
+
+def _check_replaceable(directory):
+    """What is replaced as a whole must be records, not somebody's home."""
+    recover(directory)
+    own = f".{directory.name}."  # of runs that were interrupted
+    if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
+        if not (directory / records.MANIFEST).is_file():
+            raise InputError(
+                f"{directory} exists and holds other files; name a new or empty folder."
+            )
+
+
+def _remove_other_shards(directory):
+    """Records that were replaced may have had more shards; files of other names stay."""
+    for split, of_split in records.read_manifest(directory)["splits"].items():
+        named = {shard["file"] for shard in of_split["shards"]}
+        for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
+            if path.name not in named:
+                path.unlink()

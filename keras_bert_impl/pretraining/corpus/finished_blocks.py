@@ -1,0 +1,108 @@
+"""What an interrupted `prepare` has built, for the same command to go on from."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import shutil
+
+import keras_bert_impl
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import claim
+from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.examples import draws, records
+
+
+class Interrupted(InputError):
+    """An end that is no fault of the input: what was built is kept."""
+
+
+class FinishedBlocks:
+    """The rows of blocks, in a hidden folder beside the records until these are complete.
+
+    A block is known again by its documents, the settings, the tokenizer and the version of this
+    package; where one of them is another, or a file is damaged, it is built anew.
+
+    As a context: at the end the folder is removed; after an error that is none of the input, such
+    as Ctrl-C, it stays, as it does when the process is killed.
+
+    Args:
+        output_directory: absolute `Path` of the records.
+        settings: `blocks.Settings`.
+        tokenizer: with a `fingerprint`.
+    """
+
+    def __init__(self, output_directory, settings, tokenizer):
+        self._name = output_directory.name
+        self._parent = output_directory.parent
+        if output_directory.exists():  # its parent may be another disk, or closed to us
+            self._parent = output_directory
+        self._folder = self._parent / f".{self._name}.unfinished"
+        versions = keras_bert_impl.__version__, records.FORMAT_VERSION
+        self._made_by = *versions, repr(settings), tokenizer.fingerprint
+        self._lock = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if kind is None or (issubclass(kind, InputError) and not issubclass(kind, Interrupted)):
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock:
+            self._lock.release()
+
+    def open(self):
+        """Readies the folder.
+
+        Raises:
+            InputError: another process makes these records.
+        """
+        self._folder.mkdir(exist_ok=True)
+        self._lock = claim(self._folder / "lock")
+        if self._lock is None:
+            raise Interrupted(f"another prepare writes beside {self._folder}; let it end.")
+
+    def read(self, text_block):
+        """`BuiltBlock` of a `TextBlock`, None where it is not there."""
+        path = self._path(text_block)
+        if not path.is_file():
+            return None
+        content, _, checksum = path.read_bytes().rpartition(b"\n")
+        if _checksum(content) != checksum:  # cut short by what ended the machine
+            return None
+        header, _, joined = content.partition(b"\n")
+        header = json.loads(header)
+        if header["key"] != self._key(text_block):
+            return None
+        ends = itertools.accumulate(header["lengths"], initial=0)
+        rows = [joined[start:end] for start, end in itertools.pairwise(ends)]
+        return blocks.BuiltBlock(rows, blocks.Counts(**header["counts"]))
+
+    def write(self, text_block, built):
+        """Keeps the `BuiltBlock` of a `TextBlock`."""
+        header = {
+            "key": self._key(text_block),
+            "counts": dataclasses.asdict(built.counts),
+            "lengths": [len(row) for row in built.rows],
+        }
+        content = b"".join([json.dumps(header).encode(), b"\n", *built.rows])
+        path = self._path(text_block)
+        aside = path.with_suffix(".part")
+        with open(aside, "wb") as file:
+            file.writelines([content, b"\n", _checksum(content)])
+        aside.replace(path)
+
+    def _path(self, text_block):
+        return self._folder / f"{text_block.number:08d}.block"
+
+    def _key(self, text_block):
+        documents = [
+            (number, document.is_split, len(document.paragraphs), document.text_hash)
+            for number, document in text_block.documents
+        ]
+        return draws.stable_hash(*self._made_by, text_block.split, text_block.number, documents)
+
+
+def _checksum(content):
+    """bytes, hexadecimal."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

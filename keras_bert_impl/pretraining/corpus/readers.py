@@ -1,0 +1,328 @@
+"""Documents from files, folders and TFDS, one at a time: memory does not grow with the corpus."""
+
+import bz2
+import dataclasses
+import functools
+import gzip
+import hashlib
+import html
+import lzma
+import os
+import re
+import zlib
+from urllib.parse import parse_qsl
+
+from keras_bert_impl.io import files
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.pretraining.settings import TEXT_FORMATS
+
+_LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
+_READ_AT_ONCE = 1 << 20  # bytes
+_DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
+_WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
+
+
+_OF_TEXTS = " (Texts that are no paths are given as an iterator, iter(texts).)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """One document of a corpus.
+
+    Attributes:
+        source: str, where it begins, for messages: `file:line`.
+        paragraphs: list of str, none of them blank.
+        is_split: bool, whether each paragraph is one sentence already.
+    """
+
+    source: str
+    paragraphs: list
+    is_split: bool
+
+    @property
+    def characters(self):
+        """int, in the text."""
+        return sum(map(len, self.paragraphs))
+
+    @functools.cached_property
+    def text_hash(self):
+        """int in [0, 2⁶⁴), the same for documents of the same text."""
+        text = b"\n".join(map(str.encode, self.paragraphs))
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def read_documents(paths, format="auto", text_field="text"):
+    """Iterates over the documents of files, folders and TFDS datasets, in order.
+
+    | format | a document is |
+    |---|---|
+    | `sentences` | BERT's format: one sentence a line, a blank line between documents |
+    | `wikiextractor` | from `<doc …>` to `</doc>`: the title's line, then a paragraph a line |
+    | `jsonl` | a line with a JSON object; `text_field` holds its text, a paragraph a line |
+    | `files` | a file, with blank lines between paragraphs |
+    | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of that split |
+
+    `auto` looks at the first bytes of each file: `<doc` is `wikiextractor`, `{"` is `jsonl`;
+    anything else is `files` where it was found in a folder and `sentences` where it was named.
+    Files compressed by gzip, xz or bzip2 are read as they are. Folders are walked in sorted order,
+    hidden files left out.
+
+    Args:
+        paths: str or `Path`, or a list of them: files, folders, either on a bucket, too
+            (`gs://bucket/corpus`), `tfds://` names.
+        format: one of `TEXT_FORMATS`, for all of the files; `tfds://` names need none.
+        text_field: str, the field of JSON lines, and of TFDS where the name gives none.
+
+    Returns:
+        Iterator of `Document`; those without text are left out.
+
+    Raises:
+        InputError: at once for a path that does not exist; while iterating, naming file and line,
+            for a file that is binary, cut short or not UTF-8, a broken JSON line, a missing
+            field, and at the end where there was no text at all.
+
+    Example:
+        for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body"]):
+            print(document.source, len(document.paragraphs))
+    """
+    return _read(paths_of(paths), sources(paths, format), text_field)
+
+
+def paths_of(paths):
+    """list of str, of one path or several."""
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return [os.fspath(path) for path in paths]
+
+
+def sources(paths, format="auto"):
+    """What a corpus is read from, one after the other: arguments and errors as `read_documents`.
+
+    Returns:
+        Iterator of (name, format), for `read_source`.
+    """
+    if format not in TEXT_FORMATS:
+        raise InputError(f"no format {format!r}; there is {', '.join(TEXT_FORMATS)}.")
+    names = paths_of(paths)
+    if not names:
+        raise InputError("no corpus: give at least one file, folder or tfds:// name.")
+    for name in names:
+        if not name.startswith("tfds://") and not _place(name).exists(name):
+            hint = "" if isinstance(paths, (str, os.PathLike)) else _OF_TEXTS
+            raise InputError(f"{name} does not exist.{hint}")
+    return (source for name in names for source in _files(name, format))
+
+
+def read_source(name, format, text_field="text"):
+    """Iterates over the documents of one of `sources`; those without text are left out."""
+    for document in _READERS[format](name, text_field):
+        paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
+        if paragraphs:
+            yield dataclasses.replace(document, paragraphs=paragraphs)
+
+
+def no_text(paths):
+    """The error of a corpus that has none."""
+    return InputError(f"there is no text in {', '.join(paths_of(paths))}.")
+
+
+def _read(paths, sources, text_field):
+    empty = True
+    for name, format in sources:
+        for document in read_source(name, format, text_field):
+            empty = False
+            yield document
+    if empty:
+        raise no_text(paths)
+
+
+def _files(name, format):
+    """The files under `name` in sorted order, each with the format to read it in."""
+    if name.startswith("tfds://"):
+        yield name, "tfds"
+        return
+    inside = _place(name).files_in(name)
+    if inside is None:
+        yield name, _detect(name, "sentences") if format == "auto" else format
+        return
+    for path in sorted(inside):
+        if not any(part.startswith(".") for part in path.parts):
+            path = os.path.join(name, path)
+            yield path, _detect(path, "files") if format == "auto" else format
+
+
+def _detect(path, otherwise):
+    for _, line in _lines(path):
+        if line.strip():
+            start = line.lstrip()
+            if start.startswith("<doc"):
+                return "wikiextractor"
+            return "jsonl" if re.match(r'\{\s*"', start) else otherwise
+    return otherwise
+
+
+def _place(name):
+    """The module that has `exists`, `files_in` and `read_from` for the place of a file."""
+    if not files.is_remote(name):
+        return files
+    from keras_bert_impl.io import remote_files
+
+    return remote_files
+
+
+def _decompressed(file):
+    start = file.peek(6)
+    for magic, opener in _DECOMPRESSORS.items():
+        if start.startswith(magic):
+            return opener(file, "rb")
+    return file
+
+
+def _lines(path):
+    """Yields (number from 1, text without its line end)."""
+    number = 0
+    try:
+        with _place(path).read_from(path) as raw, _decompressed(raw) as file:
+            for lines in _whole_lines(file):
+                texts = _texts(lines, path, number + 1)
+                yield from enumerate(texts, number + 1)
+                number += len(texts)
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: the compressed file is cut short or damaged: {error}.") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _whole_lines(file):
+    """Yields bytes: a MiB, and of its last line what comes behind, up to `_LONGEST_LINE`."""
+    while lines := file.read(_READ_AT_ONCE):
+        yield lines + file.readline(_LONGEST_LINE)
+
+
+def _texts(lines, path, number):
+    """list of str, of bytes of whole lines, the first of which has a number."""
+    if b"\0" not in lines and len(lines) < _LONGEST_LINE:
+        try:
+            texts = lines.decode("utf-8")
+        except UnicodeDecodeError:
+            pass  # line by line, to name it
+        else:
+            if "\r" not in texts and "\ufeff" not in texts:
+                return texts.removesuffix("\n").split("\n")
+    return [
+        _decode(line, f"{path}:{number}").rstrip("\r\n")
+        for number, line in enumerate(lines.removesuffix(b"\n").split(b"\n"), number)
+    ]
+
+
+def _decode(line, source):
+    if b"\0" in line or len(line) >= _LONGEST_LINE:
+        raise InputError(f"{source}: this is a binary file, not text; give text in UTF-8.")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source}: byte {error.start + 1} of the line is not UTF-8 "
+            f"(0x{line[error.start]:02x}); convert the file to UTF-8."
+        ) from None
+    return text.removeprefix("\ufeff")
+
+
+def _read_sentences(path, _):
+    sentences, first = [], 0
+    for number, line in _lines(path):
+        if sentence := line.strip():
+            first = first or number
+            sentences.append(sentence)
+        elif sentences:
+            yield Document(f"{path}:{first}", sentences, is_split=True)
+            sentences, first = [], 0
+    if sentences:
+        yield Document(f"{path}:{first}", sentences, is_split=True)
+
+
+def _read_wikiextractor(path, _):
+    paragraphs, first, title = None, 0, None
+    for number, line in _lines(path):
+        if paragraphs is None and line.startswith("<doc"):
+            header = _WIKI_HEADER.match(line)
+            paragraphs, first = [], number
+            title = html.unescape(header["title"] or "") if header else ""
+        elif paragraphs is None:
+            if line.strip():
+                raise InputError(f"{path}:{number}: text outside of <doc …> and </doc>.")
+        elif line.strip() == "</doc>":
+            yield Document(f"{path}:{first}", paragraphs, is_split=False)
+            paragraphs = None
+        elif number != first + 1 or html.unescape(line).strip() != title:
+            paragraphs.append(line)  # the title is no part of the running text
+    if paragraphs is not None:
+        raise InputError(f"{path}:{first}: this <doc …> has no </doc>; the file is cut short.")
+
+
+def _read_json_lines(path, text_field):
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        source = f"{path}:{number}"
+        value = parse_json_line(line, source)
+        if not isinstance(value, dict) or not isinstance(value.get(text_field), str):
+            names = [f"{name:.40}" for name in value][:20] if isinstance(value, dict) else []
+            fields = ", ".join(names) or type(value).__name__
+            raise InputError(
+                f"{source}: no text in the field {text_field!r}; it has: {fields}. "
+                "Name the field that holds the text."
+            )
+        yield Document(source, _valid(value[text_field]).split("\n"), is_split=False)
+
+
+def _valid(text):
+    """JSON can escape half of a surrogate pair, which is no character: U+FFFD stands for it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _read_file(path, _):
+    paragraphs, lines = [], []
+    for _, line in _lines(path):
+        if line.strip():
+            lines.append(line.strip())
+        elif lines:
+            paragraphs.append(" ".join(lines))
+            lines = []
+    yield Document(f"{path}:1", [*paragraphs, " ".join(lines)], is_split=False)
+
+
+def _read_tfds(name, text_field):
+    parts = _TFDS.fullmatch(name)
+    query = dict(parse_qsl(parts["query"] or "")) if parts else {}
+    if parts is None or set(query) - {"field", "data_dir"}:
+        raise InputError(f"{name}: write tfds://name[/config]:split[?field=text&data_dir=DIR].")
+    import tensorflow_datasets as tfds
+
+    field = query.get("field", text_field)
+    try:
+        dataset = tfds.load(
+            parts["name"], split=parts["split"], data_dir=query.get("data_dir"), shuffle_files=False
+        )
+    except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{name}: TFDS cannot load this: {reason}") from error
+    if not isinstance(dataset.element_spec, dict) or field not in dataset.element_spec:
+        fields = ", ".join(dataset.element_spec) if isinstance(dataset.element_spec, dict) else ""
+        raise InputError(f"{name}: no field {field!r}; it has: {fields}.")
+    texts = dataset.map(lambda example: example[field])
+    if texts.element_spec.dtype.name != "string" or texts.element_spec.shape.rank != 0:
+        raise InputError(f"{name}: the field {field!r} is no text but {texts.element_spec}.")
+    for number, text in enumerate(texts.as_numpy_iterator(), 1):
+        source = f"{name}#{number}"
+        yield Document(source, _decode(text, source).split("\n"), is_split=False)
+
+
+_READERS = {
+    "sentences": _read_sentences,
+    "wikiextractor": _read_wikiextractor,
+    "jsonl": _read_json_lines,
+    "files": _read_file,
+    "tfds": _read_tfds,
+}

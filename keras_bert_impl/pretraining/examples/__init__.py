@@ -1,0 +1,1 @@
+"""Unmasked examples: sentence pairs, packed rows and records."""

@@ -1,0 +1,83 @@
+"""Records as a data set of TensorFlow Datasets, for programs that read those."""
+
+import hashlib
+import json
+import os
+
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from keras_bert_impl.pretraining.examples.records import (
+    SPLITS,
+    absolute,
+    clear_read_errors,
+    parse_rows,
+    read_manifest,
+)
+
+_ROWS_AT_ONCE = 1024
+
+
+class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
+    """The unmasked rows of a folder that `prepare` made, as plain tensors.
+
+    TFDS reads no compressed files: `download_and_prepare` writes its own beside. After that
+    `tfds.builder_from_directory(builder.data_dir)` reads them without this class. Features are
+    those of `pretraining.records`: int32, but `row_id` int64.
+
+    Args:
+        records: str or `Path` of the folder, or str of a copy on a bucket.
+        **arguments: of a TFDS builder, such as `data_dir`.
+
+    Raises:
+        InputError: no records, or damaged ones.
+
+    Example:
+        builder = PretrainingRecords(records="records", data_dir="tfds")
+        builder.download_and_prepare()
+        rows = builder.as_dataset(split="train")
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    # TFDS 4.9.10 would look beside this file for checksums of downloads, by a package
+    # (importlib_resources) that it does not require.
+    code_path = None
+
+    def __init__(self, *, records, **arguments):
+        self._records = absolute(records)
+        self._manifest = read_manifest(self._records)
+        # Other records are another configuration: what TFDS has kept of some is not taken for them.
+        digest = hashlib.sha256(json.dumps(self._manifest).encode()).hexdigest()
+        super().__init__(config=tfds.core.BuilderConfig(name=digest[:16]), **arguments)
+
+    def _info(self):
+        settings = self._manifest["settings"]
+        per_example = tfds.features.Tensor(shape=(settings["max_examples_per_row"],), dtype=tf.int32)
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=f"Rows for pre-training, prepared for {settings['objective']}.",
+            features=tfds.features.FeaturesDict(
+                {
+                    "token_ids": tfds.features.Tensor(shape=(settings["length"],), dtype=tf.int32),
+                    "example_lengths": per_example,
+                    "first_lengths": per_example,
+                    "pair_labels": per_example,
+                    "row_id": tfds.features.Scalar(tf.int64),
+                }
+            ),
+        )
+
+    def _split_generators(self, dl_manager):
+        splits = (split for split in SPLITS if self._manifest["splits"][split]["rows"])
+        return {split: self._generate_examples(split) for split in splits}
+
+    def _generate_examples(self, split):
+        """Yields (row_id, features) of each row."""
+        shards = self._manifest["splits"][split]["shards"]
+        files = [os.path.join(self._records, shard["file"]) for shard in shards]
+        with clear_read_errors(self._records):
+            for serialized in tf.data.TFRecordDataset(files, "GZIP").batch(_ROWS_AT_ONCE):
+                rows = parse_rows(serialized, self._manifest)
+                rows = {name: value.numpy() for name, value in rows.items()}
+                for index, row_id in enumerate(rows["row_id"]):
+                    yield int(row_id), {name: values[index] for name, values in rows.items()}

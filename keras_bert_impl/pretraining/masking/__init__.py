@@ -1,0 +1,1 @@
+"""Masked batches from records."""

@@ -1,0 +1,159 @@
+"""What the model is given of a batch of rows: features, labels and weights, made in graph.
+
+B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.settings import (
+    MASKED_OBJECTIVES,
+    OBJECTIVES,
+    PAIR_OBJECTIVES,
+    RECORDS_OBJECTIVES,
+)
+
+_OF_PAIRS = set(PAIR_OBJECTIVES)
+_OF_MASKED_TOKENS = set(MASKED_OBJECTIVES)
+_KNOWN = set(OBJECTIVES)
+
+
+def checked_objectives(manifest, objectives=None):
+    """The names of the objectives to make labels for.
+
+    Args:
+        manifest: dict, of the records.
+        objectives: names; None for those that the records were prepared for.
+
+    Returns:
+        tuple of str.
+
+    Raises:
+        InputError: a name that is unknown, or for which the records have no labels.
+    """
+    made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
+    if objectives is None:
+        objectives = made_for
+    unknown = sorted(set(objectives) - _KNOWN)
+    if unknown or not objectives:
+        raise InputError(
+            f"objectives are some of {', '.join(sorted(_KNOWN))}. Received: {list(objectives)}"
+        )
+    missing = sorted((set(objectives) & _OF_PAIRS) - set(made_for))
+    if missing:
+        raise InputError(
+            f"the records have no labels for {', '.join(missing)}, only for "
+            f"{', '.join(made_for)}: run prepare with another --objective."
+        )
+    if set(objectives) & _OF_PAIRS:
+        records.check_pair_labels(manifest, "train")
+    return tuple(objectives)
+
+
+class Batcher:
+    """Serialized rows → (features, labels, weights), in graph.
+
+    Args:
+        manifest: dict, of the records.
+        tokenizer: theirs.
+        key: uint64 scalar that names the draws.
+        objectives: names, of `checked_objectives`.
+        masking: `Masking`.
+    """
+
+    def __init__(self, manifest, tokenizer, key, objectives, masking):
+        settings = manifest["settings"]
+        self._length = settings["length"]
+        self._manifest = manifest
+        self._objectives = set(objectives)
+        self._num_examples = max(
+            manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
+        )
+        self._tokenizer = tokenizer
+        self._masking = {
+            "seed": key,
+            "masking": masking,
+            "mask_id": tokenizer.mask_id,
+            "replacements": replacement_ids(tokenizer),
+            "slots": masking.num_slots(self._length, self._num_examples),
+        }
+        none = np.zeros((1, settings["max_examples_per_row"]), np.int32)
+        empty = dict.fromkeys(("example_lengths", "first_lengths", "pair_labels"), none)
+        empty["token_ids"] = np.full((1, self._length), tokenizer.pad_id, np.int32)
+        (self.empty_row,) = records.serialize_rows(empty, tokenizer.vocabulary_size, first_id=0)
+
+    def __call__(self, serialized, epochs):
+        rows = records.parse_rows(serialized, self._manifest)
+        for name in ("example_lengths", "first_lengths", "pair_labels"):
+            rows[name] = rows[name][:, : self._num_examples]  # [B, E]
+        rows |= layout(
+            rows["example_lengths"],
+            rows["first_lengths"],
+            self._length,
+            self._tokenizer.segment_of_second,
+        )
+        names = ("token_ids", "segment_ids", "position_ids", "example_ids")
+        features = {name: rows[name] for name in names}
+        labelled = {}  # by objective: labels, and 1 where there is one
+        if self._objectives & _OF_MASKED_TOKENS:
+            self._mask(rows, epochs, features, labelled)
+        for name in self._objectives & _OF_PAIRS:
+            is_example = rows["example_lengths"] > 0
+            features["cls_positions"] = tf.where(is_example, rows["starts"], 0)
+            labelled[name] = rows["pair_labels"], is_example
+        if "left_to_right" in self._objectives:
+            labelled["left_to_right"] = _next_tokens(rows)
+        labels = {name: ids for name, (ids, _) in labelled.items()}
+        weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labelled.items()}
+        return features, labels, weights
+
+    def _mask(self, rows, epochs, features, labelled):
+        is_word_start = None
+        if self._masking["masking"].unit != "token":
+            is_word_start = self._tokenizer.word_starts(rows["token_ids"])
+        masked = mask_rows(rows, epochs, is_word_start=is_word_start, **self._masking)
+        features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
+        hidden = masked.ids, masked.weights
+        if self._objectives & {"masked_lm", "replaced_token", "distillation"}:
+            labelled["masked_lm"] = hidden
+        if "span_boundary" in self._objectives:
+            labelled["span_boundary"] = hidden
+            features |= {"span_starts": masked.span_starts, "span_ends": masked.span_ends}
+        if "replaced_token" in self._objectives:
+            features["replacement_draws"] = masked.draws
+
+
+def _next_tokens(rows):
+    """Of each token the one after it, and whether that is of the same example."""
+
+    def following(values):
+        return tf.pad(values[:, 1:], [[0, 0], [0, 1]])
+
+    example_ids = rows["example_ids"]
+    there = (example_ids > 0) & (following(example_ids) == example_ids)
+    return tf.where(there, following(rows["token_ids"]), 0), there
+
+
+def layout(example_lengths, first_lengths, length, segment_of_second=1):
+    """Which example, position and segment each token of a packed row is: int32 [B, L] each, 0 at
+    padding; and `starts`, [B, E]."""
+    ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
+    starts = ends - example_lengths
+    place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]
+    index = tf.reduce_sum(tf.cast(place >= ends[:, tf.newaxis], tf.int32), axis=2)  # [B, L]
+    is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
+
+    def per_token(per_example):
+        return tf.gather(tf.pad(per_example, [[0, 0], [0, 1]]), index, batch_dims=1)
+
+    position_ids = (tf.range(length) - per_token(starts)) * is_real
+    in_second = tf.cast(position_ids >= per_token(first_lengths), tf.int32)
+    return {
+        "example_ids": (index + 1) * is_real,
+        "position_ids": position_ids,
+        "segment_ids": segment_of_second * in_second * is_real,
+        "starts": starts,
+    }

@@ -1,0 +1,246 @@
+"""Masked, packed batches from records, at any step of a run.
+
+B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+"""
+
+import os
+import socket
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.masking.batches import Batcher, checked_objectives
+from keras_bert_impl.pretraining.masking.masking import Masking
+from keras_bert_impl.pretraining.masking.random_bits import permutation, row_keys
+from keras_bert_impl.training.data_options import without_autotuner
+
+_SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
+
+
+def pretraining_dataset(
+    directory,
+    batch_size,
+    seed=0,
+    split="train",
+    start_row=0,
+    shard_index=0,
+    num_shards=1,
+    objectives=None,
+    masking=Masking(),
+    tokenizer=None,
+    input_workers=(),
+):
+    """Batches for pre-training, as `(features, labels, weights)` of static shape.
+
+    | features, int32 | |
+    |---|---|
+    | token_ids, segment_ids, position_ids | [B, L]; positions restart with each example |
+    | example_ids | [B, L], from 1; 0 is padding |
+    | masked_positions | [B, P], for masked words and all that goes with them |
+    | span_starts, span_ends | [B, P], first and last token of what was masked together, for \
+    `span_boundary` |
+    | replacement_draws | [B, P], random numbers for `replaced_token` |
+    | cls_positions | [B, E], where each example begins, for pairs of segments |
+
+    Labels are int32, weights float32 (0 at slots that are not used), by the objectives' names:
+    `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
+    `left_to_right` [B, L], for which nothing is masked. `replaced_token` has those of `masked_lm`.
+
+    The train split has no end. In each epoch the shards come in a new order and the rows of each
+    shard are shuffled, and the masks are new; epoch follows epoch without a gap, so a batch may
+    hold the last rows of one and the first of the next, and no row is dropped. Where a run is
+    depends on the number of rows alone: `start_row=k * batch_size` gives the batches that a run
+    from the start would see from step k on, at the cost of reading one shard. The held-out split
+    is read once, in order, with the same masks each time; its last batch is filled with empty rows.
+
+    Args:
+        directory: str or `Path` of records that `prepare` has made, or str of a copy of them on a
+            bucket, such as `gs://bucket/records`.
+        batch_size: int, rows of the global batch.
+        seed: int.
+        split: "train" or "held_out".
+        start_row: int, rows read before, for the train split.
+        shard_index, num_shards: ints; input worker `shard_index` of `num_shards` gets its slice,
+            of B = batch_size / num_shards rows, of each global batch.
+        objectives: names of the objectives of pre-training; None for those that the records were
+            prepared for.
+        masking: `Masking`.
+        tokenizer: the tokenizer of the records; None takes the copy beside them.
+        input_workers: list of str, such as `"grpc://host:5050"`: where `keras-bert input-worker`
+            runs, for the train split. They make the batches in turn, the same in the same order;
+            they find the records under the same path.
+
+    Returns:
+        `tf.data.Dataset`. It shards itself: distribute it with
+        `strategy.distribute_datasets_from_function`.
+
+    Raises:
+        InputError: records missing or damaged in size, an empty split, another tokenizer, or an
+            objective that the records have no labels for.
+            Damage that only reading finds: see `records.clear_read_errors`.
+            Or an input worker that does not answer.
+        ValueError: arguments that do not go together.
+
+    Example:
+        dataset = pretraining_dataset("records", batch_size=256, start_row=256 * steps)
+        features, labels, weights = next(iter(dataset))
+    """
+    if split not in records.SPLITS:
+        raise ValueError(f"`split` must be one of {records.SPLITS}. Received: split={split!r}")
+    if batch_size < 1 or batch_size % num_shards or not 0 <= shard_index < num_shards:
+        raise ValueError(
+            "`batch_size` must be a multiple of `num_shards`, and `shard_index` below that. "
+            f"Received: batch_size={batch_size}, num_shards={num_shards}, shard_index={shard_index}"
+        )
+    if start_row < 0 or (start_row and split == "held_out"):
+        raise ValueError(
+            f"`start_row` is for the train split, from 0. Received: {start_row}, split={split!r}"
+        )
+    if input_workers and split == "held_out":
+        raise ValueError("`input_workers` are for the train split.")
+    manifest = records.read_manifest(directory)
+    if not manifest["splits"][split]["rows"]:
+        raise InputError(f"{directory} has no {split} rows; run prepare with held_out > 0.")
+    tokenizer = _tokenizer(directory, manifest, tokenizer)
+    objectives = checked_objectives(manifest, objectives)
+    batcher = Batcher(manifest, tokenizer, row_keys(seed, _MASKS), objectives, masking)
+    shards = _Shards(directory, manifest["splits"][split]["shards"], seed)
+    if split == "train":
+        rows = shards.rows_from(start_row)
+    else:
+        rows = shards.rows_once()
+    local = batch_size // num_shards
+
+    @tf.autograph.experimental.do_not_convert
+    def local_slice(serialized, epochs):
+        serialized, epochs = _fill_up(serialized, epochs, batch_size, batcher.empty_row)
+        mine = slice(shard_index * local, (shard_index + 1) * local)
+        return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
+
+    def every(count, first):
+        """Each `count`-th batch from the `first` on."""
+        batches = rows.rebatch(batch_size).shard(count, first)
+        return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
+
+    dataset = from_input_workers(every, input_workers) if input_workers else every(1, 0)
+    num_batches = tf.data.INFINITE_CARDINALITY
+    if split == "held_out":
+        num_batches = num_held_out_batches(manifest, batch_size)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(num_batches))
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return without_autotuner(dataset.with_options(options).prefetch(tf.data.AUTOTUNE))
+
+
+def from_input_workers(every, addresses):
+    """The batches in their order, each made by one of the input workers.
+
+    Each of these is a tf.data service of one worker: one of several hands out what is ready first,
+    and with coordinated reads it is not defined which of them has the first turn.
+
+    Args:
+        every: function of (n, first) that returns the data set of each n-th batch.
+        addresses: list of str.
+    """
+    for address in addresses:
+        _check_answers(address)
+    parts = [
+        every(len(addresses), index).apply(
+            tf.data.experimental.service.distribute("parallel_epochs", service=address)
+        )
+        for index, address in enumerate(addresses)
+    ]
+    turns = tf.data.Dataset.range(len(parts)).repeat()
+    return tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=True)
+
+
+def _check_answers(address):
+    """TensorFlow would wait for an hour."""
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(
+            f"no input worker answers at {address} ({error}); start it by `keras-bert input-worker`."
+        ) from error
+
+
+def num_held_out_batches(manifest, batch_size):
+    """int. Batches of one pass over the held-out rows, the last of them filled up."""
+    return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
+
+
+def _tokenizer(directory, manifest, tokenizer):
+    if tokenizer is None:
+        tokenizer = records.read_tokenizer(directory)
+    records.check_tokenizer(manifest, tokenizer)
+    return tokenizer
+
+
+def _fill_up(serialized, epochs, batch_size, empty_row):
+    """The last batch of a split that is read once has fewer rows: empty ones are added."""
+    missing = batch_size - tf.shape(serialized)[0]
+    serialized = tf.concat([serialized, tf.fill([missing], empty_row)], axis=0)
+    return serialized, tf.pad(epochs, [[0, missing]])
+
+
+class _Shards:
+    """The shards of a split as one stream of (serialized rows [n], epochs [n]), a shard a time."""
+
+    def __init__(self, directory, shards, seed):
+        directory = records.absolute(directory)  # an input worker may run elsewhere
+        self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
+        self._rows = np.array([shard["rows"] for shard in shards], np.int64)
+        self._seed = seed
+
+    def rows_from(self, row):
+        """Epoch after epoch for ever, from the `row`-th row of the whole stream on."""
+        epoch, row = divmod(row, int(self._rows.sum()))
+        ends = np.cumsum(self._rows[self._order(epoch).numpy()])
+        whole_shards = int(np.searchsorted(ends, row, side="right"))
+        offset = row - (int(ends[whole_shards - 1]) if whole_shards else 0)
+
+        @tf.autograph.experimental.do_not_convert
+        def visits(epoch):
+            return tf.data.Dataset.from_tensor_slices(self._order(epoch)).map(
+                lambda shard: (epoch, shard)
+            )
+
+        @tf.autograph.experimental.do_not_convert
+        def load(visit, epoch_and_shard):
+            epoch, shard = epoch_and_shard
+            serialized = self._load(shard)
+            order = permutation(
+                row_keys(self._seed, _ROW_ORDER, epoch, shard), tf.size(serialized)
+            )
+            order = order[tf.where(visit == 0, offset, 0) :]
+            return tf.gather(serialized, order), tf.fill([tf.size(order)], epoch)
+
+        dataset = tf.data.Dataset.range(epoch, np.iinfo(np.int64).max).flat_map(visits)
+        return dataset.skip(whole_shards).enumerate().map(load).prefetch(1)
+
+    def rows_once(self):
+        """Once, in the order in which they were written; the epoch is 0."""
+
+        @tf.autograph.experimental.do_not_convert
+        def load(shard):
+            serialized = self._load(shard)
+            return serialized, tf.zeros([tf.size(serialized)], tf.int64)
+
+        return tf.data.Dataset.range(len(self._rows)).map(load).prefetch(1)
+
+    def _order(self, epoch):
+        return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
+
+    def _load(self, shard):
+        """string [n]: a shard is small enough to be shuffled as a whole."""
+        file, rows = self._files[shard], tf.constant(self._rows)[shard]
+        dataset = tf.data.TFRecordDataset(file, compression_type="GZIP", buffer_size=1 << 20)
+        serialized = dataset.batch(rows).get_single_element()
+        with tf.control_dependencies(
+            [tf.debugging.assert_equal(tf.size(serialized, tf.int64), rows, "rows are missing")]
+        ):
+            return tf.identity(serialized)

@@ -1,0 +1,294 @@
+"""Masks for the masked language model, drawn in graph while training.
+
+B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+"""
+
+import dataclasses
+import math
+import re
+from typing import Annotated, NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.masking.random_bits import below, random_bits, row_keys
+from keras_bert_impl.pretraining.masking.units import take_units, units_of
+from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
+from keras_bert_impl.pretraining.settings import MASK_UNITS
+from keras_bert_impl.settings import Fraction, OneOf, PositiveInt, Share, validate
+
+_NEVER_A_REPLACEMENT = re.compile(
+    r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Masking:
+    """Which tokens are predicted, and what the model sees in their place.
+
+    Args:
+        unit: str. What is chosen as a whole: "token"; "word"; "ngram", one to three words, each
+            number with a probability in proportion to one over it; "span", one to ten words in a
+            geometric distribution, all tokens of a span replaced alike.
+        rate: float in (0, 1). Part of the tokens to predict.
+        max_predictions: int. The most predictions of an example; None for no limit.
+        mask: float. Part of the chosen tokens that become the mask token.
+        random: float. Part that becomes a random piece; the rest stays as it is.
+        dupe_factor: int. Static masks: epoch after epoch, a row has so many in turn, as if it had
+            been masked and written so often. None for new ones in each epoch.
+
+    Raises:
+        InputError: a value that cannot be.
+
+    Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masks;
+        Liu et al. 2019, section 4.1, for dynamic ones; for the units see `units.units_of`.
+
+    Example:
+        Masking(unit="word", rate=0.2)
+    """
+
+    unit: Annotated[str, OneOf(*MASK_UNITS)] = "token"
+    rate: Fraction = 0.15
+    max_predictions: PositiveInt | None = None
+    mask: Share = 0.8
+    random: Share = 0.1
+    dupe_factor: PositiveInt | None = None
+
+    def __post_init__(self):
+        validate(self)
+        if self.mask + self.random > 1 + 1e-9:
+            raise InputError(
+                "the parts of the chosen tokens that are masked and replaced at random must "
+                f"together be at most 1. Received: mask={self.mask}, random={self.random}"
+            )
+
+    def num_predictions(self, example_length):
+        """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).
+
+        Units that would exceed it are passed over, so that there may be fewer.
+
+        Args:
+            example_length: int, tokens with [CLS] and [SEP].
+
+        Returns:
+            int.
+        """
+        count = max(1, round(example_length * self.rate))
+        return count if self.max_predictions is None else min(self.max_predictions, count)
+
+    def num_slots(self, length, max_examples_per_row):
+        """Prediction slots of a row that no packing of examples into it can exceed.
+
+        Rounding gives an example at most a fixed excess over `rate` · its length, so a full row
+        of E examples has at most `rate` · L + E · excess predictions.
+
+        Args:
+            length, max_examples_per_row: ints, L and E.
+
+        Returns:
+            int, P.
+        """
+        excess = max(
+            self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
+        )
+        slots = math.floor(self.rate * length + max_examples_per_row * max(excess, 0.0) + 1e-9)
+        if self.max_predictions is not None:
+            slots = min(slots, max_examples_per_row * self.max_predictions)
+        return max(slots, 1)
+
+
+class Masked(NamedTuple):
+    """What `mask_rows` makes. An unused slot has 0 everywhere.
+
+    Attributes:
+        token_ids: int32 [B, L].
+        positions: int32 [B, P], of the predicted tokens, ascending.
+        ids: int32 [B, P], what was there.
+        weights: float32 [B, P], 1 for a used slot.
+        span_starts, span_ends: int32 [B, P], the first and the last token of the unit.
+        draws: int32 [B, P], a random number below `DRAW_LIMIT` for each slot.
+    """
+
+    token_ids: tf.Tensor
+    positions: tf.Tensor
+    ids: tf.Tensor
+    weights: tf.Tensor
+    span_starts: tf.Tensor
+    span_ends: tf.Tensor
+    draws: tf.Tensor
+
+
+def replacement_ids(tokenizer):
+    """The ids that may replace a token at random: all but special and unused ones.
+
+    Google's script draws from the whole vocabulary, those included.
+
+    Args:
+        tokenizer: with `vocabulary`.
+
+    Returns:
+        List of int.
+    """
+    return [
+        index
+        for index, piece in enumerate(tokenizer.vocabulary)
+        if not _NEVER_A_REPLACEMENT.fullmatch(piece)
+    ]
+
+
+def mask_rows(
+    rows,
+    epochs,
+    seed,
+    masking,
+    mask_id,
+    replacements,
+    slots,
+    is_word_start=None,
+    is_special=None,
+):
+    """Chooses tokens to predict and hides them.
+
+    Of each example, up to `masking.num_predictions` tokens that are not [CLS], [SEP] or padding
+    are chosen, unit by unit in random order; a unit that would exceed the number is passed over.
+    Each token for itself, or each span, becomes [MASK], a random piece, or stays. Every draw is a
+    function of (seed, epoch, row, position): the batch it is in changes nothing.
+
+    Args:
+        rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L],
+            `example_lengths`, `first_lengths` int32 [B, E], `row_id` int64 [B].
+        epochs: int64 [B], the epoch each row is read in.
+        seed: int.
+        masking: `Masking`.
+        mask_id: int.
+        replacements: list of int, of `replacement_ids`.
+        slots: int, P of `Masking.num_slots`.
+        is_word_start: bool [B, L]; for other units than tokens.
+        is_special: bool [B, L], tokens that are never chosen. Default: [CLS], [SEP] and padding, by
+            their places.
+
+    Returns:
+        `Masked`.
+
+    Source: as of `Masking`.
+    """
+    token_ids = rows["token_ids"]
+    length = token_ids.shape[1]
+    if masking.dupe_factor is not None:
+        epochs = epochs % masking.dupe_factor
+    keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
+    counts = _prediction_counts(rows, masking)  # [B, E]
+    if is_special is None:
+        is_special = _is_special(rows)
+    # Counters below `length` choose the units; each kind of draw has its own from there on.
+    units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
+    positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
+    is_used = positions < length
+    at = tf.where(is_used, positions, 0)
+
+    def of_used(values):
+        return tf.where(is_used, values, 0)
+
+    original = tf.gather(token_ids, at, batch_dims=1)  # [B, P]
+    starts, ends = (tf.gather(places, at, batch_dims=1) for places in units)
+    named_by = starts if masking.unit == "span" else positions
+    action = below(random_bits(keys, named_by + length), 1 << 30)
+    number = below(random_bits(keys, positions + 2 * length + 1), len(replacements))
+    draws = below(random_bits(keys, positions + 3 * length + 2), DRAW_LIMIT)
+    hidden = tf.where(
+        action < int(masking.mask * (1 << 30)),
+        mask_id,
+        tf.where(
+            action < int((masking.mask + masking.random) * (1 << 30)),
+            tf.gather(tf.constant(replacements, tf.int32), number),
+            original,
+        ),
+    )
+    return Masked(
+        token_ids=_write(token_ids, positions, hidden),
+        positions=at,
+        ids=of_used(original),
+        weights=tf.cast(is_used, tf.float32),
+        span_starts=of_used(starts),
+        span_ends=of_used(ends - 1),
+        draws=of_used(tf.cast(draws, tf.int32)),
+    )
+
+
+def _is_special(rows):
+    """bool [B, L], whether a token is [CLS], [SEP] or padding."""
+    example_ids, position_ids = rows["example_ids"], rows["position_ids"]
+    first_lengths = _per_token(rows["first_lengths"], example_ids)
+    lengths = _per_token(rows["example_lengths"], example_ids)
+    return (
+        (example_ids == 0)
+        | (position_ids == 0)
+        | (position_ids == first_lengths - 1)
+        | (position_ids == lengths - 1)
+    )
+
+
+def _prediction_counts(rows, masking):
+    """int32 [B, E], the number of predictions of each example; it may have fewer tokens."""
+    lengths = rows["example_lengths"]  # [B, E]
+    # float64 and round-half-to-even, as Python's `round`
+    counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
+    counts = tf.maximum(tf.cast(counts, tf.int32), 1)
+    if masking.max_predictions is not None:
+        counts = tf.minimum(counts, masking.max_predictions)
+    return counts
+
+
+def _choose(rows, units, is_special, counts, keys, slots):
+    """int32 [B, P], the chosen positions in ascending order; L where a slot is not used."""
+    example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
+    starts, ends = units
+    length, num_examples = example_ids.shape[1], counts.shape[1]
+    # One sort brings each example's units into random order, specials last, and examples stay
+    # where they are. A key is, from its highest bit down: example, special, random, position.
+    group = tf.where(example_ids == 0, num_examples + 1, example_ids)
+    random_width, place_width = _key_widths(length, num_examples)
+    score = tf.bitwise.right_shift(
+        random_bits(keys, starts), tf.constant(64 - random_width, tf.uint64)
+    )
+    sort_key = tf.cast(group, tf.int64) * 2 + tf.cast(is_special, tf.int64)
+    sort_key = sort_key * (1 << random_width) + tf.cast(score, tf.int64)
+    sort_key = sort_key * (1 << place_width) + tf.range(length, dtype=tf.int64)
+    places = tf.bitwise.bitwise_and(tf.sort(sort_key), (1 << place_width) - 1)
+    shuffled = tf.cast(places, tf.int32)  # [B, L]
+
+    def in_order(values):
+        return tf.gather(values, shuffled, batch_dims=1)
+
+    first = tf.range(length) - position_ids  # of the example, sorted or not
+    is_chosen = take_units(
+        is_open=~in_order(is_special),
+        sizes=in_order(ends - starts),
+        places_in_unit=in_order(tf.range(length) - starts),
+        first=first,
+        last=tf.maximum(first + _per_token(rows["example_lengths"], example_ids) - 1, 0),
+        left=_per_token(counts, example_ids),
+    )
+    chosen = tf.where(is_chosen, shuffled, length)
+    return -tf.math.top_k(-chosen, k=min(slots, length)).values
+
+
+def _key_widths(length, num_examples):
+    """(bits of the random part, bits of the position) of a sort key that fits into 63 bits."""
+    place_width = (length - 1).bit_length()
+    group_width = (num_examples + 1).bit_length()
+    return min(39, 62 - group_width - place_width), place_width
+
+
+def _per_token(per_example, example_ids):
+    """[B, E] spread over the tokens, [B, L]; 0 at padding."""
+    return tf.gather(tf.pad(per_example, [[0, 0], [1, 0]]), example_ids, batch_dims=1)
+
+
+def _write(token_ids, positions, values):
+    """`token_ids` with `values` at `positions`; the position L, of unused slots, writes nowhere."""
+    batch, length = tf.shape(token_ids)[0], token_ids.shape[1]
+    padded = tf.pad(token_ids, [[0, 0], [0, 1]])
+    row = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(positions))
+    written = tf.tensor_scatter_nd_update(padded, tf.stack([row, positions], axis=-1), values)
+    return written[:, :length]

@@ -1,0 +1,138 @@
+"""Masked token ids and their labels, as a masked language model is usually shown."""
+
+import tensorflow as tf
+
+from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
+from keras_bert_impl.pretraining.settings import check_mask_split
+from keras_bert_impl.settings import Seed, check
+
+NO_LABEL = -100  # what losses of PyTorch, `transformers` and Keras's `ignore_class` pass over
+
+
+@known_arguments("mask_tokens")
+def mask_tokens(
+    token_ids,
+    tokenizer,
+    mask_rate=0.15,
+    mask_unit="token",
+    mask_split=(0.8, 0.1, 0.1),
+    max_predictions=None,
+    seed=0,
+):
+    """Hides tokens for a masked language model to predict.
+
+    Of each row `max(1, round(mask_rate * tokens))` are chosen, as in BERT; the special tokens count
+    as tokens and are never chosen. The same seed masks the same row at the same place alike: give
+    another one for each batch.
+
+    Args:
+        token_ids: int array or list `[batch, length]` or `[length]`, rows of a list of any lengths;
+            or a dict with `token_ids`, as the tokenizer returns. A tensor may be of any graph, such
+            as in `tf.data.Dataset.map`; its length must be static.
+        tokenizer: `Tokenizer`.
+        mask_rate: float in (0, 1). Share of the tokens to predict.
+        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_split: three floats, the shares of the chosen tokens that become the mask token, become
+            a random token, and stay.
+        max_predictions: int or None for no limit. The most predictions of a row.
+        seed: int, or int64 scalar tensor.
+
+    Returns:
+        (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is one,
+        else numpy arrays. Labels are the ids that were there, and -100 where nothing is predicted.
+
+    Raises:
+        InputError: ids that the vocabulary lacks, or settings that cannot be.
+
+    Source: Devlin et al., "BERT", section 3.1.
+
+    Example:
+        ids = tokenizer(["the film was good"])["token_ids"]
+        masked_ids, labels = mask_tokens(ids, tokenizer, seed=1)
+    """
+    if isinstance(token_ids, dict):
+        token_ids = token_ids["token_ids"]
+    if not tf.is_tensor(seed):
+        seed = check("seed", seed, Seed)
+    mask, random, _ = check_mask_split(mask_split)
+    masking = Masking(mask_unit, mask_rate, max_predictions, mask=mask, random=random)
+    rows = _rows(token_ids, tokenizer)
+    length = rows.shape[1]
+    if length is None:
+        raise InputError("the length of token_ids must be static: give the tokenizer a length.")
+    masked = mask_rows(
+        **rows_of_one_example(rows, tokenizer, mask_unit),
+        epochs=tf.zeros(tf.shape(rows)[:1], tf.int64),
+        seed=seed,
+        masking=masking,
+        mask_id=tokenizer.mask_id,
+        replacements=replacement_ids(tokenizer),
+        slots=masking.num_slots(max(length, 3), 1),
+    )
+    places = tf.where(masked.weights > 0, masked.positions, length)
+    is_chosen = tf.reduce_any(tf.range(length) == places[..., tf.newaxis], axis=1)
+    found = masked.token_ids, tf.where(is_chosen, rows, NO_LABEL)
+    if _is_one_row(token_ids):
+        found = found[0][0], found[1][0]
+    return found if tf.is_tensor(token_ids) else tuple(part.numpy() for part in found)
+
+
+def rows_of_one_example(token_ids, tokenizer, mask_unit):
+    """What `mask_rows` takes of rows that are not packed, wherever their padding is.
+
+    Args:
+        token_ids: int32 `[batch, length]`, of static length.
+        tokenizer: `Tokenizer`.
+        mask_unit: str, see `Masking`.
+
+    Returns:
+        dict of `rows`, `is_word_start` and `is_special`.
+    """
+    never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
+    is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
+    return {
+        "rows": {
+            "token_ids": token_ids,
+            "example_ids": tf.ones_like(token_ids),
+            "position_ids": tf.zeros_like(token_ids) + tf.range(token_ids.shape[1]),
+            "example_lengths": tf.reduce_sum(is_real, axis=1, keepdims=True),
+            "row_id": tf.range(tf.shape(token_ids, tf.int64)[0]),
+        },
+        "is_word_start": None if mask_unit == "token" else tokenizer.word_starts(token_ids),
+        "is_special": tf.reduce_any([token_ids == special for special in never], axis=0),
+    }
+
+
+def _is_one_row(token_ids):
+    if hasattr(token_ids, "shape"):
+        return len(token_ids.shape) == 1
+    return bool(len(token_ids)) and not hasattr(token_ids[0], "__len__")
+
+
+def _rows(token_ids, tokenizer):
+    """int32 tensor [batch, length] of what `mask_tokens` takes, padded."""
+    if isinstance(token_ids, tf.RaggedTensor):
+        rows = token_ids.to_tensor(tokenizer.pad_id)
+    elif hasattr(token_ids, "shape"):
+        rows = tf.convert_to_tensor(token_ids)
+    else:
+        rows = [token_ids] if _is_one_row(token_ids) else token_ids
+        rows = tf.ragged.constant([list(row) for row in rows], ragged_rank=1)
+        rows = rows.to_tensor(tokenizer.pad_id)
+    if rows.shape.rank == 1:
+        rows = rows[tf.newaxis]
+    if rows.shape.rank != 2 or not rows.dtype.is_integer:
+        raise InputError(
+            f"token_ids must be integers [batch, length] or [length]. Received: {rows.dtype.name} "
+            f"{list(rows.shape)}"
+        )
+    if tf.executing_eagerly() and tf.size(rows):
+        least, most = int(tf.reduce_min(rows)), int(tf.reduce_max(rows))
+        if least < 0 or most >= tokenizer.vocabulary_size:
+            raise InputError(
+                f"token_ids must be from 0 to {tokenizer.vocabulary_size - 1}, the vocabulary. "
+                f"Received: {least if least < 0 else most}"
+            )
+    return tf.cast(rows, tf.int32)

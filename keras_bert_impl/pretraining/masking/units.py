@@ -1,0 +1,133 @@
+"""What is masked as a whole: a token, a word, or several words in a row, found in graph.
+
+B is the batch, L the length of a row. A unit is named by where it begins in the row, and has the
+tokens up to where it ends.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.pretraining.masking.random_bits import below, random_bits
+
+_RESOLUTION = 1 << 30
+
+
+def _probabilities(weights):
+    return np.array(weights) / np.sum(weights)
+
+
+# Unit -> the probability of each number of words, from one on.
+WORDS_OF = {
+    "ngram": _probabilities([1 / words for words in (1, 2, 3)]),
+    "span": _probabilities([0.2 * 0.8 ** (words - 1) for words in range(1, 11)]),
+}
+
+
+def units_of(unit, is_special, is_word_start, keys, counter):
+    """The unit of each token. Special tokens, and padding, are units of their own.
+
+    Several words are joined from the first of a segment on, unit after unit, each of a random
+    number of them; no unit goes beyond its segment.
+
+    Args:
+        unit: str, one of `settings.MASK_UNITS`.
+        is_special: bool [B, L].
+        is_word_start: bool [B, L], of no account in special tokens and after them.
+        keys: uint64 [B, 1], for `random_bits`.
+        counter: int, the first of L counters of the draws.
+
+    Returns:
+        (starts, ends): int32 [B, L].
+
+    Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, up to three words; "span": Joshi et
+    al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) cut off after ten words.
+    """
+    if unit == "token":
+        return _bounds(tf.ones_like(is_special))
+    after_special = tf.pad(is_special[:, :-1], [[0, 0], [1, 0]], constant_values=True)
+    is_segment_start = is_special | after_special
+    is_start = is_segment_start | is_word_start
+    if unit in WORDS_OF:
+        words = _draw_words(WORDS_OF[unit], is_special.shape[1], keys, counter)
+        is_start = _joined(is_start, is_segment_start, words)
+    return _bounds(is_start)
+
+
+def take_units(is_open, sizes, places_in_unit, first, last, left):
+    """Takes one unit after the other, and passes over those for which there is no room left.
+
+    All are [B, L], and tokens of a unit stand in a row. A round takes units up to the first
+    without room, and drops all for which there will be none; a few rounds leave nothing open.
+
+    Args:
+        is_open: bool, whether a token may be taken.
+        sizes, places_in_unit: int32, tokens of the unit, and which of them a token is.
+        first, last: int32, where the example begins, and its last token.
+        left: int32, how many tokens of the example are to be taken.
+
+    Returns:
+        bool [B, L].
+    """
+
+    def one_round(is_open, is_chosen, left):
+        opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
+        before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
+        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if it is taken
+        is_taken = is_open & (with_unit <= left)
+        taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
+        before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
+        left -= tf.gather(taken, last, batch_dims=1) - before
+        return is_open & ~is_taken & (sizes <= left), is_chosen | is_taken, left
+
+    is_open &= sizes <= left
+    _, is_chosen, _ = tf.while_loop(
+        lambda is_open, *_: tf.reduce_any(is_open),
+        one_round,
+        (is_open, tf.zeros_like(is_open), left),
+    )
+    return is_chosen
+
+
+def _places(is_start):
+    """int32 [B, L + 1], where units begin, then L; and int32 [B, L], the number of each token's."""
+    length = is_start.shape[1]
+    places = tf.sort(tf.where(is_start, tf.range(length), length), axis=1)
+    number = tf.cumsum(tf.cast(is_start, tf.int32), axis=1) - 1
+    return tf.pad(places, [[0, 0], [0, 1]], constant_values=length), number
+
+
+def _bounds(is_start):
+    places, number = _places(is_start)
+    return tf.gather(places, number, batch_dims=1), tf.gather(places, number + 1, batch_dims=1)
+
+
+def _draw_words(probabilities, length, keys, counter):
+    """int32 [B, L]: of how many words the unit is, if one begins there."""
+    draws = below(random_bits(keys, counter + tf.range(length, dtype=tf.int64)), _RESOLUTION)
+    limits = np.round(np.cumsum(probabilities)[:-1] * _RESOLUTION).astype(np.int64)
+    return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
+
+
+def _joined(is_word_start, is_segment_start, words):
+    """bool [B, L]: where units of several words begin."""
+    length = words.shape[1]
+    places, number = _places(is_word_start)
+    _, segment_ends = _bounds(is_segment_start)
+    after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
+    after = tf.minimum(after, segment_ends)  # [B, L], where the next unit would begin
+    # All that chains of steps from the first units lead to, in steps of 1, then 2, 4, 8 ... units.
+    # L is a place, too: the end of the chains.
+    after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
+    is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
+    for _ in range(int(np.ceil(np.log2(length)))):
+        is_start |= _moved(is_start, after)
+        after = tf.gather(after, after, batch_dims=1)
+    return is_start[:, :length]
+
+
+def _moved(flags, places):
+    """bool [B, L + 1]: the places of a row to which one that is flagged is moved."""
+    batch, width = tf.shape(flags)[0], flags.shape[1]
+    row = width * tf.range(batch)[:, tf.newaxis]
+    counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)
+    return tf.reshape(counts, [batch, width]) > 0

@@ -1,0 +1,1 @@
+"""What all task models share: the model, labels, losses, metrics and decisions."""

@@ -1,0 +1,431 @@
+"""Losses and metrics of Keras on a task model, whose network returns logits.
+
+A loss or a metric is given what it expects: probabilities, or logits where it has
+`from_logits=True`; class numbers or one-hot rows.
+
+Shape legend: ... = batch, and for words or spans a second dimension.
+"""
+
+import dataclasses
+import difflib
+import functools
+import inspect
+import re
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.problem_types import MULTI, REGRESSION, SINGLE
+
+_NUMBERS = {  # expect class numbers as labels
+    "sparse_categorical_crossentropy",
+    "sparse_categorical_accuracy",
+    "sparse_top_k_categorical_accuracy",
+    "categorical_generalized_cross_entropy",
+}
+_SOFTMAX_LOSSES = {
+    "sparse_categorical_crossentropy",
+    "categorical_crossentropy",
+    "categorical_focal_crossentropy",
+}
+_SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
+_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of scores without bounds
+_BINARY = {  # know no classes: each entry is right or wrong
+    *_SIGMOID_LOSSES,
+    "hinge",
+    "squared_hinge",
+    "auc",
+    "binary_accuracy",
+    "binary_io_u",
+    "false_negatives",
+    "false_positives",
+    "precision",
+    "precision_at_recall",
+    "recall",
+    "recall_at_precision",
+    "sensitivity_at_specificity",
+    "specificity_at_sensitivity",
+    "true_negatives",
+    "true_positives",
+}
+_ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | {
+    "categorical_accuracy",
+    "categorical_hinge",
+    "top_k_categorical_accuracy",
+}
+_OTHER_DATA = {"circle", "ctc"}  # of embeddings, of sequences
+_CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
+_REFUSED = {
+    SINGLE: _OTHER_DATA,
+    MULTI: _ONE_CLASS | _OTHER_DATA,
+    REGRESSION: _CLASSES | _OTHER_DATA,
+}
+_WRITE = {
+    SINGLE: ("loss='sparse_categorical_crossentropy'", "metrics=['accuracy']"),
+    MULTI: ("loss='binary_crossentropy'", "metrics=['accuracy']"),
+    REGRESSION: ("loss='mse'", "metrics=['mae']"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """What the logits of a task model stand for.
+
+    Attributes:
+        problem_type: one of `PROBLEM_TYPES`.
+        num_classes: int, size of the last dimension; None where it differs between batches.
+        positive_class: int. Which of two classes binary metrics such as `AUC` count.
+    """
+
+    problem_type: str = SINGLE
+    num_classes: int | None = None
+    positive_class: int = 1
+
+    @property
+    def is_binary(self) -> bool:
+        return self.problem_type == SINGLE and self.num_classes == 2
+
+    def probabilities(self, logits: Any) -> Any:
+        """Probabilities of logits `[..., num_classes]`; of a regression the values themselves."""
+        if self.problem_type == REGRESSION:
+            return logits
+        return ops.sigmoid(logits) if self.problem_type == MULTI else ops.softmax(logits)
+
+
+@dataclasses.dataclass(frozen=True)
+class _View:
+    """The form in which a loss or a metric expects labels and predictions.
+
+    Attributes:
+        labels: `"given"`, `"numbers"` (of classes), `"one_hot"`, or `"positive"`: whether the
+            label is the positive class, `[..., 1]`.
+        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or those of the positive class,
+            `[..., 1]`: `"positive_logit"`, `"positive"`.
+    """
+
+    outputs: Outputs
+    labels: str
+    predictions: str
+
+    def __call__(self, labels, logits):
+        return self._labels(labels, logits), self._predictions(logits)
+
+    def _labels(self, labels, logits):
+        is_dense = len(labels.shape) == len(logits.shape)
+        if self.labels == "given" or self.outputs.problem_type != SINGLE:
+            return labels
+        if self.labels == "numbers":
+            return ops.argmax(labels, axis=-1) if is_dense else labels
+        if not is_dense:
+            num_classes = logits.shape[-1] or ops.shape(logits)[-1]
+            labels = ops.one_hot(ops.cast(labels, "int32"), num_classes, dtype=logits.dtype)
+        if self.labels == "one_hot":
+            return labels
+        positive = self.outputs.positive_class
+        return labels[..., positive : positive + 1]
+
+    def _predictions(self, logits):
+        if self.predictions == "logits":
+            return logits
+        if self.predictions == "numbers":
+            if self.outputs.problem_type == MULTI:
+                return ops.cast(logits > 0, logits.dtype)
+            return ops.argmax(logits, axis=-1)
+        if self.predictions == "probabilities":
+            return self.outputs.probabilities(logits)
+        positive = self.outputs.positive_class
+        logit = logits[..., positive : positive + 1] - logits[..., 1 - positive : 2 - positive]
+        return logit if self.predictions == "positive_logit" else ops.sigmoid(logit)
+
+
+class TaskLoss(keras.losses.Loss):
+    """A loss of Keras that is given the logits and the labels of a task model.
+
+    Args:
+        loss: as `keras.Model.compile` takes it: a name, a `keras.losses.Loss`, or a function of
+            labels and predictions.
+        outputs: `Outputs`.
+
+    Raises:
+        InputError: an unknown loss, or one that cannot be computed of these outputs; the message
+            has the line to write.
+    """
+
+    def __init__(self, loss: Any, outputs: Outputs):
+        loss = _as_loss(loss, outputs)
+        name = _keras_name(loss)
+        _check(name, outputs, "loss")
+        if name in _SIGMOID_LOSSES and outputs.problem_type == SINGLE and not outputs.is_binary:
+            raise _refusal(name, outputs, "loss")
+        stable = _SIGMOID_LOSSES if outputs.problem_type == MULTI else _SOFTMAX_LOSSES
+        if outputs.is_binary:
+            stable = stable | _SIGMOID_LOSSES
+        if name in stable and _is_of_keras(type(loss)):
+            # The same value, and a gradient where the probability of a class rounds to 0 or 1.
+            loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
+        super().__init__(name=loss.name, reduction=loss.reduction)
+        self._loss = loss
+        self._view = _view(loss, name, outputs)
+
+    @property
+    def takes_soft_labels(self) -> bool:
+        """Whether the loss is of a distribution over the classes, not of one class."""
+        return self._view.labels in ("one_hot", "positive")
+
+    def call(self, y_true, y_pred):
+        losses = self._loss.call(*self._view(y_true, y_pred))
+        if len(losses.shape) < len(y_pred.shape) - 1:
+            raise InputError(
+                f"the loss {self.name!r} gives one value for a whole batch; give it an axis=-1, so "
+                "that it has one for each example."
+            )
+        return losses
+
+
+class TaskMetric(keras.metrics.Metric):
+    """A metric of Keras that is given the logits and the labels of a task model.
+
+    Args:
+        metric: as `keras.Model.compile` takes it: a name, a `keras.metrics.Metric`, or a function
+            of labels and predictions.
+        outputs: `Outputs`.
+
+    Raises:
+        InputError: as `TaskLoss`.
+    """
+
+    def __init__(self, metric: Any, outputs: Outputs):
+        metric = _as_metric(metric, outputs)
+        name = _keras_name(metric)
+        _check(name, outputs, "metric")
+        super().__init__(name=metric.name, dtype=metric.dtype)
+        self.metric = metric
+        self._view = _view(metric, name, outputs)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        if len(y_pred.shape) > len(y_true.shape) > 1:
+            y_true = ops.maximum(y_true, 0)  # negative where a token has no label, and no weight
+        y_true, predictions = self._view(y_true, y_pred)
+        if len(y_pred.shape) > 2:
+            y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
+        self.metric.update_state(y_true, predictions, sample_weight=sample_weight)
+
+    def result(self):
+        return self.metric.result()
+
+    def reset_state(self):
+        self.metric.reset_state()
+
+
+def as_list(metrics: Any) -> list:
+    """The metrics that a user gave to `compile`, as a list.
+
+    Raises:
+        InputError: a dict, which is for models with several outputs.
+    """
+    if metrics is None:
+        return []
+    if isinstance(metrics, dict):
+        raise InputError("the model has one output: give metrics as a list, not a dict.")
+    if not isinstance(metrics, (list, tuple)):
+        return [metrics]
+    return [metric for given in metrics for metric in as_list(given)]
+
+
+# === What a user gives ===
+
+
+def _as_loss(loss, outputs):
+    """A `keras.losses.Loss` of whatever `compile` takes as one."""
+    if isinstance(loss, (list, tuple)) and len(loss) == 1:
+        loss = loss[0]
+    if isinstance(loss, dict) or isinstance(loss, (list, tuple)):
+        raise InputError("the model has one output: give one loss.")
+    if isinstance(loss, str):
+        if loss.lower() in ("crossentropy", "ce"):
+            loss = "binary_crossentropy" if outputs.problem_type == MULTI else (
+                "sparse_categorical_crossentropy"
+            )
+        loss = _named(keras.losses, loss, "loss")
+    if inspect.isclass(loss):
+        loss = loss()
+    if isinstance(loss, keras.losses.Loss):
+        return loss
+    if not callable(loss):
+        raise InputError(f"loss must be a name, a function or a keras.losses.Loss, not {loss!r}.")
+    function, settings = _parts(loss)
+    own_class = _class_of(keras.losses, function)
+    return own_class(**settings) if own_class else _FunctionLoss(loss)
+
+
+def _as_metric(metric, outputs):
+    """A `keras.metrics.Metric` of whatever `compile` takes as one."""
+    name = None
+    if isinstance(metric, str):
+        name = metric
+        metric = _default_accuracy(outputs) if name in ("accuracy", "acc") else _named(
+            keras.metrics, name, "metric"
+        )
+    if inspect.isclass(metric):
+        metric = metric()
+    if not isinstance(metric, keras.metrics.Metric):
+        if not callable(metric):
+            raise InputError(
+                f"a metric must be a name, a function or a keras.metrics.Metric, not {metric!r}."
+            )
+        function, settings = _parts(metric)
+        own_class = _class_of(keras.metrics, function)
+        label = getattr(function, "__name__", type(function).__name__)
+        metric = (
+            own_class(**settings)
+            if own_class
+            else _FunctionMetric(metric, name=label)
+        )
+        name = name or label
+    if name is not None:
+        metric.name = name
+    return metric
+
+
+def _default_accuracy(outputs):
+    if outputs.problem_type == REGRESSION:
+        raise _refusal("accuracy", outputs, "metric")
+    if outputs.problem_type == MULTI:
+        return keras.metrics.BinaryAccuracy()
+    return keras.metrics.SparseCategoricalAccuracy()
+
+
+class _FunctionLoss(keras.losses.Loss):
+    """A loss for each example, by a function of labels and predictions."""
+
+    def __init__(self, function):
+        super().__init__(name=getattr(_parts(function)[0], "__name__", "loss"))
+        self.function = function
+
+    def call(self, y_true, y_pred):
+        return self.function(y_true, y_pred)
+
+
+class _FunctionMetric(keras.metrics.MeanMetricWrapper):
+    """The mean of a function of labels and predictions."""
+
+    def __init__(self, function, name):
+        super().__init__(function, name=name)
+        self.function = function
+
+
+def _named(module, name, what):
+    """A loss or metric of Keras by its name."""
+    classes = {_snake(key): value for key, value in vars(module).items() if inspect.isclass(value)}
+    try:
+        return classes.get(name) or module.get(name)
+    except ValueError as error:
+        close = difflib.get_close_matches(name.lower(), classes, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"there is no {what} {name!r}.{hint}") from error
+
+
+def _parts(function):
+    """(function, settings) of a `functools.partial`; of another function, (function, {})."""
+    if isinstance(function, functools.partial) and not function.args:
+        return function.func, function.keywords
+    return function, {}
+
+
+def _class_of(module, function):
+    """The class in Keras for a function of Keras, or None."""
+    name = getattr(function, "__name__", "")
+    if getattr(module, name, None) is not function:
+        return None
+    return next((c for k, c in vars(module).items() if _snake(k) == name and c is not function), None)
+
+
+# === What it expects ===
+
+
+def _view(given, name, outputs):
+    """The `_View` of a loss or metric object with the name that Keras has for its kind."""
+    takes_logits = _takes_logits(given) or name in _MARGINS
+    predictions = "logits" if takes_logits else "probabilities"
+    if name == "accuracy":
+        return _View(outputs, "numbers", "numbers")
+    if hasattr(given, "sparse_y_pred"):  # intersection over union
+        return _View(
+            outputs,
+            "numbers" if given.sparse_y_true else "one_hot",
+            "numbers" if given.sparse_y_pred else predictions,
+        )
+    if name in _NUMBERS:
+        return _View(outputs, "numbers", predictions)
+    by_class = ("class_id", "multi_label", "top_k")
+    names_class = any(getattr(given, key, None) not in (None, False) for key in by_class)
+    if outputs.is_binary and name in _BINARY and not names_class:
+        return _View(outputs, "positive", "positive_logit" if takes_logits else "positive")
+    return _View(outputs, "given" if name is None else "one_hot", predictions)
+
+
+def _keras_name(given):
+    """What Keras calls the kind of a loss or metric: `"auc"`; None for one of the user's own."""
+    for cls in type(given).__mro__:
+        if _is_of_keras(cls):
+            name = _snake(cls.__name__)
+            return None if name in ("loss", "metric", "mean", "sum", "mean_metric_wrapper") else name
+    return None
+
+
+def _is_of_keras(cls):
+    return cls.__module__.split(".")[0] == "keras"
+
+
+def _takes_logits(given):
+    function = getattr(given, "function", None)
+    if function is not None:
+        function, settings = _parts(function)
+        if "from_logits" in settings:
+            return bool(settings["from_logits"])
+        if getattr(function, "from_logits", False):
+            return True
+        parameter = inspect.signature(function).parameters.get("from_logits")
+        return parameter is not None and parameter.default is True
+    if getattr(given, "from_logits", False):
+        return True
+    if not _is_of_keras(type(given)):
+        return bool(getattr(given, "_from_logits", False))
+    return bool(given.get_config().get("from_logits", False))
+
+
+def _check(name, outputs, what):
+    if name in _REFUSED[outputs.problem_type]:
+        raise _refusal(name, outputs, what)
+
+
+def _refusal(name, outputs, what):
+    line = _WRITE[outputs.problem_type][what == "metric"]
+    return InputError(
+        f"the {what} {name!r} does not fit this model, whose problem_type is "
+        f"{outputs.problem_type!r}: write compile({line})."
+    )
+
+
+def _flat(labels, predictions, weights, logits):
+    """Labels, predictions and weights with one leading dimension, as all metrics take them."""
+    leading = ops.shape(logits)[:-1]
+    if weights is not None:
+        weights = ops.cast(weights, "float32")
+        for _ in range(len(logits.shape) - 1 - len(weights.shape)):
+            weights = weights[..., None]
+        weights = ops.reshape(ops.broadcast_to(weights, leading), (-1,))
+    return _rows(labels, logits), _rows(predictions, logits), weights
+
+
+def _rows(values, logits):
+    """`[..., dim]` to `[rows, dim]`, or `[...]` to `[rows]`."""
+    if len(values.shape) < len(logits.shape):
+        return ops.reshape(values, (-1,))
+    return ops.reshape(values, (-1, values.shape[-1] or ops.shape(values)[-1]))
+
+
+def _snake(name):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -1,0 +1,364 @@
+"""What all task models share: an encoder with a head, and a tokenizer, in one model directory."""
+
+import dataclasses
+import json
+
+import keras
+
+from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES
+from keras_bert_impl.first_guesses import first_guesses, known_arguments
+from keras_bert_impl.interop import (
+    OWN_SETTINGS,
+    encoder_tensors,
+    head_tensors,
+    huggingface_config,
+    open_model,
+    read_encoder_config,
+    tensor_prefix,
+    write_model_directory,
+)
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_directory, replace_file
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.layers.adapters import ADDED
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
+from keras_bert_impl.models.weights import (
+    added_names,
+    load_weights,
+    tensors_of,
+    values_deferred,
+)
+from keras_bert_impl.serving import export_saved_model
+from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
+from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
+from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
+from keras_bert_impl.tasks.inputs.words import words_of_one_piece
+from keras_bert_impl.tokenizers import Tokenizer
+
+MODEL_CLASS = "model_class"  # the key of the class among our settings in `config.json`
+_COMMON_WORDS = 5_000  # of a vocabulary, as in Lester et al. 2021, section 3.2
+
+
+@first_guesses("TaskModel")
+class TaskModel(RawTextTrainer, keras.Model):
+    """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
+
+    A subclass makes the head, says what labels and scores are, and for files which head it is and
+    what settings it has: `head`, `settings`, `pretrained_arguments`, `task_config`, `save_more`.
+
+    Args:
+        encoder: `Encoder`.
+        tokenizer: `Tokenizer`.
+        inputs: what `task_inputs()` returned.
+        outputs: what the head makes of `encoder(inputs)`.
+        max_length: int. Texts are cut to so many tokens. Default 128, or what the encoder allows
+            if that is less.
+
+    Raises:
+        InputError: encoder, tokenizer and `max_length` do not fit together.
+    """
+
+    head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
+    signature_class = None  # a subclass of `serving.signatures.Signatures`
+    settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
+    _is_quantized = False
+
+    def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
+        limit = encoder.config.max_length
+        max_length = min(128, limit) if max_length is None else max_length
+        if not 3 <= max_length <= limit:
+            raise InputError(
+                f"max_length must be from 3 to {limit}, the positions of the encoder. "
+                f"Received: max_length={max_length}"
+            )
+        if tokenizer.vocabulary_size > encoder.config.vocabulary_size:
+            raise InputError(
+                f"the tokenizer has {tokenizer.vocabulary_size} tokens, the encoder embeddings "
+                f"for {encoder.config.vocabulary_size}: they do not belong together."
+            )
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.encoder = encoder
+        if encoder.config.num_segments == 1:
+            tokenizer = tokenizer.with_one_segment()
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    @property
+    def config(self):
+        """The encoder's `EncoderConfig`."""
+        return self.encoder.config
+
+    @property
+    def default_learning_rate(self):
+        """float. The highest of the optimizer where `compile` is given none."""
+        adapter = self.config.adapter
+        return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
+
+    @property
+    def default_rates(self):
+        """Factors of that rate for some weights, as of `AdamW`."""
+        kind = getattr(self.config.adapter, "kind", None)
+        if kind not in HEAD_RATES:
+            return []
+        return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
+
+    def get_config(self):
+        self._check_not_quantized("is not saved")
+        return {
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "name": self.name,
+            "frozen": frozen(self),
+            **self._own_settings(),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        state = config.pop("frozen", None)
+        model = cls(
+            **deserialize_parts(config, "encoder", "tokenizer", custom_objects=custom_objects)
+        )
+        set_frozen(model, state)
+        return model
+
+    def _own_settings(self):
+        return {name: getattr(self, name) for name in ("max_length", *self.settings)}
+
+    # === Serving ===
+
+    def signatures(self):
+        """The `serving.signatures.Signatures` of what an exported model answers."""
+        return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
+
+    def export(self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, **settings):
+        """Writes the model in a form that runs without this package.
+
+        Args:
+            filepath: str or `Path` of the directory to write.
+            format: `"tf_saved_model"`, which takes raw strings, or of token ids `"onnx"`,
+                `"litert"` or `"openvino"`; see `docs/formats.md`.
+            verbose: accepted because Keras's `export` has it; nothing is printed.
+            ids_only: bool. Whether a SavedModel takes token ids alone, and needs no
+                `tensorflow_text`.
+            **settings: arguments of `serving.onnx.export_onnx` and its kin, such as
+                `precision="int8"`.
+
+        Raises:
+            InputError: another format, or settings that it does not have.
+        """
+        if format != SAVED_MODEL:
+            if ids_only:
+                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others take ids alone.")
+            exporter(format)(self, filepath, **settings)
+            return
+        if settings:
+            raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(settings)}.")
+        export_saved_model(self.signatures(), filepath, ids_only)
+
+    def quantize(self, mode="int8", config=None):
+        """Quantizes the matrices of all dense layers in place, as Keras's `quantize`.
+
+        The model then predicts and is exported, but neither trains nor is saved.
+
+        Args:
+            mode: `"int8"` or `"int4"`.
+            config: a `keras.quantizers.QuantizationConfig`, as in Keras.
+
+        Raises:
+            InputError: another mode, or a model with an adapter.
+        """
+        if mode not in ("int8", "int4"):
+            raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
+        if self.config.adapter is not None:
+            raise InputError(
+                "a model with an adapter is not quantized: write save_pretrained(directory), which "
+                "merges LoRA, and quantize what from_pretrained(directory) loads."
+            )
+        for layer in self._flatten_layers():
+            if isinstance(layer, keras.layers.Dense):
+                layer.quantize(mode, type_check=False, config=config)
+        self._is_quantized = True
+        self.train_function = self.test_function = self.predict_function = None
+
+    def _check_not_quantized(self, what):
+        if self._is_quantized:
+            raise InputError(
+                f"a quantized model {what}: write export(directory), or quantize a copy."
+            )
+
+    # === Files ===
+
+    @classmethod
+    @known_arguments("TaskModel.from_pretrained")
+    def from_pretrained(
+        cls,
+        name_or_path,
+        dtype=None,
+        dropout=None,
+        max_length=None,
+        adapter=None,
+        base=None,
+        **kwargs,
+    ):
+        """A task model with the weights of a model directory in the Hugging Face layout.
+
+        A directory without a head of this kind, a pretrained encoder, gets a new one.
+
+        Args:
+            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
+            dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
+            dropout: float. Replaces every rate: in the encoder, on attention, before the head.
+                Default: those of the directory.
+            max_length: int. Default: that of the directory, or 128.
+            adapter: `Adapter` to add, if the directory has none.
+            base: as `name_or_path`: for a directory of `save_tuned`, where what the model was
+                tuned from is now. Default: where it was.
+            **kwargs: as of the class: `num_classes`, `labels`, `problem_type`.
+
+        Raises:
+            InputError: a file or tensor is missing, damaged or of another shape; names it.
+        """
+        source = open_model(name_or_path, base=base)
+        config = read_encoder_config(source, with_adapter=True)
+        config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
+        if adapter is not None:
+            if config.adapter is not None:
+                raise InputError(f"{name_or_path} has an adapter already, {config.adapter.kind}.")
+            config = dataclasses.replace(config, adapter=adapter)
+        if max_length is not None:
+            kwargs["max_length"] = max_length
+        kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
+        arguments = cls.pretrained_arguments(source, config, kept | kwargs)
+        config = cls.encoder_config(config, arguments)
+        if dropout is not None:
+            config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)
+            if cls.head is not None:
+                arguments["head_dropout"] = dropout
+        tokenizer = Tokenizer.from_pretrained(source.path)
+        with values_deferred():
+            model = cls(Encoder(config, dtype), tokenizer, **arguments)
+        names = encoder_tensors(config) + model.pretrained_head(source)
+        load_weights(model, source, names + (added_names(model) if source.adapter else []))
+        model.order_classes(source)
+        if adapter is not None and adapter.kind == "prompt":
+            _begin_as_words(model.encoder, tokenizer)
+        return model
+
+    def order_classes(self, source):
+        """Brings the classes of a loaded head into the order of this model's labels.
+
+        Args:
+            source: `ModelSource` of the head.
+        """
+
+    @classmethod
+    def from_preset(cls, preset, **kwargs):
+        """The same as `from_pretrained`, under KerasHub's name, for a preset of KerasHub.
+
+        Args:
+            preset: str, such as `"bert_base_en_uncased"`, or any other name or directory.
+            **kwargs: arguments of `from_pretrained`.
+        """
+        return cls.from_pretrained(preset, **kwargs)
+
+    @classmethod
+    def encoder_config(cls, config, arguments):
+        """The `EncoderConfig` for arguments of the class."""
+        return config
+
+    @staticmethod
+    def uses_pooler(config):
+        """Whether the head is on the pooler of an encoder of `config`."""
+        return False
+
+    @classmethod
+    def saved_settings(cls, source, given):
+        """Arguments of the class that a `ModelSource` keeps of the model that was saved there.
+
+        They stand behind those that are `given`, a dict.
+        """
+        return kept_settings(source.config, ("max_length", *cls.settings))
+
+    @classmethod
+    def pretrained_arguments(cls, source, config, arguments):
+        """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
+        return dict(arguments)
+
+    def head_names(self):
+        """List of `TensorName` of the head."""
+        return [] if self.head is None else head_tensors(self.config, self.head)
+
+    def pretrained_head(self, source):
+        """Those of the head's tensors to read from a `ModelSource`."""
+        return self.head_names()
+
+    def task_config(self):
+        """What the task adds to `config.json`."""
+        return {}
+
+    def file_config(self):
+        """dict. The content of `config.json`."""
+        return huggingface_config(
+            dataclasses.replace(self.config, adapter=None),
+            self.head,
+            **self.task_config(),
+            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._own_settings()}},
+        )
+
+    def save_pretrained(self, directory):
+        """Writes a model directory, with tokenizer and head, that `transformers` loads too.
+
+        LoRA is merged into the encoder's matrices.
+
+        Args:
+            directory: str or `Path`; files of the same names are replaced.
+
+        Raises:
+            InputError: the encoder has an adapter of another kind; `save_tuned` writes it.
+        """
+        self._check_not_quantized("is not saved")
+        prefix = "" if self.head is None else tensor_prefix(self.config)
+        _, tensors = self.encoder.without_adapter(prefix)
+        tensors |= tensors_of(self, self.head_names())
+        with replace_directory(directory) as temporary:
+            write_model_directory(temporary, self.file_config(), tensors)
+            self.tokenizer.save_pretrained(temporary)
+            self.save_more(temporary)
+
+    def save_more(self, directory):
+        """Writes files that only this task has into a model directory.
+
+        Args:
+            directory: `Path`.
+        """
+
+    def save_settings(self, directory):
+        """Writes the task's settings into the `config.json` of this model's directory.
+
+        Args:
+            directory: `Path`.
+        """
+        path = directory / "config.json"
+        config = read_json(path)
+        config[OWN_SETTINGS] |= self._own_settings()
+        with replace_file(path) as temporary:
+            text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+            temporary.write_text(text, encoding="utf-8")
+
+
+def task_inputs(rank=2):
+    """dict of the inputs of a task model's network, int32 `[batch, length]` each; of a higher rank
+    there are groups between: `[batch, ..., length]`."""
+    shape = (None,) * (rank - 1)
+    return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}
+
+
+def _begin_as_words(encoder, tokenizer):
+    """Makes virtual tokens common words: with any tokens, or random numbers, they learn less."""
+    # Vocabularies have these first, behind single characters.
+    words = [n for n, word in words_of_one_piece(tokenizer).items() if len(word) > 1]
+    if words:
+        encoder.virtual_tokens.begin_as(encoder.embeddings, words[:_COMMON_WORDS])

@@ -1,0 +1,1 @@
+"""Labelled examples and the readers of tables, GLUE and TensorFlow Datasets."""

@@ -1,0 +1,284 @@
+"""Labelled texts, and where each one came from."""
+
+import csv
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+
+_LOG = logging.getLogger(__name__)
+
+
+def content_hash(*columns):
+    """sha256, in hex, of texts, labels and what belongs to them.
+
+    Args:
+        columns: what JSON can hold, or `str` can make of it.
+    """
+    content = json.dumps(columns, default=str)  # of ASCII alone, whatever the texts
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def places_of(names):
+    """dict of each name to its number."""
+    return {name: number for number, name in enumerate(names)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Texts with their labels.
+
+    Args:
+        texts: list of str, or of (first, second) tuples for pairs; for embeddings also of three.
+        labels: list of class numbers, label names, floats, or lists of label names for several at
+            once; one a text; None if there are none.
+        label_names: list of str, the names of the classes; None where the file has no fixed set,
+            or labels are floats.
+        metrics: tuple of str, keys of `metrics.METRICS`; None for those of the kind of task.
+        source: str, the file.
+        lines: list of int, the line that each text ended on.
+        skipped: tuple of str: of each row that was left out, where and why.
+    """
+
+    texts: list
+    labels: list | None = None
+    label_names: list | None = None
+    metrics: tuple | None = None
+    source: str = "examples"
+    lines: list | None = None
+    skipped: tuple = ()
+
+    def __len__(self):
+        return len(self.texts)
+
+    @property
+    def is_numeric(self):
+        """Whether the labels are floats, of a regression."""
+        return bool(self.labels) and isinstance(self.labels[0], float)
+
+    @property
+    def is_multi_label(self):
+        """Whether a text may have several labels, or none."""
+        return bool(self.labels) and isinstance(self.labels[0], list)
+
+    def where(self, position):
+        """str. File and line of a text, for messages."""
+        if self.lines is None:
+            return f"{self.source}, example {position}"
+        return f"{self.source}, line {self.lines[position]}"
+
+    def class_numbers(self, names):
+        """int array of the labels' places among `names`.
+
+        Raises:
+            InputError: a label is not among them; says where.
+        """
+        places = places_of(names)
+        return np.array(
+            [self._place(places, position, label) for position, label in enumerate(self.labels)],
+            "int32",
+        )
+
+    def multi_hot(self, names):
+        """float32 array [texts, names], 1 where a text has the label; errors as above."""
+        places = places_of(names)
+        rows = np.zeros((len(self), len(names)), "float32")
+        for position, labels in enumerate(self.labels):
+            for label in labels:
+                rows[position, self._place(places, position, label)] = 1
+        return rows
+
+    def _place(self, places, position, label):
+        if isinstance(label, (int, np.integer)):
+            label = self.label_names[label] if self.label_names else list(places)[label]
+        if label not in places:
+            raise InputError(
+                f"{self.where(position)}: the label {label!r} is none of {listed(places)}."
+            )
+        return places[label]
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of texts and labels."""
+        return content_hash(self.texts, self.labels, self.label_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Which columns of a table to read, and what may stand in them.
+
+    Args:
+        text: str, the column of the text.
+        pair: str, the column of the second segment; None for single texts.
+        label: str, the column of the label; None for texts alone.
+        labels: list of str, the labels that may occur; None for any.
+        numeric: bool. Whether labels are numbers to be learned, for a regression.
+        allow_empty: bool. Whether a text may be empty.
+        id: str, a column whose values must differ from row to row; None for none.
+        label_separator: str. The label column has any number of label names, with this between
+            them; None for one.
+        negative: str, the column of a third text, behind a pair; None for none.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    labels: list | None = None
+    numeric: bool = False
+    allow_empty: bool = False
+    id: str | None = None
+    label_separator: str | None = None
+    negative: str | None = None
+
+    @property
+    def texts(self):
+        """list of str: the columns of texts."""
+        names = (self.text, self.pair, self.negative)
+        return [name for name in names if name is not None]
+
+    @property
+    def columns(self):
+        """list of str: all columns to read."""
+        return self.texts + [name for name in (self.label, self.id) if name is not None]
+
+    def text_of(self, row):
+        """str or (first, second, ...) of a dict of column to str."""
+        segments = tuple(row[name] for name in self.texts)
+        for name, segment in zip(self.texts, segments):
+            if not self.allow_empty and not segment.strip():
+                raise InputError(f"the text in column {name!r} is empty.")
+        return segments[0] if self.pair is None else segments
+
+    def label_of(self, row):
+        """str, float or list of str; None without a label column."""
+        if self.label is None:
+            return None
+        value = row[self.label]
+        if self.numeric:
+            return _number(value)
+        if not isinstance(value, list) and self.label_separator is None:
+            return self._name(value)
+        names = value if isinstance(value, list) else self._parts(value)
+        names = [self._name(name) for name in names]
+        if len(set(names)) < len(names):
+            raise InputError(f"a label occurs twice in {value!r:.80}.")
+        return names
+
+    def _parts(self, value):
+        """The names in a cell; those that hold the separator are in quotes."""
+        separator = self.label_separator
+        if len(separator) == 1 and '"' in value:
+            parts = next(csv.reader([value], delimiter=separator, skipinitialspace=True))
+        else:
+            parts = value.split(separator)
+        parts = [part.strip() for part in parts]
+        return [] if parts == [""] else parts
+
+    def _name(self, value):
+        if not isinstance(value, str):
+            raise InputError(f"labels must be names. Received: {value!r:.40}")
+        value = value.strip()
+        if not value or (self.labels is not None and value not in self._known):
+            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels or [])}.")
+        return value
+
+    @functools.cached_property
+    def _known(self):
+        return frozenset(self.labels)
+
+
+def _number(value):
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the label {value!r:.80} is no number.") from error
+    if not np.isfinite(number):
+        raise InputError(f"the label {value!r:.80} is not finite.")
+    return number
+
+
+def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
+    """`Examples` of the rows of a table.
+
+    Args:
+        source: str or `Path`, what it is called in errors.
+        rows: iterable of (number, function) pairs. The function returns the row as a dict of
+            column to str (of several labels to a list), or raises an `InputError`.
+        layout: `Layout`.
+        skip_bad_rows: bool. Whether rows that cannot be used are left out, counted in a warning
+            and listed in `skipped`.
+        unit: str. What the numbers count.
+
+    Raises:
+        InputError: a row that cannot be used; says where and why. No rows.
+    """
+    ids, skipped = {}, []
+
+    def example(numbered):
+        number, read = numbered
+        try:
+            row = read()
+            text, label = layout.text_of(row), layout.label_of(row)
+            if layout.id is not None:
+                _check_id(row[layout.id], number, ids, unit)
+        except InputError as error:
+            raise InputError(f"{source}, {unit} {number}: {error}") from error
+        return text, label, number
+
+    found = usable(example, rows, skipped if skip_bad_rows else None)
+    warn_of_skipped(source, skipped)
+    if not found:
+        raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
+    texts, labels, lines = map(list, zip(*found))
+    kinds = [isinstance(label, list) for label in labels]
+    if any(kinds) and not all(kinds):
+        raise InputError(
+            f"{source}, {unit} {lines[kinds.index(False)]}: one label, but other rows have a list "
+            "of labels; write a list in each row."
+        )
+    return Examples(
+        texts,
+        None if layout.label is None else labels,
+        source=str(source),
+        lines=lines if unit == "line" else None,
+        skipped=tuple(skipped),
+    )
+
+
+def usable(function, items, skipped):
+    """List of what a function makes of each item that can be used.
+
+    Args:
+        function: raises an `InputError` for an item that cannot be used.
+        items: iterable.
+        skipped: list, to which the messages of these errors are added; None to raise the first.
+    """
+    results = []
+    for item in items:
+        try:
+            results.append(function(item))
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+    return results
+
+
+def warn_of_skipped(source, skipped, unit="rows"):
+    """Logs a warning of what of a file was left out: its number, and the list of messages."""
+    if skipped:
+        _LOG.warning("%s: %s left out: %d. %s", source, unit, len(skipped), " ".join(skipped))
+
+
+def _check_id(value, number, seen, unit):
+    """Notes an id in the dict `seen`, with its place."""
+    if not value:
+        raise InputError("the id is empty.")
+    if value in seen:
+        raise InputError(f"the id {value!r:.80} is that of {unit} {seen[value]}, too.")
+    seen[value] = number

@@ -1,0 +1,175 @@
+"""The GLUE tasks in the layout in which they are published."""
+
+import dataclasses
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.tables import tsv_rows
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+    """Where a task's files are and what is in them.
+
+    Attributes:
+        folder: str, below the GLUE folder.
+        text, pair, label: names of columns; `pair` may be None.
+        labels: dict of value in the file -> name; None for a regression.
+        metrics: tuple of keys of `metrics.METRICS`, the official one first.
+        columns: list of names where train and dev have no header.
+        allow_empty: bool. Whether the published files have empty texts.
+        id: str, the column of numbers that differ from row to row; None where there is none.
+    """
+
+    folder: str
+    text: str
+    pair: str | None
+    label: str
+    labels: dict | None
+    metrics: tuple = ("accuracy",)
+    columns: list | None = None
+    allow_empty: bool = False
+    id: str | None = None
+
+
+_ENTAILMENT = {"entailment": "entailment", "not_entailment": "not_entailment"}
+_NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
+
+TASKS = {
+    "cola": GlueTask(
+        "CoLA",
+        "sentence",
+        None,
+        "label",
+        {"0": "unacceptable", "1": "acceptable"},
+        ("matthews", "accuracy"),
+        columns=["source", "label", "star", "sentence"],
+    ),
+    "sst2": GlueTask("SST-2", "sentence", None, "label", {"0": "negative", "1": "positive"}),
+    "mrpc": GlueTask(
+        "MRPC",
+        "#1 String",
+        "#2 String",
+        "Quality",
+        {"0": "not_equivalent", "1": "equivalent"},
+        ("accuracy", "f1"),
+    ),
+    "stsb": GlueTask(
+        "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
+    ),
+    # Some published questions hold a line end, and so are two lines of too few cells:
+    # https://github.com/nyu-mll/GLUE-baselines/issues/5
+    "qqp": GlueTask(
+        "QQP",
+        "question1",
+        "question2",
+        "is_duplicate",
+        {"0": "not_duplicate", "1": "duplicate"},
+        ("accuracy", "f1"),
+        allow_empty=True,
+    ),
+    "mnli": GlueTask(
+        "MNLI", "sentence1", "sentence2", "gold_label", _NLI, allow_empty=True, id="index"
+    ),
+    "qnli": GlueTask("QNLI", "question", "sentence", "label", _ENTAILMENT, id="index"),
+    "rte": GlueTask("RTE", "sentence1", "sentence2", "label", _ENTAILMENT, id="index"),
+    "wnli": GlueTask(
+        "WNLI",
+        "sentence1",
+        "sentence2",
+        "label",
+        {"0": "not_entailment", "1": "entailment"},
+        id="index",
+    ),
+    "diagnostic": GlueTask(
+        "diagnostic", "Premise", "Hypothesis", "Label", _NLI, metrics=("matthews", "accuracy")
+    ),
+}
+_FILES = {
+    ("mnli", "dev"): "dev_matched",
+    ("mnli", "test"): "test_matched",
+    ("diagnostic", "dev"): "diagnostic-full",
+    ("diagnostic", "test"): "diagnostic",
+}
+# Labels of the diagnostic set are published in a file of their own, with other names of columns.
+_DIAGNOSTIC_TEST = {"text": "sentence1", "pair": "sentence2", "id": "index"}
+
+
+def read_glue(task, directory, split, skip_bad_rows=False):
+    """Reads a split of a GLUE task.
+
+    Args:
+        task: str, a key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
+        directory: str or `Path` of the folder that holds `CoLA`, `SST-2`, ..., or of one of these.
+        split: `"train"`, `"dev"` or `"test"`, which has no labels; for MNLI `"dev"` is
+            `"dev_matched"`, and there is `"dev_mismatched"`, too. The diagnostic set has `"dev"`,
+            `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
+        skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
+            warning and listed in `skipped`.
+
+    Returns:
+        `Examples` with class numbers, or for STS-B floats from 0 to 5, as labels.
+
+    Raises:
+        InputError: an unknown task, a missing file, or a row that cannot be used; says where.
+
+    Example:
+        read_glue("mrpc", "glue", "dev").labels[0]  # 1
+    """
+    if task not in TASKS:
+        raise InputError(f"there is no GLUE task {task!r}; there is {', '.join(TASKS)}.")
+    spec = TASKS[task]
+    is_test = split.startswith("test")
+    if task == "diagnostic" and is_test:
+        spec = dataclasses.replace(spec, **_DIAGNOSTIC_TEST)
+    path = find_file(directory, spec.folder, _name_of(task, split))
+    has_header = is_test or spec.columns is None
+    layout = Layout(
+        spec.text,
+        spec.pair,
+        label=None if is_test else spec.label,
+        labels=spec.labels and list(spec.labels),
+        numeric=spec.labels is None,
+        allow_empty=spec.allow_empty,
+        id=spec.id,
+    )
+    rows = tsv_rows(path, layout, None if has_header else spec.columns)
+    return with_names(examples_of(path, rows, layout, skip_bad_rows), spec.labels, spec.metrics)
+
+
+def has_glue(task, directory, split):
+    """bool. Whether a GLUE folder has the file of a split; arguments as of `read_glue`."""
+    return (Path(directory) / TASKS[task].folder / _name_of(task, split)).is_file()
+
+
+def _name_of(task, split):
+    return _FILES.get((task, split), split) + ".tsv"
+
+
+def find_file(directory, folder, name):
+    """`Path` of a file in a folder of a directory, or in the directory itself.
+
+    Raises:
+        InputError: it is in neither.
+    """
+    for path in (Path(directory) / folder / name, Path(directory) / name):
+        if path.is_file():
+            return path
+    raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
+
+
+def with_names(examples, names, metrics):
+    """`Examples` with class numbers for the values of the label column.
+
+    Args:
+        examples: `Examples` as they were read.
+        names: dict of value in the file -> name; None for a regression.
+        metrics: tuple of keys of `metrics.METRICS`.
+    """
+    if names is None:
+        return dataclasses.replace(examples, metrics=metrics)
+    labels, label_names = examples.labels, list(dict.fromkeys(names.values()))
+    if labels is not None:
+        labels = [label_names.index(names[value]) for value in labels]
+    return dataclasses.replace(examples, labels=labels, label_names=label_names, metrics=metrics)

@@ -1,0 +1,59 @@
+"""Labelled texts that a program holds, for `finetune`."""
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+
+
+def as_examples(data, name):
+    """Labelled examples of what `finetune` takes.
+
+    Args:
+        data: examples, which are returned as they are; or a tuple (texts, labels): texts a list of
+            str, of (first, second) tuples or of lists of words, labels beside them: names or class
+            numbers; lists of names, for several at once, or for words; or floats.
+        name: str, what they are called in messages.
+
+    Returns:
+        `Examples`, for lists of words `TaggedExamples`; or `data`.
+
+    Raises:
+        InputError: texts and labels that differ in number, or something else.
+    """
+    if not isinstance(data, tuple):
+        if not hasattr(data, "fingerprint"):
+            raise InputError(
+                f"{name} must be examples, as read_table and its kin return them, or (texts, "
+                f"labels), got {data!r:.60}."
+            )
+        return data
+    if len(data) != 2:
+        raise InputError(f"{name} must be (texts, labels), got a tuple of {len(data)}.")
+    texts, labels = (_as_list(part, name) for part in data)
+    if len(texts) != len(labels) or not texts:
+        raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
+    if isinstance(texts[0], list):
+        names = sorted({label for row in labels for label in row})
+        return TaggedExamples(texts, labels, names, source=name)
+    kinds = {type(label) for label in labels}
+    if kinds <= {int, bool}:
+        names = [str(int(number)) for number in sorted(set(labels))]
+        return Examples(texts, [str(int(label)) for label in labels], names, source=name)
+    if kinds <= {int, float}:
+        return Examples(texts, [float(label) for label in labels], source=name)
+    if kinds not in ({str}, {list}):
+        raise InputError(
+            f"{name}: labels must be all names, all numbers, or all lists of names, got "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))}."
+        )
+    return Examples(texts, labels, source=name)
+
+
+def _as_list(values, name):
+    """A list of the values, with numbers and strings of Python."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise InputError(f"{name} must be a list of texts and a list of labels, got {values!r:.60}.")
+    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -1,0 +1,100 @@
+"""XNLI and PAWS-X, one language at a time, in the layouts in which they are published."""
+
+import functools
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.glue import find_file, with_names
+from keras_bert_impl.tasks.data.tables import tsv_rows
+
+_NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
+_TRANSLATED_NLI = _NLI | {"contradictory": "contradiction"}
+_PARAPHRASE = {"0": "different", "1": "paraphrase"}
+
+
+def read_xnli(directory, split, language="en", skip_bad_rows=False):
+    """Reads a language of a split of XNLI.
+
+    Args:
+        directory: str or `Path` of the folder that holds `XNLI-1.0`, and for the training texts,
+            translations of MNLI's, `XNLI-MT-1.0`.
+        split: `"train"`, `"dev"` or `"test"`.
+        language: str, such as `"de"`.
+        skip_bad_rows: as of `read_glue`.
+
+    Returns:
+        `Examples` with class numbers.
+
+    Raises:
+        InputError: a missing file or language, or a row that cannot be used; says where.
+
+    Source: Conneau et al. 2018, "XNLI", and the published files.
+
+    Example:
+        read_xnli("data", "dev", "de").label_names  # ["entailment", "neutral", "contradiction"]
+    """
+    if split == "train":
+        path = find_file(directory, "XNLI-MT-1.0/multinli", f"multinli.train.{language}.tsv")
+        layout = Layout("premise", "hypo", "label", labels=list(_TRANSLATED_NLI))
+        rows = tsv_rows(path, layout)
+    else:
+        path = find_file(directory, "XNLI-1.0", f"xnli.{split}.tsv")
+        layout = Layout("sentence1", "sentence2", "gold_label", labels=list(_NLI))
+        rows = _of_language(path, tsv_rows(path, layout), language)
+    examples = examples_of(path, rows, layout, skip_bad_rows)
+    return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
+
+
+def read_paws_x(directory, split, language="en", skip_bad_rows=False):
+    """Reads a language of a split of PAWS-X.
+
+    Args:
+        directory: str or `Path` of the folder that holds `en`, `de`, ...
+        split: `"train"`, translated for all languages but English, `"dev"` or `"test"`.
+        language, skip_bad_rows: as of `read_xnli`.
+
+    Returns, raises: as `read_xnli`. The published files have rows that cannot be used: some texts
+    of the training sets are empty, and some of the others are `NS`, where there is no translation
+    (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
+
+    Source: Yang et al. 2019, "PAWS-X", and the published files.
+    """
+    names = {"train": "translated_train", "dev": "dev_2k", "test": "test_2k"} | (
+        {"train": "train"} if language == "en" else {}
+    )
+    if split not in names:
+        raise InputError(f"split must be one of {', '.join(names)}. Received: split={split!r}")
+    path = find_file(directory, language, names[split] + ".tsv")
+    layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
+    examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
+    return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
+
+
+def _translated(rows):
+    """The rows, of which those without a translation raise an `InputError`."""
+
+    def checked(read):
+        row = read()
+        if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
+            raise InputError("a text is 'NS', which stands where there is no translation.")
+        return row
+
+    for line, read in rows:
+        yield line, functools.partial(checked, read)
+
+
+def _of_language(path, rows, language):
+    """Those of the rows that are of a language, and those that cannot be read."""
+    languages = set()
+    for line, read in rows:
+        try:
+            row = read()
+        except InputError:
+            yield line, read
+            continue
+        languages.add(row.get("language"))
+        if row.get("language") == language:
+            yield line, functools.partial(dict, row)
+    if language not in languages:
+        found = ", ".join(sorted(map(str, languages)))
+        raise InputError(f"{path} has no rows of language {language!r}; there is {found}.")

@@ -1,0 +1,118 @@
+"""Reading labelled texts through TensorFlow Datasets."""
+
+import functools
+import os
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.glue import with_names
+
+
+def read_tfds(name, split, text, pair=None, label=None, data_dir=None, skip_bad_rows=False):
+    """Reads a split of a data set of TensorFlow Datasets.
+
+    One that is prepared is read without a network; others are downloaded first. The directory of a
+    prepared one may be given in place of its name.
+
+    Args:
+        name: str, such as `"imdb_reviews"` or `"glue/mrpc"`; or str or `Path` of a directory with
+            `dataset_info.json`.
+        split: str, such as `"train"` or `"train[:80%]"`.
+        text, pair: str, the features with the text, and with the second segment or None.
+        label: str, the feature with the label: a `ClassLabel`, or a number for a regression. None
+            for texts alone.
+        data_dir: str or `Path`, where prepared data sets lie. Default: that of the library.
+        skip_bad_rows: bool. Whether examples that cannot be used are left out; they are counted in
+            a warning and listed in `skipped`.
+
+    Returns:
+        `Examples`.
+
+    Raises:
+        InputError: no such data set, split or feature; an empty text, one that is no UTF-8, or a
+            missing label; says which example.
+
+    Example:
+        read_tfds("imdb_reviews", "train", text="text", label="label").label_names  # ["neg", "pos"]
+    """
+    import tensorflow_datasets as tfds
+
+    builder = _builder(tfds, name, data_dir)
+    features = builder.info.features
+    for feature in (text, pair, label):
+        if feature is not None and feature not in features:
+            raise InputError(f"{name} has no feature {feature!r}; there is {listed(features)}.")
+    try:
+        dataset = builder.as_dataset(split=split)
+    except (ValueError, KeyError, AssertionError) as error:
+        raise InputError(f"{name}: split {split!r} cannot be read: {error}") from error
+    names = getattr(features[label], "names", None) if label is not None else None
+    numeric = label is not None and names is None
+    layout = Layout(text, pair, label, labels=names, numeric=numeric)
+    rows = (
+        (number, functools.partial(_row, example, layout.columns, label, names))
+        for number, example in enumerate(dataset.as_numpy_iterator())
+    )
+    source = f"{name}, split {split}"
+    examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
+    return with_names(examples, names and {name: name for name in names}, None)
+
+
+def _builder(tfds, name, data_dir):
+    if os.path.isdir(name):
+        directory = Path(name)
+        if not (directory / "dataset_info.json").is_file():
+            raise InputError(f"{name} has no dataset_info.json: it is no prepared data set.")
+        _check_classes(directory / "features.json")
+        return tfds.builder_from_directory(directory)
+    try:
+        builder = tfds.builder(str(name), data_dir=data_dir)
+    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise InputError(f"there is no data set {str(name)!r}: {first}") from error
+    builder.download_and_prepare()  # does nothing where it is prepared
+    return builder
+
+
+def _check_classes(path):
+    """Refuses a file of features that names other classes than the library's: it imports them."""
+    found = [read_json(path)]
+    while found:
+        value = found.pop()
+        if isinstance(value, dict):
+            home = value.get("pythonClassName", "tensorflow_datasets.")
+            if not isinstance(home, str) or not home.startswith("tensorflow_datasets."):
+                raise InputError(f"{path} names the class {shown(home)}, which is not imported.")
+            found += value.values()
+        elif isinstance(value, list):
+            found += value
+
+
+def _row(example, columns, label, names):
+    return {
+        column: _label(example[column], names) if column == label else _text(example, column)
+        for column in columns
+    }
+
+
+def _text(example, column):
+    value = example[column]
+    if not isinstance(value, bytes):
+        raise InputError(f"the feature {column!r} is no text.")
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"the feature {column!r} is not UTF-8 (byte {error.start}).") from error
+
+
+def _label(value, names):
+    """The label as a str: the name of a class, or a number."""
+    if names is None:
+        if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
+            raise InputError("the label is neither a class nor a number.")
+        return repr(float(value))
+    if not 0 <= value < len(names):
+        raise InputError(f"the label is {value}: the example has none.")
+    return names[value]

@@ -1,0 +1,215 @@
+"""Rows of labelled tables whose cells have types: JSON, Arrow and Parquet."""
+
+import codecs
+import contextlib
+import functools
+import json
+import re
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.lines import open_bytes, raw_lines, text_of
+from keras_bert_impl.io.reading import parse_json_line
+
+LONGEST_ROW = 4 << 20  # bytes; a long novel. What has more is a file in a cell, or a lost quote
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
+_CHUNK = 1 << 16  # bytes read at once
+_ROWS = 1024  # of Arrow, read at once
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+_ITEM = re.compile(r"\s*([\[,\]]?)\s*")
+
+
+def check_size(*lines):
+    """Raises an `InputError` for lines of a row that are too long for a text."""
+    size = sum(map(len, lines))
+    if size > LONGEST_ROW:
+        raise InputError(f"a row of {size:,} bytes; up to {LONGEST_ROW:,} can be a text.")
+
+
+def cells(row, layout):
+    """The cells of a row that a layout names, as `Layout` takes them.
+
+    Args:
+        row: dict of column to value.
+        layout: `Layout`.
+
+    Returns:
+        dict of column to str; a list of str for several labels.
+
+    Raises:
+        InputError: a missing column, or a value that is neither a string nor a number.
+    """
+    found = {}
+    for name in layout.columns:
+        if name not in row:
+            raise InputError(f"there is no column {name!r}; there is {listed(row)}.")
+        value = row[name]
+        if name == layout.label and isinstance(value, list):
+            found[name] = value
+            continue
+        if name == layout.label and isinstance(value, bool):
+            value = str(value).lower()  # as JSON and CSV write it
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
+        if _HALF_A_CHARACTER.search(str(value)):
+            raise InputError(f"half of a surrogate pair in {name!r}.")
+        found[name] = str(value)
+    return found
+
+
+# === JSON ===
+
+
+def is_json_array(path):
+    """bool. Whether a file begins with a JSON array, and not with an object on each line."""
+    with open_bytes(path) as file:
+        for line in file:
+            if line.strip():
+                return line.lstrip().startswith(b"[")
+    return False
+
+
+def json_lines(path, layout=None):
+    """Yields (line number, function that returns the row) of a file with an object on each line.
+
+    Args:
+        path: str or `Path`.
+        layout: `Layout`; None for all of the object.
+    """
+    for line, raw in raw_lines(path):
+        if raw.strip():
+            yield line, functools.partial(_json_row, raw, layout)
+
+
+def json_array(path, layout=None):
+    """Yields (number of the row, from 1; function that returns it) of one array of objects."""
+    for number, value in enumerate(_array_items(path), 1):
+        yield number, functools.partial(_object, value, layout)
+
+
+def _json_row(raw, layout):
+    check_size(raw)
+    return _object(parse_json_line(text_of(raw), finite=True), layout)
+
+
+def _object(row, layout):
+    if not isinstance(row, dict):
+        raise InputError("expected a JSON object.")
+    return row if layout is None else cells(row, layout)
+
+
+def _array_items(path):
+    """Yields the values of a JSON array, read a part at a time."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    with open_bytes(path) as file:
+        parts = _parts(file)
+        text, place, number = "", 0, 0
+        while True:
+            found = _ITEM.match(text, place)  # what stands before the next value
+            before, start = found[1], found.end()
+            is_right = before == ("," if number else "[") and text[start : start + 1] == "{"
+            try:
+                if before == "]" or number == 0 and before == "[" and text[start:start + 1] == "]":
+                    return
+                if not is_right:
+                    raise InputError("expected a JSON object.")
+                value, place = decoder.raw_decode(text, start)
+            except (ValueError, RecursionError) as error:
+                is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
+                part = None if is_over else next(parts, None)
+                if part is None:
+                    what = error if isinstance(error, InputError) else f"not valid JSON: {reason(error)}."
+                    raise InputError(f"{path}, row {number + 1}: {what}") from error
+                text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
+                continue
+            number += 1
+            yield value
+
+
+def _parts(file):
+    """Yields the bytes of a file, some at a time, of lines that may be short or very long."""
+    held = b""
+    for line in file:
+        held += line
+        if len(held) >= _CHUNK:
+            for start in range(0, len(held), _CHUNK):
+                yield held[start : start + _CHUNK]
+            held = b""
+    if held:
+        yield held
+
+
+def _decoded(decode, part, path, number):
+    try:
+        return decode(part)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}, row {number}: not UTF-8; convert the file to UTF-8.") from error
+
+
+def reason(error):
+    """str. What is wrong with the JSON of a line, without a line number of its own."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} (character {error.pos})"
+    return str(error)[:200]
+
+
+def _no_number(name):
+    raise InputError(f"{name} is not valid JSON, and no number to learn.")
+
+
+# === Arrow and Parquet ===
+
+
+def arrow_columns(path):
+    """list of str: the columns of an Arrow, Feather or Parquet file."""
+    with _arrow(path) as (schema, _):
+        return schema.names
+
+
+def arrow_rows(path, layout=None):
+    """Yields (number of the row, from 1; function that returns it) of a file of Arrow's."""
+    number = 0
+    with _arrow(path) as (schema, batches):
+        columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
+        for batch in batches(columns):
+            batch.validate(full=True)  # a damaged file may point anywhere
+            for row in batch.to_pylist():
+                number += 1
+                yield number, functools.partial(_object, row, layout)
+
+
+@contextlib.contextmanager
+def _arrow(path):
+    """(schema, function from names of columns to an iterator of record batches) of a file."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = Path(path)
+    try:
+        if path.suffix.lower() in PARQUET:
+            file = pyarrow.parquet.ParquetFile(path)
+            yield file.schema_arrow, lambda columns: file.iter_batches(_ROWS, columns=columns)
+            return
+        with pyarrow.memory_map(str(path)) as source:
+            try:
+                file = pyarrow.ipc.open_file(source)
+                batches = map(file.get_batch, range(file.num_record_batches))
+            except pyarrow.ArrowInvalid:
+                source.seek(0)
+                file = batches = pyarrow.ipc.open_stream(source)
+            yield file.schema, functools.partial(_slices, batches)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} cannot be read: No such file or directory.") from error
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise InputError(f"{path} is no Arrow or Parquet file: {error}.") from error
+
+
+def _slices(batches, columns):
+    """Yields parts of record batches: a file may have all of its rows in one."""
+    for batch in batches:
+        batch = batch.select(columns)
+        for start in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(start, _ROWS)

@@ -1,0 +1,123 @@
+"""Texts with one that is near to each, and maybe one that is not: learned and found again."""
+
+import csv
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.decisions import EQUAL_COSINES, undefined
+from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.embedding.search import unit_length
+
+_CHUNK = 1024  # anchors that are compared with all candidates at once
+
+
+class AnchorExamples(Examples):
+    """Tuples of an anchor, a positive and maybe a negative, as `Examples` without labels.
+
+    Example:
+        train = AnchorExamples.of(read_table("train.csv", "question", "answer"))
+    """
+
+    @classmethod
+    def of(cls, examples):
+        """The same `Examples` as texts to embed.
+
+        Raises:
+            InputError: single texts, or texts with labels.
+        """
+        if not examples.texts or not isinstance(examples.texts[0], tuple):
+            raise InputError(f"{examples.source}: an anchor needs a text that is near to it.")
+        if examples.labels is not None:
+            raise InputError(f"{examples.source}: texts with labels are no anchors; leave those.")
+        return cls(**vars(examples))
+
+
+def anchor_scores(embedder, examples):
+    """How well the positive of each anchor is told from other texts, by cosine.
+
+    Args:
+        embedder: `TextEmbedder`.
+        examples: `AnchorExamples`.
+
+    Returns:
+        dict of float: with negatives `accuracy`, the share of anchors whose positive is nearer than
+        their negative; and `mrr`, the mean of 1 / rank of the positive among all other texts of the
+        examples but anchors, each counted once, and `recall_at_1`, the share that come first. Of
+        texts with equal cosines, up to 1e-6, the positive ranks last, as in scikit-learn's
+        `label_ranking_average_precision_score`. All are NaN if a vector is.
+
+    Example:
+        anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
+    """
+    return Anchors.score(embedder, examples)
+
+
+class Anchors(Kind):
+    """What is near to texts, of `AnchorExamples`."""
+
+    model_class = TextEmbedder
+    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
+    losses = ("multiple_negatives", "triplet")
+
+    def __init__(self, train, dev):
+        groups = [len(examples.texts[0]) for examples in (train, dev)]
+        if groups[0] != groups[1]:
+            raise InputError(f"{train.source} has {groups[0]} texts in a row, and {dev.source} "
+                             f"{groups[1]}.")
+        self.arguments = {"loss": self.losses[0]}
+        if groups[0] == 2:
+            self.losses = self.losses[:1]  # a triplet has three
+
+    def inputs(self, examples):
+        return examples.texts, None
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        vectors = unit_length(model.predict(examples.texts, verbose=0))  # [texts, group, dim]
+        cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
+        ranks = _ranks(vectors, examples.texts)
+        if directory is not None:
+            _write_ranks(directory / "predictions.tsv", cosines, ranks)
+        scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
+        if cosines.shape[1] > 1:
+            is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
+            scores = {"accuracy": float(np.mean(is_nearer)), **scores}
+        return undefined(scores) if np.isnan(vectors).any() else scores
+
+
+def _ranks(vectors, texts):
+    """int array [texts]: the number of texts that are as near as the positive, or nearer.
+
+    Args:
+        vectors: float32 [texts, group, dim], of length 1.
+        texts: list of tuples of str. What stands there twice is one candidate.
+    """
+    places = {}  # of text -> (row, column) where it stands first
+    for row, (_, *others) in enumerate(texts):
+        for column, text in enumerate(others, 1):
+            places.setdefault(text, (row, column))
+    candidates = np.stack([vectors[place] for place in places.values()])
+    numbers = {text: number for number, text in enumerate(places)}
+    own = np.array([numbers[positive] for _, positive, *_ in texts])
+    ranks = []
+    for first in range(0, len(texts), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
+        of_own = np.take_along_axis(cosines, own[part, None], axis=1)
+        # Not `cosines >= ...`: no comparison with NaN holds, and its rank would be 0.
+        ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
+    return np.concatenate(ranks)
+
+
+def _write_ranks(path, cosines, ranks):
+    columns = ["index", "positive", "negative"][: 1 + cosines.shape[1]] + ["rank"]
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(columns)
+        # Nine digits give a float32 back exactly.
+        for i, (row, rank) in enumerate(zip(cosines, ranks)):
+            writer.writerow([i, *(f"{cosine:.9g}" for cosine in row), rank])

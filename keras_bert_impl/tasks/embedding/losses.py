@@ -1,0 +1,95 @@
+"""Losses that sentence embeddings are learned by, and what examples each of them takes.
+
+Shape legend: batch = examples; group = texts of an example; dim = of an embedding. Vectors are
+float32 `[batch, group, dim]`.
+"""
+
+from keras import ops
+
+from keras_bert_impl.io.errors import InputError
+
+LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
+SCORED = ("cosine", "cosent")  # those with a label
+_COMPARING = ("cosent", "multiple_negatives")  # those of the whole batch
+
+
+def compares_examples(name):
+    """Whether a loss is one of a whole batch, in which every example depends on the others."""
+    return name in _COMPARING
+
+
+def check_loss(name):
+    """Refuses what is no name of a loss."""
+    if name not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}. Received: loss={name!r}")
+
+
+def check_group(name, group):
+    """Refuses examples that have not as many texts as the loss needs."""
+    wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
+    fits = group == (3 if name == "triplet" else 2)
+    if name == "multiple_negatives":
+        wanted, fits = "two texts (anchor, positive) or more (hard negatives)", group >= 2
+    if not fits:
+        raise InputError(f"the loss {name!r} takes examples of {wanted}. Received: {group} text(s)")
+
+
+def cosine_similarities(first, second):
+    """The cosine of the angle between vectors `[..., dim]`, `[...]`; 0 beside a vector of zeros."""
+    return ops.sum(_normalized(first) * _normalized(second), axis=-1)
+
+
+def cosine_losses(vectors, labels):
+    """Squared difference of the cosine of two texts and their label, `[batch]`.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the regression objective.
+    """
+    return ops.square(cosine_similarities(vectors[:, 0], vectors[:, 1]) - labels)
+
+
+def triplet_losses(vectors, margin):
+    """`max(|anchor - positive| - |anchor - negative| + margin, 0)`, Euclidean, `[batch]`.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the triplet objective.
+    """
+    anchor, positive, negative = (vectors[:, number] for number in range(3))
+    return ops.relu(_distances(anchor, positive) - _distances(anchor, negative) + margin)
+
+
+def cosent_loss(vectors, labels, scale):
+    """`log(1 + sum of exp(scale * (cosine i - cosine j)))` over all i labelled lower than j.
+
+    Source: Su 2022, "CoSENT: a more efficient sentence vector scheme than Sentence-BERT".
+    """
+    scores = scale * cosine_similarities(vectors[:, 0], vectors[:, 1])  # [batch]
+    labels = ops.reshape(labels, (-1,))
+    differences = scores[:, None] - scores[None, :]  # [batch, batch]
+    differences = ops.where(labels[:, None] < labels[None, :], differences, float("-inf"))
+    return ops.logsumexp(ops.concatenate([ops.zeros(1), ops.reshape(differences, (-1,))]))
+
+
+def multiple_negatives_loss(vectors, scale):
+    """Mean cross-entropy of finding each anchor's positive among all positives and negatives.
+
+    The logits are `scale` times the cosines of the anchor and all other texts but anchors.
+
+    Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
+    on multiple negatives.
+    """
+    vectors = _normalized(vectors)
+    anchors = vectors[:, 0]
+    others = ops.transpose(vectors[:, 1:], (1, 0, 2))  # positives first
+    candidates = ops.reshape(others, (-1, vectors.shape[-1]))  # [batch * (group - 1), dim]
+    logits = scale * ops.matmul(anchors, ops.transpose(candidates))
+    wanted = scale * ops.sum(anchors * others[0], axis=-1)
+    return ops.mean(ops.logsumexp(logits, axis=-1) - wanted)
+
+
+def _normalized(vectors):
+    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    return vectors * ops.rsqrt(ops.maximum(squares, 1e-24))
+
+
+def _distances(first, second):
+    # Where both are the same the root has no gradient; PyTorch's distances have this number, too.
+    return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

@@ -1,0 +1,350 @@
+"""Sentence embeddings: one vector for a text, near those of texts that mean the same."""
+
+import logging
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.interop import read_encoder_config
+from keras_bert_impl.interop.sentence_transformers import (
+    SIMILARITIES,
+    read_projections,
+    read_sentence_settings,
+)
+from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.base.labels import label_values
+from keras_bert_impl.tasks.base.long_texts import LongTextModel, check_long_texts
+from keras_bert_impl.tasks.embedding import losses
+from keras_bert_impl.tasks.embedding.network import embedding_network
+from keras_bert_impl.tasks.embedding.projections import (
+    checked_projections,
+    projection_layers,
+    set_tensors,
+    tensors_of_layers,
+)
+from keras_bert_impl.tasks.embedding.signature import VectorSignatures
+from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
+from keras_bert_impl.training.micro_batches import unpack
+from keras_bert_impl.training.whole_batch import WholeBatchTrainer
+
+_LOG = logging.getLogger(__name__)
+
+
+@first_guesses("TextEmbedder")
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
+    """Vectors of texts, pooled from the hidden states of the last layer or layers.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`, but an example is a tuple of
+    texts, the same number in each, or x is a tuple of lists: the first texts, the second, ... A
+    string tensor of a data set is `[batch, group]`, features are `[batch, group, length]`, where
+    group counts the texts of an example.
+
+    | loss | example | label |
+    |---|---|---|
+    | `"cosine"` | two texts | their cosine, from -1 to 1 |
+    | `"cosent"` | two texts | a number: which pairs are nearer than which |
+    | `"triplet"` | anchor, positive, negative | none |
+    | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
+
+    The second and the fourth compare the examples of the global batch with each other, whatever
+    the devices and `accumulation_steps`; over several parts a step costs a forward pass more. With
+    `"multiple_negatives"` the other examples' positives count as negatives: the same text twice in
+    a batch teaches something false.
+
+    The network returns float32 `[batch, group, dim]`. `predict` of examples returns that, of single
+    texts `[texts, dim]`.
+
+    Args:
+        encoder: `Encoder`, whose pooler is not used.
+        tokenizer: `Tokenizer`.
+        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default mean.
+        num_layers: int. How many of the last layers to use. Default 1.
+        layer_weights: list of `num_layers` floats: the layers' weighted mean is taken. None: they
+            are concatenated.
+        learn_layer_weights: bool. Whether these weights are trained, from 1 each if none are given.
+        projections: list of dicts, layers after the pooling, of windows too: `{"kind": "dense",
+            "dim": 256, "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`,
+            `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
+        normalize: bool. Whether vectors are brought to length 1.
+        truncate_dim: int. How many of the first numbers of a vector are kept, after it was
+            normalized. Default: all.
+        do_lower_case: bool. Whether texts are brought to lower case before the tokenizer reads
+            them, whatever its own settings.
+        prompts: dict of name -> text to be put before texts, such as `{"query": "query: "}`.
+        default_prompt_name: str, the one of `prompts` that is put before all texts, in training
+            too. Default: none.
+        similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
+            `similarity` computes.
+        loss: str, as in the table. Default `"cosine"`. `compile` may name another.
+        scale: float. What cosines are multiplied by in `"cosent"` and `"multiple_negatives"`.
+        margin: float. How much farther the negative shall be in `"triplet"`.
+        max_length: int. Tokens of a row. Default 128.
+        long_texts, head_tokens, doc_stride, max_windows: what becomes of texts that are longer than
+            that, as of `LongTextModel`; the vector of a text is made of those of its windows before
+            it is normalized. Default `"truncate"`.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT".
+
+    Example:
+        embedder = TextEmbedder.from_pretrained("path/to/model", loss="multiple_negatives")
+        embedder.fit([("How old are you?", "What is your age?")], epochs=1)
+        embedder.encode(["a text", "another"])  # float32 [2, dim]
+    """
+
+    settings = (
+        "pooling",
+        "num_layers",
+        "layer_weights",
+        "learn_layer_weights",
+        "projections",
+        "normalize",
+        "truncate_dim",
+        "do_lower_case",
+        "prompts",
+        "default_prompt_name",
+        "similarity_fn_name",
+        "loss",
+        "scale",
+        "margin",
+        *LongTextModel.settings,
+    )
+    text_rank = 2
+    most_columns = 8
+    signature_class = VectorSignatures
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        pooling="mean",
+        num_layers=1,
+        layer_weights=None,
+        learn_layer_weights=False,
+        projections=None,
+        normalize=False,
+        truncate_dim=None,
+        do_lower_case=False,
+        prompts=None,
+        default_prompt_name=None,
+        similarity_fn_name="cosine",
+        loss="cosine",
+        scale=20.0,
+        margin=5.0,
+        max_length=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
+        name="text_embedder",
+    ):
+        losses.check_loss(loss)
+        long_texts = check_long_texts(long_texts)
+        projections = checked_projections(projections)
+        layers = projection_layers(projections)
+        inputs, outputs, mix = embedding_network(
+            encoder,
+            pooling,
+            num_layers,
+            layer_weights,
+            learn_layer_weights,
+            normalize,
+            long_texts,
+            layers,
+            truncate_dim,
+        )
+        prompts = _checked_prompts(prompts, default_prompt_name)
+        if similarity_fn_name not in SIMILARITIES:
+            raise InputError(
+                f"similarity_fn_name must be one of {', '.join(SIMILARITIES)}. "
+                f"Received: similarity_fn_name={similarity_fn_name!r:.60}"
+            )
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs,
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
+        self.pooling = pooling
+        self.num_layers = num_layers
+        self.layer_mix = mix
+        self.learn_layer_weights = learn_layer_weights
+        self.projections = projections
+        self.projection_layers = layers
+        self.normalize = normalize
+        self.truncate_dim = truncate_dim
+        self.do_lower_case = bool(do_lower_case)
+        self.prompts = prompts
+        self.default_prompt_name = default_prompt_name
+        self.similarity_fn_name = similarity_fn_name
+        self.loss_name = loss  # Keras has `loss` for itself
+        self.scale = scale
+        self.margin = margin
+
+    @property
+    def dim(self):
+        """int. Numbers in a vector."""
+        return self.output_shape[-1]
+
+    @property
+    def layer_weights(self):
+        """list of float, the weights of the last layers as they are now; None without any."""
+        return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
+
+    # === Labels ===
+
+    @property
+    def needs_labels(self):
+        """Whether the loss has labels."""
+        return self.loss_name in losses.SCORED
+
+    def encode_labels(self, labels, count):
+        if not self.needs_labels:
+            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+        labels = np.asarray(label_values(labels, count))
+        if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
+            raise InputError(
+                f"labels must be a number for each of {count} examples. Received: shape "
+                f"{labels.shape}, {labels.dtype}"
+            )
+        labels = labels.astype("float32").reshape(count)
+        limit = 1 if self.loss_name == "cosine" else np.finfo("float32").max
+        wrong = np.flatnonzero(~(np.abs(labels) <= limit))
+        if wrong.size:
+            what = "a cosine, from -1 to 1: scale it" if limit == 1 else "finite"
+            raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
+        return labels
+
+    def label_tensor(self, labels):
+        if not self.needs_labels:
+            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+        return tf.reshape(tf.cast(labels, tf.float32), [-1])
+
+    # === Loss ===
+
+    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+        """Configures training; see `RawTextTrainer.compile`.
+
+        Args:
+            loss: str, one of the table in `TextEmbedder`. Default: that of the model.
+            metrics: None or `[]`: a metric of Keras compares predictions with labels, but the
+                outputs here are vectors.
+
+        Raises:
+            InputError: an unknown loss, or metrics.
+        """
+        if metrics or kwargs.get("weighted_metrics"):
+            raise InputError(
+                "a TextEmbedder takes no metrics in compile: write "
+                "keras_bert_impl.evaluate(embedder, examples) for its scores."
+            )
+        if loss is not None:
+            losses.check_loss(loss)
+            self.loss_name = loss
+        super().compile(optimizer, **kwargs)
+
+    def default_loss(self):
+        return None
+
+    def default_metrics(self):
+        return []
+
+    @property
+    def compares_examples(self):
+        """Whether the loss is one of the whole batch."""
+        return losses.compares_examples(self.loss_name)
+
+    def train_step(self, data):
+        """As of `ReplicatedTrainer`."""
+        self._check_group(data)
+        return super().train_step(data)
+
+    def test_step(self, data):
+        """As of `ReplicatedTrainer`."""
+        self._check_group(data)
+        return super().test_step(data)
+
+    def _check_group(self, data):
+        x, _, _ = unpack(data)
+        losses.check_group(self.loss_name, x["token_ids"].shape[1])
+
+    def batch_loss(self, y, y_pred):
+        if self.loss_name == "cosent":
+            return losses.cosent_loss(y_pred, y, self.scale)
+        return losses.multiple_negatives_loss(y_pred, self.scale)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        if self.compares_examples:
+            return super().loss_share(x, y, y_pred, sample_weight, totals)
+        if self.loss_name == "cosine":
+            of_examples = losses.cosine_losses(y_pred, tf.reshape(y, [-1]))
+        else:
+            of_examples = losses.triplet_losses(y_pred, self.margin)
+        if sample_weight is not None:
+            of_examples *= tf.cast(tf.reshape(sample_weight, [-1]), tf.float32)
+        return tf.reduce_sum(of_examples) / totals
+
+    # === Files ===
+
+    def _own_settings(self):
+        return {
+            **{name: getattr(self, name) for name in ("max_length", *self.settings)},
+            "loss": self.loss_name,
+        }
+
+    @classmethod
+    def saved_settings(cls, source, given):
+        found = read_sentence_settings(source.task_path)
+        if found:
+            limit = read_encoder_config(source, with_adapter=True).max_length
+            length = found["max_length"] or limit
+            if length > limit and "max_length" not in given:
+                _LOG.warning(
+                    "%s: max_seq_length is %d, and the encoder has %d positions: texts are cut to "
+                    "these",
+                    source.task_path,
+                    length,
+                    limit,
+                )
+            found["max_length"] = min(length, limit)
+        return super().saved_settings(source, given) | found
+
+    def pretrained_head(self, source):
+        tensors = read_projections(source.task_path)
+        if tensors or self.projections:
+            set_tensors(self.projection_layers, tensors, source.task_path)
+        return super().pretrained_head(source)
+
+    def task_config(self):
+        # Where `sentence-transformers` gets all layers from.
+        return {} if self.layer_mix is None else {"output_hidden_states": True}
+
+    def save_more(self, directory):
+        write_sentence_settings(
+            directory,
+            self._own_settings(),
+            tensors_of_layers(self.projection_layers),
+            depth=self.config.num_layers,
+            hidden_dim=self.config.hidden_dim,
+        )
+
+
+def _checked_prompts(prompts, default):
+    prompts = dict(prompts or {})
+    if not all(isinstance(text, str) for part in prompts.items() for text in part):
+        raise InputError(f"prompts must be a dict of str to str. Received: {prompts!r:.80}")
+    if default is not None and default not in prompts:
+        raise InputError(
+            f"default_prompt_name must be one of the prompts, {listed(prompts) or 'none'}. "
+            f"Received: default_prompt_name={default!r:.60}"
+        )
+    return prompts

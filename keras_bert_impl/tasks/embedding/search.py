@@ -1,0 +1,165 @@
+"""Semantic search: the texts whose vectors are nearest to a query's."""
+
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import recover
+from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
+
+_VECTORS, _QUERIES = 1 << 13, 256  # compared at once
+
+
+def search(embedder, queries, vectors, k=5):
+    """The vectors with the largest cosines to each query; every one is looked at.
+
+    Beside its result it takes the same memory for any number of queries and vectors.
+
+    Args:
+        embedder: `TextEmbedder`, the one that made the vectors.
+        queries: list of str, or one. The embedder's prompt `"query"` is put before them, if it has
+            one.
+        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; it may lie on disk.
+        k: int. How many to find, at most.
+
+    Returns:
+        (rows, scores): int64 and float32 `[queries, k]`, the numbers of the vectors and the
+        cosines, best first; of equal ones the first.
+
+    Raises:
+        InputError: vectors of another width than the embedder's, or with NaN or infinite numbers.
+
+    Example:
+        rows, scores = search(embedder, ["how to mend a bicycle"], embedder.encode(texts))
+    """
+    if vectors.ndim != 2 or vectors.shape[1] != embedder.dim:
+        raise InputError(
+            f"vectors must be [texts, {embedder.dim}], as this model makes them. Received: shape "
+            f"{tuple(vectors.shape)}"
+        )
+    if not isinstance(k, (int, np.integer)) or k < 1:
+        raise InputError(f"k must be an int of at least 1. Received: k={k!r}")
+    queries = [queries] if isinstance(queries, str) else list(queries)
+    prompt = "query" if "query" in embedder.prompts else None
+    wanted = unit_length(embedder.encode(queries, prompt_name=prompt))  # [queries, dim]
+    wanted = _finite(wanted, "the vector of query")
+    rows = np.zeros((len(wanted), 0), "int64")
+    scores = np.zeros((len(wanted), 0), "float32")
+    for start in range(0, len(vectors), _VECTORS):
+        block = unit_length(vectors[start : start + _VECTORS])
+        block = _finite(block, "vector", start)
+        columns, cosines = _nearest(wanted, block, k)
+        rows = np.concatenate([rows, columns + start], axis=1)
+        scores = np.concatenate([scores, cosines], axis=1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        rows = np.take_along_axis(rows, best, axis=1)
+        scores = np.take_along_axis(scores, best, axis=1)
+    return rows, scores
+
+
+def _nearest(wanted, block, k):
+    """(columns, cosines), int64 and float32 [queries, up to k], in the order of the block.
+
+    Args:
+        wanted, block: float32 [queries, dim] and [vectors, dim], of length 1.
+        k: int.
+    """
+    k = min(k, len(block))
+    columns = np.zeros((len(wanted), k), "int64")
+    found = np.zeros((len(wanted), k), "float32")
+    for first in range(0, len(wanted), _QUERIES):
+        part = slice(first, first + _QUERIES)
+        cosines = wanted[part] @ block.T
+        columns[part] = _highest(cosines, k)
+        found[part] = np.take_along_axis(cosines, columns[part], axis=1)
+    return columns, found
+
+
+def _highest(cosines, k):
+    """int64 [queries, k]: columns of the k highest of each row in ascending order, of equal ones
+    the first."""
+    if k == cosines.shape[1]:
+        return np.broadcast_to(np.arange(k), cosines.shape)
+    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # of those that are taken
+    is_taken = cosines > least
+    missing = k - is_taken.sum(axis=1, keepdims=True)
+    is_equal = cosines == least
+    is_taken |= is_equal & (np.cumsum(is_equal, axis=1, dtype="int32") <= missing)
+    return np.nonzero(is_taken)[1].reshape(-1, k)
+
+
+def _finite(vectors, what, start=0):
+    """The vectors, of which none may be NaN.
+
+    Raises:
+        InputError: one is; names it by its number from `start`.
+    """
+    wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
+    if len(wrong):
+        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite numbers.")
+    return vectors
+
+
+def unit_length(vectors):
+    """float32 array of vectors `[..., dim]`, brought to length 1.
+
+    A vector of zeros stays; one with infinite numbers becomes NaN.
+    """
+    vectors = np.asarray(vectors, "float32")
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # infinite numbers become NaN
+        return vectors / np.maximum(lengths, 1e-12)
+
+
+def read_vectors(path):
+    """The vectors of a `.npy` file, float `[texts, dim]`, left on disk until they are used.
+
+    Raises:
+        InputError: no such file, or one that holds something else.
+    """
+    recover(Path(path).parent)
+    try:
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} cannot be read as a .npy file of vectors: {error}.") from error
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise InputError(f"{path} holds no vectors, float [texts, dim].")
+    return vectors
+
+
+def read_places(path, rows, count):
+    """What some vectors of a `.npy` file are of, from the `.jsonl` file beside it.
+
+    Args:
+        path: str or `Path` of the `.npy` file.
+        rows: numbers of vectors.
+        count: int, the number of all vectors.
+
+    Returns:
+        dict of number to `PlacedText`, with the beginning of the text.
+
+    Raises:
+        InputError: no such file, a damaged line, or another number of lines than vectors.
+    """
+    path = places_of(path)
+    wanted, found, line = set(map(int, rows)), {}, 0
+    for line, content in read_lines(path):
+        if line - 1 in wanted:
+            found[line - 1] = _place(content, f"{path}, line {line}")
+    if line != count:
+        raise InputError(
+            f"{path} has {line} lines, for {count} vectors: they do not belong together."
+        )
+    return found
+
+
+def _place(content, where):
+    value = parse_json_line(content, where)
+    if not isinstance(value, dict) or set(value) != {"path", "line", "text"}:
+        raise InputError(f"{where}: expected an object with path, line and text.")
+    place = Document(value, where)
+    return PlacedText(place.text("path"), place.integer("line"), place.text("text"))

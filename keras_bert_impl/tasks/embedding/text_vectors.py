@@ -1,0 +1,161 @@
+"""Texts to vectors: what is asked of a `TextEmbedder`, and what its tokenizer reads."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.embedding import losses
+from keras_bert_impl.tasks.embedding.vector_similarity import similarity
+from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.inputs.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
+from keras_bert_impl.tokenizers.tokenizer import as_strings
+
+
+class TextVectors:
+    """Mixin in front of a `LongTextModel` with the attributes `prompts`, `default_prompt_name`,
+    `do_lower_case` and `similarity_fn_name`."""
+
+    _prompt = None  # in place of the default one, while `encode` is given another
+
+    @known_arguments("TextEmbedder.encode")
+    def encode(self, texts, prompt_name=None, prompt=None, batch_size=None, verbose=0):
+        """The vectors of texts.
+
+        Args:
+            texts: list or array of str, or one str.
+            prompt_name: str, a key of `prompts`: what is put before the texts. Default: the
+                model's `default_prompt_name`.
+            prompt: str, in its place: the prompt itself; "" for none.
+            batch_size: int, default 32.
+            verbose: as for `predict`.
+
+        Returns:
+            float32 `[texts, dim]`; of one str `[dim]`.
+
+        Raises:
+            InputError: examples of several texts, or an unknown prompt.
+        """
+        if isinstance(texts, (str, bytes)):
+            return self.encode([texts], prompt_name, prompt, batch_size, verbose)[0]
+        texts = self.as_texts(texts)
+        if texts and not isinstance(texts[0], (str, bytes)):
+            raise InputError("encode() takes texts; predict() takes examples of several texts.")
+        if prompt is None and prompt_name is not None:
+            if prompt_name not in self.prompts:
+                names = listed(self.prompts) or "none"
+                raise InputError(f"there is no prompt {prompt_name!r:.60}; the model has {names}.")
+            prompt = self.prompts[prompt_name]
+        self._prompt = prompt
+        try:
+            return self.predict(texts, batch_size=batch_size, verbose=verbose)
+        finally:
+            self._prompt = None
+
+    def similarity(self, first, second):
+        """How near each of some vectors is to each of others, by `similarity_fn_name`.
+
+        Args:
+            first, second: arrays of vectors `[n, dim]` and `[m, dim]`, or `[dim]`; or lists of str,
+                which are encoded first.
+
+        Returns:
+            float32 `[n, m]`: cosines, dot products, or Euclidean or Manhattan distances times -1.
+
+        Example:
+            embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # [1, 2]
+        """
+        return similarity(*map(self._as_vectors, (first, second)), self.similarity_fn_name)
+
+    def _as_vectors(self, given):
+        is_text = isinstance(given, (str, bytes))
+        if is_text or (isinstance(given, (list, tuple)) and isinstance(given[0], (str, bytes))):
+            given = self.encode([given] if is_text else list(given))
+        return np.asarray(given, "float32")
+
+    def similarities(self, pairs, batch_size=None, verbose=0):
+        """The cosine of the two vectors of each pair of texts, float32 `[pairs]`.
+
+        Args:
+            pairs: list of (first, second), or a tuple of two lists.
+        """
+
+        def cosines(pairs):
+            vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
+            if vectors.ndim != 3 or vectors.shape[1] != 2:
+                raise InputError("similarities are of pairs: give (first, second) tuples.")
+            return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
+
+        return in_blocks(cosines, self.as_texts(pairs))
+
+    # === Texts and labels ===
+
+    def as_texts(self, x):
+        """A list of str, or of tuples of str, all of one length."""
+        x = from_columns(x, most=self.most_columns)
+        if isinstance(x, (str, bytes)):
+            x = [x]
+        if isinstance(x, tuple):
+            columns = [self.as_texts(column) for column in x]
+            if len({len(column) for column in columns}) > 1:
+                sizes = ", ".join(str(len(column)) for column in columns)
+                raise InputError(f"the lists of texts differ in length: {sizes}.")
+            x = list(zip(*columns))
+        examples = [tuple(one) if isinstance(one, list) else one for one in values(x)]
+        for number, example in enumerate(examples):
+            for text in example if isinstance(example, tuple) else [example]:
+                if not isinstance(text, (str, bytes)):
+                    raise InputError(f"example {number}: a text {not_a_text(text)}")
+            if _group(example) != _group(examples[0]):
+                raise InputError(
+                    f"example {number} has {_group(example)} text(s), those before it have "
+                    f"{_group(examples[0])}."
+                )
+        return examples
+
+    def tokenized(self, texts):
+        if self._prepares:
+            texts = self._prepared(as_strings(texts)).numpy().tolist()
+        return super().tokenized(texts)
+
+    def text_features(self, texts):
+        return super().text_features(self._prepared(texts))
+
+    @property
+    def _prepares(self):
+        """bool. Whether texts are changed before they are tokenized."""
+        return self.do_lower_case or bool(self._prompt_now)
+
+    @property
+    def _prompt_now(self):
+        """str, what is put before each text."""
+        return self.prompts.get(self.default_prompt_name, "") if self._prompt is None else self._prompt
+
+    def _prepared(self, texts):
+        """string tensor `[texts]`: what the tokenizer reads, in any graph."""
+        if self._prompt_now:
+            texts = tf.strings.join([self._prompt_now, texts])
+        return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
+
+    def rows(self, texts, labels=None, weights=None):
+        examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
+        tokenized = tokenize_groups(examples, self.tokenized)
+        return tokenized, tuple(target for target in (labels, weights) if target is not None)
+
+    def joined(self, outputs, texts, tokenized):
+        return outputs if texts and isinstance(texts[0], tuple) else outputs[:, 0]
+
+    def features_in_graph(self, texts):
+        features = self.text_features(tf.reshape(texts, [-1]))
+        group = texts.shape[1] or tf.shape(texts)[1]
+
+        def grouped(feature):
+            sizes = [size or tf.shape(feature)[axis] for axis, size in enumerate(feature.shape)]
+            return tf.reshape(feature, [-1, group, *sizes[1:]])
+
+        return {name: grouped(feature) for name, feature in features.items()}
+
+
+def _group(example):
+    return 1 if isinstance(example, (str, bytes)) else len(example)

@@ -1,0 +1,43 @@
+"""How near vectors are to each other, in numpy."""
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+
+_VALUES = 1 << 22  # differences of vectors in memory at once
+
+
+def similarity(first, second, kind="cosine"):
+    """The similarity of each vector to each of others.
+
+    Args:
+        first, second: float arrays `[n, dim]` and `[m, dim]`, or `[dim]`.
+        kind: `"cosine"`, `"dot"`, or `"euclidean"` or `"manhattan"`, distances times -1.
+
+    Returns:
+        float32 `[n, m]`.
+
+    Raises:
+        InputError: arrays of other shapes.
+    """
+    first, second = np.atleast_2d(first), np.atleast_2d(second)
+    if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
+        raise InputError(
+            "similarity is of vectors [n, dim] and [m, dim]. Received: shapes "
+            f"{first.shape} and {second.shape}"
+        )
+    if kind in ("cosine", "dot"):
+        if kind == "cosine":
+            first, second = _unit_length(first), _unit_length(second)
+        return first @ second.T
+    order = {"euclidean": 2, "manhattan": 1}[kind]
+    rows = max(1, _VALUES // max(1, second.size))
+    parts = [
+        -np.linalg.norm(first[start : start + rows, None] - second[None], order, axis=-1)
+        for start in range(0, len(first), rows)
+    ]
+    return np.concatenate(parts) if parts else np.zeros((0, len(second)), "float32")
+
+
+def _unit_length(vectors):
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -1,0 +1,209 @@
+"""Embeddings of the texts in files and folders, in a file of vectors beside what they are of."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file, replace_files
+from keras_bert_impl.io.lines import read_lines, suffix_of
+from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.tables import FORMATS, open_table
+
+UNITS = ("line", "file")
+_CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
+_PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
+_SHOWN = 200  # characters of a text that are kept beside its vector
+
+
+class PlacedText(NamedTuple):
+    """A text and where it is.
+
+    Attributes:
+        path: str, the file.
+        line: int, from 1; in a table the line that the row ended on.
+        text: str.
+    """
+
+    path: str
+    line: int
+    text: str
+
+
+def read_texts(paths, column="text", unit="line"):
+    """Iterates over the texts of files and folders, in order; blank ones are left out.
+
+    Folders are walked in sorted order, without hidden files, for `.txt` and what `read_table`
+    reads. A row of a table is a text.
+
+    Args:
+        paths: str or `Path`, or a list of them.
+        column: str, the column or field of tables that holds the text.
+        unit: `"line"` or `"file"`: what is a text in a `.txt` file.
+
+    Returns:
+        Iterator of `PlacedText`.
+
+    Raises:
+        InputError: at once for a path that does not exist or a folder without such files; while
+            iterating for a file that cannot be read, with its line.
+    """
+    if unit not in UNITS:
+        raise InputError(f"unit must be one of {', '.join(UNITS)}. Received: unit={unit!r}")
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    files = [file for path in paths for file in _files(Path(path))]
+    return (text for file in files for text in _read(file, column, unit) if text.text.strip())
+
+
+def _files(path):
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if path.is_file():
+        if not _is_read(path):
+            raise InputError(f"{path}: the name must end in .txt, {', '.join(FORMATS)}.")
+        return [path]
+    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and _is_read(file))
+    files = [
+        file
+        for file in inside
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    if not files:
+        raise InputError(f"{path} has no file that ends in .txt, {', '.join(FORMATS)}.")
+    return files
+
+
+def _is_read(path):
+    return suffix_of(path) in {".txt", *FORMATS}
+
+
+def _read(path, column, unit):
+    if suffix_of(path) != ".txt":
+        rows = _column(path, column)
+    elif unit == "line":
+        rows = read_lines(path)
+    else:
+        rows = [(1, "".join(f"{line}\n" for _, line in read_lines(path)))]
+    return (PlacedText(str(path), line, text) for line, text in rows)
+
+
+def _column(path, column):
+    table = open_table(path, Layout(column))
+    for number, read in table.rows:
+        try:
+            yield number, read()[column]
+        except InputError as error:
+            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
+
+
+def write_vectors(embedder, texts, path, batch_size=None, progress=None):
+    """Embeds texts, so many at a time, and writes a file of vectors.
+
+    `.npy` holds float32 `[texts, dim]`, and a file of the same name that ends in `.jsonl` for each
+    vector a line with path, line and the beginning of the text. `.parquet` has these as columns.
+
+    Args:
+        embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, the first
+            that it has, is put before the texts.
+        texts: iterable of `PlacedText`, of `read_texts`.
+        path: str or `Path` that ends in `.npy` or `.parquet`.
+        batch_size: int, default 32.
+        progress: function called with the number of texts done, or None.
+
+    Returns:
+        int, the number of texts.
+
+    Raises:
+        InputError: another ending, no texts, or `.parquet` without the library for it.
+
+    Example:
+        write_vectors(embedder, read_texts("folder"), "vectors.npy")
+    """
+    path = Path(path)
+    if path.suffix not in _WRITERS:
+        raise InputError(f"{path}: the name must end in {' or '.join(_WRITERS)}.")
+    count = 0
+    prompt = next((name for name in _PROMPTS if name in embedder.prompts), None)
+    with _WRITERS[path.suffix](path, embedder.dim) as write:
+        for chunk in _chunks(texts):
+            texts_of_chunk = [one.text for one in chunk]
+            write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
+            count += len(chunk)
+            if progress is not None:
+                progress(count)
+        if not count:
+            raise InputError("there are no texts to embed.")
+    return count
+
+
+def _chunks(texts):
+    chunk, characters = [], 0
+    for text in texts:
+        chunk.append(text)
+        characters += len(text.text)
+        if len(chunk) == _CHUNK_TEXTS or characters >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+@contextlib.contextmanager
+def _npy(path, dim):
+    with replace_files(path, places_of(path)) as (aside, places_aside):
+        with open(aside, "wb") as vectors, open(places_aside, "w", encoding="utf-8") as places:
+            _write_header(vectors, 0, dim)
+
+            def write(texts, batch):
+                vectors.write(np.ascontiguousarray(batch, "<f4").data)
+                for text in texts:
+                    shown = text._replace(text=text.text[:_SHOWN])._asdict()
+                    places.write(json.dumps(shown) + "\n")
+
+            yield write
+            count = (vectors.tell() - _HEADER) // (4 * dim)
+            vectors.seek(0)
+            _write_header(vectors, count, dim)
+
+
+_HEADER = 128  # bytes: the number of vectors is known in the end, and its header must fit then
+
+
+def _write_header(file, count, dim):
+    header = str({"descr": "<f4", "fortran_order": False, "shape": (count, dim)})
+    magic = np.lib.format.magic(1, 0)
+    length = _HEADER - len(magic) - 2
+    file.write(magic + length.to_bytes(2, "little") + header.ljust(length - 1).encode() + b"\n")
+
+
+@contextlib.contextmanager
+def _parquet(path, dim):
+    vector = pyarrow.list_(pyarrow.float32(), dim)
+    columns = {"path": pyarrow.string(), "line": pyarrow.int64(), "text": pyarrow.string()}
+    schema = pyarrow.schema([*columns.items(), ("vector", vector)])
+    with replace_file(path) as aside, pyarrow.parquet.ParquetWriter(aside, schema) as file:
+
+        def write(texts, batch):
+            flat = pyarrow.array(np.asarray(batch, "float32").ravel())
+            arrays = [
+                pyarrow.array([text.path for text in texts]),
+                pyarrow.array([text.line for text in texts], pyarrow.int64()),
+                pyarrow.array([text.text[:_SHOWN] for text in texts]),
+                pyarrow.FixedSizeListArray.from_arrays(flat, dim),
+            ]
+            file.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+        yield write
+
+
+_WRITERS = {".npy": _npy, ".parquet": _parquet}
+
+
+def places_of(path):
+    """`Path` of the file that says what the vectors of a `.npy` file are of."""
+    return Path(path).with_suffix(".jsonl")

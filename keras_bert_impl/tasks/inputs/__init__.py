@@ -1,0 +1,1 @@
+"""From user input to batches of features."""

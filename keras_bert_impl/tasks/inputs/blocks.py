@@ -1,0 +1,71 @@
+"""Texts in blocks: what is asked of many texts takes the memory of a few, beside its result."""
+
+import numpy as np
+
+from keras_bert_impl.tasks.base.decisions import UndefinedScoresError
+
+MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # of a block
+
+
+def blocks(texts, most_texts=None, most_characters=None):
+    """Cuts a list of texts into blocks, in order.
+
+    Args:
+        texts: list of str or bytes, `Words`, or tuples and lists of these.
+        most_texts: int. Texts of a block. Default 1,024.
+        most_characters: int. A block ends at the text with which it has as many. Default 1,048,576.
+
+    Returns:
+        Iterator of lists; of no texts one that is empty.
+    """
+    most_texts = most_texts or MOST_TEXTS
+    most_characters = most_characters or MOST_CHARACTERS
+    start, characters = 0, 0
+    for number, text in enumerate(texts):
+        characters += _characters(text)
+        if number + 1 - start == most_texts or characters >= most_characters:
+            yield texts[start : number + 1]
+            start, characters = number + 1, 0
+    if start < len(texts) or not len(texts):
+        yield texts[start:]
+
+
+def in_blocks(function, texts, most_texts=None, most_characters=None, done=lambda count: None):
+    """What a function returns of texts, which is given a block of them at a time.
+
+    Args:
+        function: of a list of texts; returns a list or a numpy array with one entry for each.
+        texts, most_texts, most_characters: see `blocks`.
+        done: function that is called with the number of texts of each block.
+
+    Returns:
+        list or numpy array.
+
+    Raises:
+        UndefinedScoresError: as the function does, with the number of the text among all.
+    """
+    results, count = [], 0
+    for block in blocks(texts, most_texts, most_characters):
+        try:
+            results.append(function(block))
+        except UndefinedScoresError as error:
+            raise UndefinedScoresError(error.what, count + error.number) from error
+        count += len(block)
+        done(len(block))
+    return _joined(results)
+
+
+def _joined(results):
+    if len(results) == 1:
+        return results[0]
+    if isinstance(results[0], list):
+        return [one for result in results for one in result]
+    return np.concatenate(results)
+
+
+def _characters(text):
+    if isinstance(text, (str, bytes)):
+        return len(text)
+    if hasattr(text, "text"):  # `Words`
+        return len(text.text)
+    return sum(map(_characters, text))

@@ -1,0 +1,102 @@
+"""Features that a user made: arrays of token ids and what belongs to them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.models.inputs import check_values, renamed
+
+FEATURES = ("token_ids", "segment_ids", "padding_mask")
+
+
+class FeatureRows:
+    """Rows of features in memory; `batching` takes them in place of tokenized texts.
+
+    Args:
+        features: dict of int arrays `[rows, ...]`.
+    """
+
+    def __init__(self, features: Mapping[str, Any]):
+        self._features = {name: np.asarray(value) for name, value in features.items()}
+        sizes = {name: len(value) for name, value in self._features.items()}
+        if len(set(sizes.values())) > 1:
+            raise InputError(f"features differ in their number of rows: {sizes}.")
+
+    def __len__(self):
+        return len(next(iter(self._features.values())))
+
+    def __getitem__(self, rows: slice) -> "FeatureRows":
+        return FeatureRows({name: value[rows] for name, value in self._features.items()})
+
+    @property
+    def num_texts(self) -> int:
+        """Number of rows."""
+        return len(self)
+
+    @property
+    def lengths(self) -> tf.Tensor:
+        """int32 `[rows]`, all equal: rows of one width need no sorting by length."""
+        return tf.zeros(len(self), tf.int32)
+
+    def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The features of a batch.
+
+        Args:
+            rows: int64 `[batch]`, numbers of rows.
+        """
+        return {name: tf.gather(value, rows) for name, value in self._features.items()}
+
+
+def complete(
+    features: Mapping[str, Any],
+    pad_id: int,
+    names: tuple = FEATURES,
+    config: EncoderConfig | None = None,
+) -> dict[str, Any]:
+    """The features that the network of a task takes, arrays or tensors, also in a graph.
+
+    Where `segment_ids` are missing they are 0; a missing `padding_mask` is 1 where `token_ids` is
+    not `pad_id`.
+
+    Args:
+        features: by name.
+        pad_id: int.
+        names: those that the network takes.
+        config: of the encoder; None to leave the values unchecked.
+
+    Raises:
+        InputError: names that the network does not know, no `token_ids`, or ids that have no
+            embedding, where their values are known.
+    """
+    unknown = [name for name in features if name not in names]
+    if unknown:
+        raise InputError(
+            f"features are {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
+        )
+    if config is not None:
+        check_values(features, config)
+    features = {name: _as_int32(value) for name, value in features.items()}
+    if "token_ids" in names and "token_ids" not in features:
+        raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
+    if "segment_ids" in names and "segment_ids" not in features:
+        features["segment_ids"] = features["token_ids"] * 0
+    if "padding_mask" in names and "padding_mask" not in features:
+        is_real = features["token_ids"] != pad_id
+        features["padding_mask"] = (
+            tf.cast(is_real, tf.int32) if tf.is_tensor(is_real) else np.asarray(is_real, "int32")
+        )
+    missing = [name for name in names if name not in features]
+    if missing:
+        raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
+    return features
+
+
+def _as_int32(feature):
+    # Keras's cast keeps the lower 32 bits: 2 ** 33 + 5 would be the token 5.
+    if not tf.is_tensor(feature) or feature.dtype != tf.int64:
+        return feature
+    return tf.cast(tf.clip_by_value(feature, -1, tf.int32.max), tf.int32)

@@ -1,0 +1,141 @@
+"""Examples of several rows each: choices, texts to compare, windows of a long text.
+
+Shape legend: group = rows of an example, those included that pad it; length = tokens of a row.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.layers import MergeGroups
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, least_of, splits_of, static_size
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedTexts:
+    """Examples of one or more rows, which stay together in a batch; for `batching`.
+
+    Attributes:
+        rows: `TokenizedTexts`, the rows of all examples, one after the other; or `GroupedTexts`,
+            where each of them has windows.
+        splits: int64 tensor [examples + 1]: example i has the rows from `splits[i]` to
+            `splits[i + 1]`, at least one.
+        sizes: tuple of int, ascending: the group sizes that a batch may be padded to.
+    """
+
+    rows: "TokenizedTexts | GroupedTexts"
+    splits: tf.Tensor
+    sizes: tuple
+
+    @property
+    def num_texts(self):
+        """int, the number of examples."""
+        return self.splits.shape[0] - 1
+
+    @property
+    def widths(self):
+        """tuple of int, those of the rows."""
+        return self.rows.widths
+
+    @property
+    def pad_id(self):
+        """int, that of the rows."""
+        return self.rows.pad_id
+
+    @property
+    def longest(self):
+        """int. None of `lengths` is more."""
+        return (self.sizes[-1] + 1) * self.rows.longest
+
+    @property
+    def lengths(self):
+        """int32 [examples]: what examples are sorted by into batches, with least padding: first
+        the number of rows, then the length of the longest one."""
+        of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
+        counts = tf.cast(of_rows.row_lengths(), tf.int32)
+        return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
+
+    def features(self, numbers):
+        """The features of a batch, in eager mode and in any graph.
+
+        Args:
+            numbers: int64 [batch], numbers of examples.
+
+        Returns:
+            dict of int32 [batch, group, ..., length], as of `stack_groups`.
+        """
+        begins = tf.gather(self.splits, numbers)
+        ends = tf.gather(self.splits, numbers + 1)
+        rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
+        features = self.rows.features(rows)
+        return stack_groups(features, ends - begins, self.sizes, self.pad_id)
+
+
+def grouped(rows, counts, sizes=None):
+    """`GroupedTexts` of rows.
+
+    Args:
+        rows: `TokenizedTexts` or `GroupedTexts`.
+        counts: list or array of int [examples], how many of the rows each has, at least one.
+        sizes: list of int, ascending, as of `GroupedTexts`. Default: the numbers that occur; the
+            largest alone where rows are padded to one length.
+    """
+    if sizes is None:
+        sizes = np.unique(counts).tolist()
+        sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
+    # On the host: a pipeline reads them, whatever the device of the model.
+    with tf.device("CPU:0"):
+        return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
+
+
+def tokenize_groups(examples, tokenize):
+    """Tokenizes examples of several texts each, once.
+
+    Args:
+        examples: list of lists of texts.
+        tokenize: function of a list of texts to their `TokenizedTexts` or `GroupedTexts`.
+
+    Returns:
+        `GroupedTexts`.
+    """
+    texts = [text for example in examples for text in example]
+    return grouped(tokenize(texts), [len(example) for example in examples])
+
+
+def stack_groups(features, counts, sizes, pad_id):
+    """The features of rows, stacked to those of their examples; eagerly and in any graph.
+
+    Args:
+        features: dict of int32 [rows of all examples, ..., length].
+        counts: int64 [batch], how many rows each example has.
+        sizes: list of int, ascending: the group sizes to choose the least of that holds all.
+        pad_id: int.
+
+    Returns:
+        dict of int32 [batch, group, ..., length]. A row that an example lacks is all padding:
+        `padding_mask` is 0, ids are `pad_id`.
+    """
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # also of no examples
+    place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
+    is_row = place < counts[:, tf.newaxis]
+    begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
+    rows = tf.where(is_row, begins + place, 0)  # [batch, group]
+
+    def stacked(name, feature):
+        place_of = is_row[(..., *[tf.newaxis] * (feature.shape.rank - 1))]
+        stack = tf.where(place_of, tf.gather(feature, rows), padding_of(name, pad_id))
+        return tf.ensure_shape(stack, [None, static_size(sizes), *feature.shape[1:]])
+
+    return {name: stacked(name, feature) for name, feature in features.items()}
+
+
+def padding_of(name, pad_id):
+    """int. What a feature, one of `FEATURES`, has where there is no token."""
+    return pad_id if name == "token_ids" else 0
+
+
+def merged(groups):
+    """The rows of groups, dict by name, `[batch * group, ..., length]`."""
+    merge = MergeGroups()
+    return {name: merge(symbol) for name, symbol in groups.items()}

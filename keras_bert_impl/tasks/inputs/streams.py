@@ -1,0 +1,144 @@
+"""Batches that a generator or a `keras.utils.PyDataset` gives, to data sets of features."""
+
+import itertools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs import user_input
+from keras_bert_impl.training.data_options import without_autotuner
+
+
+def gives_batches(x):
+    """bool. Whether this is a generator, another iterator or a `keras.utils.PyDataset`."""
+    return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
+
+
+def text_batches(x, steps=None, labels=()):
+    """Yields the texts of each batch of `x`; labels are passed over.
+
+    Args:
+        x: see `gives_batches`.
+        steps: int. How many batches; None for all.
+        labels: list of str, the names that labels may have.
+
+    Raises:
+        InputError: single texts in place of batches; says what to give.
+    """
+    labels = set(labels)
+    for batch in itertools.islice(_epoch(x), steps):
+        texts, second, _ = _parts(batch)
+        if _are_texts(texts) and _are_texts(second) and not set(user_input.values(second)) <= labels:
+            raise InputError(
+                "a batch is (texts, texts), which is texts and their labels; pairs of segments "
+                "must be ((first, second),)."
+            )
+        yield texts
+
+
+def joined(parts):
+    """What `predict` returned of each batch, in one: an array, or a list.
+
+    Raises:
+        InputError: there was no batch.
+    """
+    parts = list(parts)
+    if not parts:
+        raise InputError("there are no batches to predict from.")
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
+
+
+def features_of_batches(model, x, seed=0, shuffle=False):
+    """`tf.data.Dataset` of features, labels and weights, as the model's network takes them.
+
+    A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
+    forms that `fit` takes. A `PyDataset` begins anew in each epoch; its `workers` are not used.
+
+    Args:
+        model: `RawTextTrainer`.
+        x: see `gives_batches`.
+        seed: int. Decides the order of the batches of a `PyDataset`, with the epoch.
+        shuffle: bool. Whether that order is another one in each epoch.
+
+    Raises:
+        InputError: no batches, or one of them is none; says which.
+    """
+    epochs = itertools.count()
+    if user_input.is_stream(x):
+        first = next(x, None)
+        if first is None:
+            raise InputError(f"the {type(x).__name__} gives no batches.")
+        x = itertools.chain([first], x)
+    else:
+        first = x[0]
+
+    def batches():
+        draw = np.random.default_rng((seed, next(epochs)))
+        for number, batch in enumerate(_epoch(x, draw if shuffle else None)):
+            yield _encoded(model, batch, number)
+
+    spec = tf.nest.map_structure(_spec, _encoded(model, first, 0))
+    spec[0].update({name: _shape_of(symbol) for name, symbol in model.input.items()})
+    data = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    if getattr(x, "num_batches", None) is not None:
+        data = data.apply(tf.data.experimental.assert_cardinality(x.num_batches))
+    return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
+
+
+def _epoch(x, draw=None):
+    """Iterates over the batches of `x`; `draw` is a generator of numpy for a random order."""
+    if user_input.is_stream(x):
+        yield from x
+        return
+    x.on_epoch_begin()
+    numbers = itertools.count()
+    if x.num_batches is not None:
+        numbers = range(x.num_batches) if draw is None else draw.permutation(x.num_batches)
+    for number in numbers:
+        yield x[int(number)]
+    x.on_epoch_end()
+
+
+def _parts(batch):
+    """(texts, labels or None, weights or None) of a batch."""
+    if user_input.is_one_text(batch) and not isinstance(batch, tuple):
+        raise InputError(
+            f"expected batches. Received: one text, {batch!r:.40}. A generator gives "
+            "(texts, labels), lists of a batch each; single texts are given as a list."
+        )
+    if isinstance(batch, tuple):
+        if not 1 <= len(batch) <= 3 or isinstance(batch[0], (str, bytes)):
+            raise InputError(
+                f"a batch must be (texts, labels) or (texts, labels, sample_weight), of lists. "
+                f"Received: {batch!r:.60}"
+            )
+        return (*batch, None, None)[:3]
+    return batch, None, None
+
+
+def _are_texts(x):
+    """bool. Whether it is a list of single texts."""
+    try:
+        return all(isinstance(text, (str, bytes)) for text in user_input.as_list(x))
+    except InputError:
+        return False
+
+
+def _encoded(model, batch, number):
+    """(dict of features, targets ...) of a batch, as numpy arrays."""
+    try:
+        made = model.batch_features(*_parts(batch))
+    except InputError as error:
+        raise InputError(f"batch {number}: {error}") from error
+    return tf.nest.map_structure(np.asarray, made)
+
+
+def _spec(array):
+    shape = [None] * min(array.ndim, 2) + list(array.shape[2:])
+    return tf.TensorSpec(shape, array.dtype)
+
+
+def _shape_of(symbol):
+    return tf.TensorSpec(symbol.shape, symbol.dtype)

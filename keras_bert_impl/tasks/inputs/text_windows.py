@@ -1,0 +1,154 @@
+"""Texts that are longer than a row: their head and tail, or all of them in windows.
+
+Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs.batching import least_of, static_size, tokenize_texts
+from keras_bert_impl.tasks.inputs.grouped import grouped, padding_of, stack_groups
+from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
+
+
+def one_kind(texts):
+    """A string tensor [texts], or a tuple of two, of texts that are all single or all pairs.
+
+    Args:
+        texts: list of str and (first, second) tuples; or what is to be returned.
+
+    Raises:
+        InputError: single texts and pairs in one batch.
+    """
+    if isinstance(texts, tuple) or tf.is_tensor(texts):
+        return texts
+    is_pair = {isinstance(text, tuple) for text in texts}
+    if len(is_pair) > 1:
+        raise InputError("long texts must be all single, or all pairs.")
+    if True not in is_pair:
+        return as_strings(texts)
+    first, second = zip(*texts)
+    return as_strings(list(first)), as_strings(list(second))
+
+
+def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="second"):
+    """Rows of texts of which, where they are too long, the middle is left out.
+
+    Of a pair the other text is cut to half of the row, and the long one has the rest.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        texts: as of `one_kind`.
+        length: int, the tokens of a row.
+        head_tokens: int. So many tokens are from the beginning, the others from the end. Default:
+            128 of 510, or as large a share.
+        long_part: as of `pack_windows`.
+
+    Returns:
+        dict of int32 [texts, length], as a `Tokenizer` returns it; eagerly and in any graph.
+
+    Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
+    """
+    other, long = as_other_and_long(one_kind(texts), long_part)
+    ids = tokenizer.tokenize(long)
+    room = tf.fill([ids.nrows()], tf.constant(length - 2, tf.int64))
+    if other is not None:
+        other = tokenizer.tokenize(other)[:, : other_length(tokenizer, length)]
+        room -= other.row_lengths() + tokenizer.num_separators
+    head = room * 128 // 510 if head_tokens is None else tf.minimum(room, head_tokens)
+    is_long = ids.row_lengths() > room
+    num_first = tf.where(is_long, head, ids.row_lengths())
+    num_last = tf.where(is_long, room - head, 0)
+    begins, ends = ids.row_starts(), ids.row_limits()
+    heads = tf.ragged.range(begins, begins + num_first, row_splits_dtype=tf.int64)
+    tails = tf.ragged.range(ends - num_last, ends, row_splits_dtype=tf.int64)
+    kept = tf.gather(ids.flat_values, tf.concat([heads, tails], axis=1))
+    segments = (kept,) if other is None else in_order(other, kept, long_part)
+    return tokenizer.pack(*segments, length=length)
+
+
+def other_length(tokenizer, length):
+    """int. Tokens that the other text of a pair may have, of a row of so many: half of its room."""
+    return (length - 2 - tokenizer.num_separators) // 2
+
+
+def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
+    """The windows of texts; eagerly and in any graph.
+
+    Of a pair, windows slide over one text, beside the other, which is cut to half of the row.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        texts: as of `one_kind`.
+        length: int, the most tokens of a window.
+        stride: int, tokens from the start of one window to that of the next.
+        max_windows: int. What is behind the first so many windows of a text is left out.
+        long_part: as of `pack_windows`.
+
+    Returns:
+        (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], how many
+        are of each.
+    """
+    short = other_length(tokenizer, length)
+    made = pack_windows(tokenizer, one_kind(texts), length, stride, short, long_part)
+    ones = tf.ones_like(made.texts)
+    counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
+    begins = tf.cumsum(counts, exclusive=True)
+    counts = tf.minimum(counts, max_windows)
+    kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
+    return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
+
+
+def window_features(
+    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
+):
+    """dict of int32 [texts, windows, length] of a batch; eagerly and in any graph.
+
+    Args:
+        texts: string tensor [texts], or a tuple of two for pairs.
+        The others are those of `tokenize_documents`.
+    """
+    features, counts = document_windows(
+        tokenizer, texts, max_length, stride, max_windows, long_part
+    )
+    length = tf.shape(features["token_ids"])[1]
+    more = [[0, 0], [0, least_of(widths, length) - length]]
+    pad_id = tokenizer.pad_id
+
+    def padded(name, rows):
+        rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+        return tf.ensure_shape(rows, [None, static_size(widths)])
+
+    features = {name: padded(name, rows) for name, rows in features.items()}
+    return stack_groups(features, counts, window_counts, pad_id)
+
+
+def tokenize_documents(
+    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
+):
+    """Tokenizes texts once, in graph, a chunk at a time.
+
+    Args:
+        texts: as `inputs.as_list` takes them.
+        tokenizer, stride, max_windows, long_part: as of `document_windows`.
+        max_length: int, the most tokens of a window.
+        widths: list of int, as of `tokenize_texts`.
+        window_counts: list of int, ascending: numbers of windows to pad batches to, up to
+            `max_windows`.
+
+    Returns:
+        `GroupedTexts`.
+    """
+    counts = []
+
+    def windows(chunk):
+        features, of_chunk = document_windows(
+            tokenizer, chunk, max_length, stride, max_windows, long_part
+        )
+        counts.append(of_chunk.numpy())
+        return features
+
+    rows = tokenize_texts(texts, tokenizer, max_length, widths, windows)
+    return grouped(rows, np.concatenate(counts), window_counts)

@@ -1,0 +1,228 @@
+"""Converts user input to a list of texts: arrays, tables, columns, single texts."""
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+
+# Columns with these names are never taken for texts without being asked for.
+_NO_TEXTS = frozenset(
+    "label labels target targets class category sentiment rating score y id idx index".split()
+)
+
+
+def is_one_text(x):
+    """bool. Whether this is a single text, or the (first, second) tuple of a single pair."""
+    if isinstance(x, tuple):
+        return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
+    return isinstance(x, (str, bytes))
+
+
+def is_stream(x):
+    """bool. Whether this gives one thing after the other and has no length, as a generator."""
+    return hasattr(x, "__next__")
+
+
+def as_list(x):
+    """Converts texts, in any of the forms that users hold, to a list.
+
+    Args:
+        x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
+            of (first, second) tuples for pairs; a tuple of two lists, the first and the second
+            segments; a table, see `from_columns`; or one text or one (first, second) tuple.
+
+    Returns:
+        list of str, bytes and (first, second) tuples.
+
+    Raises:
+        InputError: something that is no text, with its number, or segments that differ in number.
+    """
+    x = from_columns(x)
+    if is_one_text(x):
+        x = [x]
+    if isinstance(x, tuple):
+        if len(x) != 2:
+            raise InputError(
+                f"a tuple is a pair of segments. Received: {len(x)} members; texts are a list."
+            )
+        first, second = as_list(x[0]), as_list(x[1])
+        if len(first) != len(second):
+            raise InputError(f"{len(first)} first segments, but {len(second)} second ones.")
+        return checked(list(zip(first, second)))
+    return checked(values(x, pairs=True))
+
+
+def checked(texts):
+    """The list, checked: all texts, or (first, second) tuples of texts.
+
+    Raises:
+        InputError: it holds something else; says where.
+    """
+    for position, text in enumerate(texts):
+        if isinstance(text, (str, bytes)):
+            continue
+        if isinstance(text, tuple) and len(text) == 2:
+            for segment in text:
+                if not isinstance(segment, (str, bytes)):
+                    raise InputError(f"text {position}: a segment {not_a_text(segment)}")
+            continue
+        raise InputError(f"text {position} {not_a_text(text)}")
+    return texts
+
+
+def not_a_text(value):
+    """str. What is wrong with a value in place of a text, and what to do; goes on a sentence."""
+    if is_missing(value):
+        return f"is missing ({value}). Remove such rows, or write '' for an empty text."
+    if isinstance(value, dict):
+        return (
+            f"is a dict with {listed(value)}; give the texts alone: [row[{next(iter(value), '')!r}]"
+            " for row in rows]."
+        )
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return (
+            f"is a {type(value).__name__} of {len(value)}: {value!r:.60}. A pair of segments is a "
+            "tuple (first, second); several texts are one list of strings."
+        )
+    return f"must be a string. Received: {type(value).__name__} {value!r:.60}"
+
+
+def is_missing(value):
+    """bool. Whether it is None or NaN, as tables have them for empty cells."""
+    is_nan = isinstance(value, (float, np.floating)) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+# === Columns of values ===
+
+
+def values(x, pairs=False):
+    """The values of a list, array, column or string tensor, as a list.
+
+    Args:
+        x: anything with a length and an order.
+        pairs: bool. Whether rows of an array `[n, 2]` become tuples; else they become lists.
+
+    Raises:
+        InputError: it is nothing of the kind.
+    """
+    if isinstance(x, list):
+        return x
+    columns = None if isinstance(x, dict) else column_names(x)
+    if columns is not None:
+        if len(columns) != 1:
+            raise InputError(f"expected one column. Received: the columns {listed(columns)}")
+        return values(x[columns[0]])
+    if is_stream(x):
+        raise InputError(
+            f"expected a list. Received: a {type(x).__name__}, which may have no end. Give "
+            "list(...) of it, or to fit, evaluate and predict a generator of batches."
+        )
+    for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged; numpy
+        if hasattr(x, name):
+            return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
+    if hasattr(x, "numpy"):
+        return values(x.numpy(), pairs)
+    if isinstance(x, (str, bytes, dict, set, frozenset)) or not hasattr(x, "__len__"):
+        raise InputError(f"expected a list. Received: {type(x).__name__} {x!r:.60}")
+    return list(x)
+
+
+def _rows(rows, shape, pairs):
+    """The values of an array as a list: what `tolist` returned, and its shape."""
+    if not isinstance(rows, list):  # an array without dimensions
+        return [rows]
+    if not pairs or len(shape) < 2 or not rows:
+        return rows
+    if len(shape) > 2 or shape[1] not in (1, 2):
+        raise InputError(
+            f"expected texts [n], or pairs [n, 2]. Received: an array of shape {list(shape)}"
+        )
+    return [row[0] for row in rows] if shape[1] == 1 else [tuple(row) for row in rows]
+
+
+# === Tables ===
+
+
+def from_columns(x, names=(), most=2):
+    """The texts of a table: of one column a list, of two a tuple of lists, first and second.
+
+    Tables are what has columns with names: a dict of columns, a `DataFrame` of pandas or polars, a
+    `datasets.Dataset`, an Arrow table, a structured array. What is no table is returned as it is,
+    as is a dict of features.
+
+    Args:
+        x: anything.
+        names: tuple of str. Columns that a task knows by name, such as `"question"` and
+            `"context"`; where a table has all of them, they are taken in this order.
+        most: int. How many columns of texts may be taken without being named.
+
+    Raises:
+        InputError: it has other columns, too, so that it must be said which hold the texts.
+    """
+    columns = column_names(x)
+    if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
+        return x
+    _check_is_table(x, columns)
+    if names and set(names) <= set(columns):
+        chosen = list(names)
+    else:
+        chosen = columns
+        others = [name for name in columns if str(name).lower() in _NO_TEXTS]
+        others += [name for name in columns if name not in others and not _holds_texts(x[name])]
+        if others or len(columns) > most:
+            raise InputError(_which(x, columns, others, most))
+    if isinstance(x, dict) and all(isinstance(x[name], (str, bytes)) for name in chosen):
+        texts = tuple(x[name] for name in chosen)  # one row
+    else:
+        texts = tuple(values(x[name]) for name in chosen)
+    return texts if len(texts) > 1 else texts[0]
+
+
+def column_names(x):
+    """list of the names of a table's columns; None for what is no table."""
+    if isinstance(x, dict):
+        return list(x)
+    for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
+        found = getattr(holder, name, None)
+        if found is not None and hasattr(type(x), "__getitem__"):
+            return list(found)
+    return None
+
+
+def _check_is_table(x, columns):
+    if not columns:
+        raise InputError("a table without columns.")
+    parts = [name for name in columns if isinstance(x, dict) and column_names(x[name])]
+    if parts:
+        raise InputError(f"a dict of the tables {listed(parts)}: give one, x[{parts[0]!r}].")
+
+
+def _holds_texts(column):
+    """bool. Whether the first value of a column that is not missing is a text."""
+    if isinstance(column, (str, bytes)):
+        return True
+    dtype = getattr(column, "dtype", None)
+    if getattr(dtype, "kind", None) in ("i", "u", "f", "b", "c") or not hasattr(column, "__len__"):
+        return False
+    if hasattr(column, "numpy") and getattr(dtype, "name", "string") != "string":
+        return False  # a tensor of numbers
+    first = next((value for value in values(column) if not is_missing(value)), "")
+    if isinstance(first, list) and first:  # the words of a text
+        first = first[0]
+    return isinstance(first, (str, bytes))
+
+
+def _which(x, columns, others, most):
+    """str. The message where it is not clear which columns hold the texts."""
+    texts = [name for name in columns if name not in others] or columns
+    by_dict = isinstance(x, dict)
+    one = f"x[{texts[0]!r}]"
+    if by_dict:
+        pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
+    else:
+        pair = f"x[{texts[:2]!r}]"
+    line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
+    return (
+        f"a table with the columns {listed(columns)}: say which hold the texts. Give {line}; "
+        "labels go in an argument of their own."
+    )

@@ -1,0 +1,185 @@
+"""Words of texts, and which pieces of a tokenizer are theirs."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.characters import word_pattern
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
+
+
+class Words(NamedTuple):
+    """A text and its words.
+
+    Attributes:
+        text: str.
+        starts, ends: int64 [words], where in the text each word stands, in characters.
+    """
+
+    text: str
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+def find_words(text):
+    """The words of a text: runs without white space, each punctuation character one of its own.
+
+    So is each ideograph. Punctuation is every ASCII character that is no letter, digit or control
+    character, and Unicode's category P.
+
+    Args:
+        text: str.
+
+    Returns:
+        `Words`.
+
+    Source: the basic tokenizer in the published code of BERT.
+
+    Example:
+        find_words("isn't").ends  # [3, 4, 5]
+    """
+    spans = [match.span() for match in word_pattern().finditer(text)]
+    return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
+
+
+def words_of_one_piece(tokenizer):
+    """The words with a letter that are one piece of a vocabulary.
+
+    Args:
+        tokenizer: `Tokenizer`.
+
+    Returns:
+        dict of id to word, in the order of the vocabulary.
+    """
+    written = {}
+    for number, piece in enumerate(tokenizer.vocabulary):
+        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # how kinds mark where words begin and end
+        if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
+            written[number] = word
+    # What is a word comes back as this piece alone; bytes that are no text do not.
+    rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
+    return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
+
+
+def join_words(words):
+    """Given words, joined by single spaces.
+
+    Args:
+        words: list of str.
+
+    Returns:
+        `Words`.
+    """
+    lengths = np.array([len(word) for word in words], "int64")
+    ends = np.cumsum(lengths + 1) - 1
+    return Words(" ".join(words), ends - lengths, ends)
+
+
+def as_words(texts):
+    """`Words` of each of a batch of texts.
+
+    Args:
+        texts: list, array or column of str, whose words are found, of lists of words, or of
+            `Words`; a table with one column of those; or one text.
+
+    Raises:
+        InputError: something that is neither; says which text.
+    """
+    texts = from_columns(texts, ("tokens",), most=1)
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    if isinstance(texts, Words):
+        raise InputError(f"expected a list. Received: {texts!r:.60}")
+    if not isinstance(texts, tuple):
+        texts = values(texts)
+    return [_words_of(text, position) for position, text in enumerate(texts)]
+
+
+def _words_of(text, position):
+    if isinstance(text, Words):
+        return text
+    text = _decoded(text)
+    if isinstance(text, str):
+        return find_words(text)
+    if not isinstance(text, (list, tuple, np.ndarray)):
+        raise InputError(f"text {position} {not_a_text(text)}")
+    words = [_decoded(word) for word in text]
+    for word in words:
+        if not isinstance(word, str):
+            raise InputError(f"text {position}: a word {not_a_text(word)}")
+    return join_words(words)
+
+
+def _decoded(text):
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+@dataclasses.dataclass(frozen=True)
+class WordPieces:
+    """Which tokens are of which word, over all texts.
+
+    A token is of the word in which its last character stands: a piece of SentencePiece may begin
+    with the space before it. A word of whose characters none ends a piece shares the piece that
+    holds its last one, as the apostrophe of `'t`.
+
+    Attributes:
+        words: int64 [tokens], number of the word among all; -1 where the token is of none.
+        firsts: int64 [words], the first token of the word, or the shared one; -1 for none.
+        owns: bool [words], whether some token is of the word.
+        word_splits: int64 [texts + 1], the words of text i are those from `word_splits[i]` on.
+    """
+
+    words: np.ndarray
+    firsts: np.ndarray
+    owns: np.ndarray
+    word_splits: np.ndarray
+
+    @property
+    def is_first(self):
+        """bool [tokens], whether it is the first of its word."""
+        return (self.words >= 0) & (self.words != np.append(-1, self.words[:-1]))
+
+
+def find_pieces(sentences, tokenized):
+    """Matches the tokens of texts with their words.
+
+    Args:
+        sentences: list of `Words`.
+        tokenized: `TokenizedWindows` of their texts.
+
+    Returns:
+        `WordPieces`.
+    """
+    # Texts are laid out one behind the other: one search for all of them.
+    bases = _splits([len(sentence.text) + 1 for sentence in sentences])
+    word_splits = _splits([len(sentence.starts) for sentence in sentences])
+    shifts = np.repeat(bases[:-1], np.diff(word_splits))
+    nothing = np.zeros(0, "int64")
+    starts, ends = (
+        np.concatenate([nothing, *(sentence[i] for sentence in sentences)]) + shifts
+        for i in (1, 2)
+    )
+    shifts = np.repeat(bases[:-1], np.diff(tokenized.text_splits))
+    token_starts, token_ends = tokenized.token_starts + shifts, tokenized.token_ends + shifts
+
+    last = token_ends - 1  # [tokens], their last characters
+    words = np.searchsorted(starts, last, side="right") - 1
+    within = (words >= 0) & (token_ends > token_starts)
+    within[within] = last[within] < ends[words[within]]
+    words = np.where(within, words, -1)
+
+    firsts = np.full(len(starts), -1, "int64")
+    tokens = np.flatnonzero(within)[::-1]
+    firsts[words[tokens]] = tokens  # of several the first, which is written last
+    owns = firsts >= 0
+    # The first token that ends behind the last character of a word, if it holds it.
+    holders = np.searchsorted(token_ends, ends - 1, side="right")
+    found = ~owns & (ends > starts) & (holders < len(token_ends))
+    found[found] = token_starts[holders[found]] < ends[found]
+    return WordPieces(words, np.where(found, holders, firsts), owns, word_splits)
+
+
+def _splits(lengths):
+    return np.cumsum([0, *lengths], dtype="int64")

@@ -1,0 +1,201 @@
+"""More texts to train on: words replaced by others that could stand there."""
+
+import dataclasses
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
+from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.tagging.word_scores import token_numbers
+
+_CHUNK = 1024  # words that are compared with the vocabulary at once
+
+
+def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=32):
+    """Labelled texts, each followed by copies in which some words are others.
+
+    A word that is one piece of the vocabulary becomes one of the `top_k` words that the model
+    guesses where it is masked in its text; a word of several pieces one of the `top_k` words whose
+    input embeddings have the highest cosine with the mean of those of its pieces. (The source
+    takes the neighbours in GloVe; the model's own embeddings need no other file and know any
+    language that the model knows.) What replaces a word is another word, of one piece, with
+    a letter; what has no letter, as numbers and punctuation, stays. The two texts of a pair are
+    treated each by itself.
+
+    What is drawn is a function of the seed and of the row alone.
+
+    Args:
+        model: `MaskedLM`.
+        examples: `Examples`.
+        copies: int. So many of each text at most: those that are alike are left out.
+        rate: float in (0, 1]. With this probability a word is replaced.
+        top_k: int. How many words there are to choose from.
+        seed: int.
+        batch_size: int, of the model. A text of n words makes n rows.
+
+    Returns:
+        `Examples`, with the labels of the texts.
+
+    Raises:
+        InputError: other examples, numbers out of range, or a vocabulary without words.
+
+    Source: Jiao et al. 2020, "TinyBERT", algorithm 1.
+
+    Example:
+        model = MaskedLM.from_pretrained("bert-base-uncased")
+        more = augment(model, read_table("train.csv", "text", label="label"))
+    """
+    if not isinstance(examples, Examples) or examples.labels is None:
+        raise InputError(f"augment takes labelled texts. Received: {type(examples).__name__}")
+    for name, value in (("copies", copies), ("top_k", top_k), ("batch_size", batch_size)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1. Received: {value}")
+    if not 0 < rate <= 1:
+        raise InputError(f"rate must be in (0, 1]. Received: {rate}")
+    is_pair = isinstance(examples.texts[0], tuple)
+    segments = [s for text in examples.texts for s in (text if is_pair else (text,))]
+    sentences = [find_words(segment) for segment in segments]
+    candidates = _candidates(model, sentences, top_k, batch_size)
+    width = 2 if is_pair else 1
+    texts, rows = [], []
+    for row, original in enumerate(examples.texts):
+        draw = np.random.default_rng([seed, row])
+        found = {original: None}  # in order, each once
+        parts = slice(row * width, (row + 1) * width)
+        for _ in range(copies):
+            copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]
+            found[tuple(copy) if is_pair else copy[0]] = None
+        texts += found
+        rows += [row] * len(found)
+    of_rows = {
+        name: values and [values[row] for row in rows]
+        for name, values in (("labels", examples.labels), ("lines", examples.lines))
+    }
+    return dataclasses.replace(examples, texts=texts, **of_rows)
+
+
+def write_examples(path, examples, text, pair=None, label=None):
+    """Writes labelled texts as JSON lines, which `read_table` reads; class numbers as names.
+
+    Args:
+        path: str or `Path` of the `.jsonl` file.
+        examples: `Examples`.
+        text, pair, label: str, the names of the columns; None for those that there are not.
+    """
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for row, content in enumerate(examples.texts):
+            values = dict(zip((text, pair), content)) if pair else {text: content}
+            if label:
+                value = examples.labels[row]
+                is_number = isinstance(value, (int, np.integer)) and examples.label_names
+                values[label] = examples.label_names[value] if is_number else value
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+
+
+def _copy(words, candidates, rate, draw):
+    """The text of `Words` with some of them replaced.
+
+    Args:
+        words: `Words`.
+        candidates: string array [words, top_k]; a row of empty ones for a word that stays.
+        rate, draw: probability, and `np.random.Generator`.
+    """
+    is_drawn = draw.random(len(words.starts)) < rate
+    which = draw.integers(candidates.shape[1], size=len(words.starts))
+    parts, end = [], 0
+    for word in np.flatnonzero(is_drawn):
+        if candidates[word, 0]:
+            parts += [words.text[end : words.starts[word]], candidates[word, which[word]]]
+            end = words.ends[word]
+    return "".join([*parts, words.text[end:]])
+
+
+def _candidates(model, sentences, top_k, batch_size):
+    """list (a text) of string arrays [words, top_k]: what each word may become."""
+    vocabulary = words_of_one_piece(model.tokenizer)
+    top_k = min(top_k, len(vocabulary) - 1)
+    if top_k < 1:
+        raise InputError("the vocabulary of the model has no words to replace others by.")
+    limit = model.encoder.config.max_length
+    texts = [words.text for words in sentences]
+    tokenized = tokenize_windows(texts, model.tokenizer, limit, limit // 2)
+    pieces = find_pieces(sentences, tokenized)
+    num_pieces = np.bincount(pieces.words[pieces.words >= 0], minlength=len(pieces.firsts))
+    num_pieces[[not has for words in sentences for has in _have_letters(words)]] = 0
+
+    asked = np.flatnonzero(tokenized.has_most_context)
+    places = np.zeros(len(pieces.words), "int64")  # [tokens], where each is in the windows
+    places[token_numbers(tokenized)[asked]] = asked
+    ids = np.array(list(vocabulary))
+    best = np.full((len(num_pieces), top_k), -1)
+    alone, several = np.flatnonzero(num_pieces == 1), np.flatnonzero(num_pieces > 1)
+    if len(alone):
+        masks = places[pieces.firsts[alone]]
+        best[alone] = _guesses(model, tokenized, masks, ids, top_k, batch_size)
+    if len(several):
+        token_ids = tokenized.token_ids.numpy()[places]
+        best[several] = _neighbours(model, token_ids, pieces.words, several, ids, top_k)
+    strings = np.array([*vocabulary.values(), ""], dtype=object)[best]
+    return np.split(strings, pieces.word_splits[1:-1])
+
+
+def _have_letters(words):
+    for start, end in zip(words.starts, words.ends):
+        yield any(map(str.isalpha, words.text[start:end]))
+
+
+def _guesses(model, tokenized, masks, ids, top_k, batch_size):
+    """int array [masks, top_k]: the numbers among `ids` of the words guessed, likeliest first.
+
+    Args:
+        masks: int64 [masks], places of what is masked, each by itself.
+        ids: int array [words], the pieces to choose from. What stood there is never chosen.
+    """
+    rows, columns = (array[masks] for array in tokenized.columns())
+    order = np.argsort(tokenized.lengths.numpy()[rows], kind="stable")
+    data = masked_batches(
+        tokenized, rows[order], columns[order], model.tokenizer.mask_id, batch_size
+    )
+    words = tf.constant(ids, tf.int32)
+
+    def guess(features, originals):
+        logits = tf.gather(model(features, training=False)[:, 0], words, axis=1)  # [rows, words]
+        is_original = words == originals[:, tf.newaxis]
+        return tf.math.top_k(tf.where(is_original, logits.dtype.min, logits), top_k).indices
+
+    guess = tf.function(guess, input_signature=data.element_spec, autograph=False)
+    guesses = np.concatenate([guess(*batch).numpy() for batch in data])
+    return guesses[np.argsort(order)]
+
+
+def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
+    """int array [words, top_k]: the numbers among `ids` of the nearest embeddings, nearest first.
+
+    Args:
+        token_ids: int array [tokens].
+        words_of_tokens: int64 [tokens], the word that each is of.
+        words: int64 [words], in order, of several tokens each.
+        ids: int array, the pieces to choose from.
+    """
+    table = model.encoder.embeddings.token_embeddings.numpy().astype("float32")
+    targets = _of_length_one(table[ids])
+    tokens = np.flatnonzero(np.isin(words_of_tokens, words))
+    begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens stand together
+    found = []
+    for first in range(0, len(words), _CHUNK):
+        ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]
+        part = table[token_ids[tokens[ends[0] : ends[-1]]]]
+        sums = np.add.reduceat(part, ends[:-1] - ends[0], axis=0)
+        cosines = _of_length_one(sums) @ targets.T  # [words of the chunk, ids]
+        found.append(np.argsort(-cosines, axis=1, kind="stable")[:, :top_k])
+    return np.concatenate(found)
+
+
+def _of_length_one(vectors):
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

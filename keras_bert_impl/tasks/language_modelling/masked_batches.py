@@ -1,0 +1,100 @@
+"""Batches of texts with tokens hidden, and how many of them are found."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
+from keras_bert_impl.training.data_options import without_autotuner
+
+EVALUATION = 1 << 62  # number of the first batch of an evaluation; no training comes so far
+
+
+class RowMasks:
+    """Masks for the features of texts, in graph; a function of a seed and the number of the batch.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        masking: `Masking`.
+        max_length: int, of the longest row.
+    """
+
+    def __init__(self, tokenizer, masking, max_length):
+        self._tokenizer = tokenizer
+        self._masking = masking
+        self._max_length = max_length
+        self._slots = masking.num_slots(max_length, 1)
+
+    def of_batches(self, dataset, seed, first=None):
+        """The batches of a `tf.data.Dataset` of features, or (features, weights), with masks.
+
+        Args:
+            seed: int.
+            first: int, or an int64 variable that is read when the data set is iterated. The number
+                of the first batch. None for other masks each time that it is iterated.
+
+        Returns:
+            `tf.data.Dataset` of (features, labels) or (features, labels, weights).
+        """
+        if first is None:
+            numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
+        else:
+            last = np.iinfo(np.int64).max
+            numbers = tf.data.Dataset.range(1).flat_map(
+                lambda _: tf.data.Dataset.range(tf.cast(first, tf.int64), last)
+            )
+
+        @tf.autograph.experimental.do_not_convert
+        def masked(number, batch):
+            features, *weights = batch if isinstance(batch, tuple) else (batch,)
+            return (*self(features, seed, number), *weights)
+
+        data = tf.data.Dataset.zip((numbers, dataset))
+        data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
+
+    def __call__(self, features, seed, number):
+        """(features with `masked_positions`, labels int32 `[batch, predictions]`).
+
+        Args:
+            features: dict of int32 `[batch, length]`.
+            seed: int.
+            number: int64 scalar, of the batch.
+        """
+        ids = features["token_ids"]
+        width = tf.shape(ids)[1]
+        wide = [[0, 0], [0, self._max_length - width]]
+        rows = tf.pad(ids, wide, constant_values=self._tokenizer.pad_id)
+        rows = tf.ensure_shape(rows, [None, self._max_length])
+        masked = mask_rows(
+            **rows_of_one_example(rows, self._tokenizer, self._masking.unit),
+            epochs=tf.repeat(tf.cast(number, tf.int64), tf.shape(rows)[0]),
+            seed=seed,
+            masking=self._masking,
+            mask_id=self._tokenizer.mask_id,
+            replacements=replacement_ids(self._tokenizer),
+            slots=self._slots,
+        )
+        # As many slots as rows of this width may need: one for each 1 / rate tokens, and one more.
+        slots = tf.cast(self._masking.rate * tf.cast(width, tf.float32), tf.int32) + 1
+        slots = tf.minimum(slots, self._slots) if ids.shape[1] is None else self._slots
+        labels = tf.where(masked.weights > 0, masked.ids, NO_LABEL)
+        hidden = {
+            "token_ids": masked.token_ids[:, :width],
+            "masked_positions": masked.positions[:, :slots],
+        }
+        return features | hidden, labels[:, :slots]
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MaskedAccuracy(keras.metrics.Mean):
+    """Share of the hidden tokens that have the highest logit."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        there = ops.cast(y_true != NO_LABEL, "float32")
+        if sample_weight is not None:
+            there *= ops.cast(sample_weight, "float32")[:, None]
+        hits = ops.equal(ops.argmax(y_pred, axis=-1), ops.cast(y_true, "int32"))
+        return super().update_state(ops.cast(hits, "float32"), there)

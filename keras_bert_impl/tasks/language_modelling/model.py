@@ -1,0 +1,360 @@
+"""Fills in masked words, and says how likely a text is word by word."""
+
+import dataclasses
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.heads import masked_lm_head
+from keras_bert_impl.models.weights import check_tied
+from keras_bert_impl.pretraining.masking.masking import Masking
+from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
+from keras_bert_impl.serving import export_saved_model
+from keras_bert_impl.serving.formats import SAVED_MODEL
+from keras_bert_impl.tasks.base.decisions import UndefinedScoresError
+from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.inputs.batching import tokenize_texts
+from keras_bert_impl.tasks.language_modelling.masked_batches import (
+    EVALUATION,
+    MaskedAccuracy,
+    RowMasks,
+)
+from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import pseudo_perplexity
+from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
+from keras_bert_impl.training.cross_entropy import cross_entropy
+
+_ROWS, _MASKS = 32, 64  # of a batch: each mask has a score for every piece of the vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class Filling:
+    """A word piece for a mask.
+
+    Attributes:
+        token: str, the piece as it stands in the vocabulary.
+        score: float, its probability.
+    """
+
+    token: str
+    score: float
+
+
+@first_guesses("MaskedLM")
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MaskedLM(TaskModel):
+    """An encoder with the head of the masked language model.
+
+    `fit` and `evaluate` take what `RawTextTrainer` says, without labels: of each text, tokens are
+    hidden and predicted. Masks are new in each epoch, and those of `evaluate` always the same. The
+    loss is the mean over the predicted tokens. To pre-train on a corpus see `pretrain`.
+
+    The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
+    `masked_positions`, int32 `[batch, predictions]`; of features, labels are int32 of that shape,
+    -100 for none, which `predict` takes, too. What stands for a mask in texts is said by `fill`.
+
+    Args:
+        encoder: `Encoder`.
+        tokenizer: `Tokenizer`.
+        max_length: int. Texts are cut to that number of tokens. Default: what the encoder allows.
+        mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` hide.
+        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
+
+    Source: Devlin et al., "BERT", section 3.1.
+
+    Example:
+        model = MaskedLM.from_pretrained("run/model")
+        model.fit(texts, epochs=3)
+        model.fill(["Paris is the [MASK] of France."], top_k=3)
+        model.fill(["Paris is [MASK]."], candidates=["big", "small"])
+    """
+
+    settings = ("mask_rate", "mask_unit")
+    needs_labels = False
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        max_length=None,
+        mask_rate=0.15,
+        mask_unit="token",
+        name="masked_lm_model",
+    ):
+        inputs = task_inputs()
+        sequence = encoder(inputs)["sequence_output"]
+        inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
+        gather = GatherPositions(dtype=encoder.dtype_policy, name="gather")
+        logits = masked_lm_head(encoder)(gather(sequence, inputs["masked_positions"]))
+        max_length = max_length or encoder.config.max_length
+        super().__init__(encoder, tokenizer, inputs, logits, max_length=max_length, name=name)
+        self.head = "masked_lm"
+        self.mask_rate = mask_rate
+        self.mask_unit = mask_unit
+        self._masks = RowMasks(tokenizer, Masking(mask_unit, mask_rate), max_length)
+
+    # === Training ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
+
+    def default_metrics(self):
+        return [MaskedAccuracy(name="accuracy")]
+
+    def compile(self, optimizer=None, loss=None, **kwargs):
+        """Configures training, see `RawTextTrainer`; the loss is the mean cross-entropy of what is hidden.
+
+        Raises:
+            InputError: another loss.
+        """
+        if loss is not None:
+            raise InputError(
+                "the loss of a masked language model is built in: leave out loss=..., and give the "
+                "optimizer and metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_totals(self, x, y, sample_weight):
+        return keras.ops.sum(_weights(y, sample_weight))
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)
+        total = keras.ops.sum(losses * _weights(y, sample_weight))
+        return total / keras.ops.maximum(totals, 1.0)
+
+    def encode_labels(self, labels, count):
+        labels = np.asarray(labels)
+        if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
+            raise InputError(
+                "fit masks texts itself: leave out the labels. Those of features are int [rows, "
+                f"predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+            )
+        return labels.astype("int32")
+
+    def label_tensor(self, labels):
+        return tf.cast(labels, tf.int32)
+
+    def fit(self, x=None, y=None, **kwargs):
+        """Trains on texts, of which tokens are hidden; everything else is as in `RawTextTrainer`.
+
+        Args:
+            x: texts, a `tf.data.Dataset` of batches of them, or features with `masked_positions`.
+            y: of features alone.
+
+        Returns:
+            `keras.callbacks.History`.
+        """
+        return super().fit(self._with_masks(x), y, **kwargs)
+
+    def completed(self, batches, first_batch=None):
+        if "masked_positions" in batches.element_spec[0]:
+            return batches
+        seed = self._given.arguments["seed"]
+        return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
+
+    def _validation(self, data, batch_size):
+        if isinstance(data, list):  # of texts; a tuple has labels, too
+            data = (data,)
+        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size)
+
+    def _with_masks(self, data, first=None):
+        """A data set of texts as one of masked features; anything else as it is."""
+        if not isinstance(data, tf.data.Dataset):
+            return data
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data.element_spec)
+        if isinstance(x, dict) and "masked_positions" in x:
+            return data
+        if y is not None or weights is not None:
+            raise InputError(
+                "a masked language model takes no labels: give a data set of batches of texts alone."
+            )
+        self._compile_if_needed()
+
+        @tf.autograph.experimental.do_not_convert
+        def encode(texts):
+            return texts if isinstance(texts, dict) else self.features_in_graph(texts)
+
+        encoded = data.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
+        return self._masks.of_batches(encoded, self._given.arguments["seed"], first)
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """The logits of features with `masked_positions`; for texts see `fill`."""
+        if not isinstance(x, (dict, tf.data.Dataset)):
+            raise InputError("to fill in the masks of texts, write model.fill(texts).")
+        return super().predict(x, batch_size, **kwargs)
+
+    # === Files ===
+
+    def pretrained_head(self, source):
+        # A head with new weights would fill in noise.
+        check_tied(source, tied_tensors(self.config))
+        return [dataclasses.replace(name, optional=False) for name in self.head_names()]
+
+    def file_config(self):
+        config = super().file_config()
+        # Of a model that goes on from here to a task, another is usual.
+        del config[OWN_SETTINGS]["max_length"]
+        return config
+
+    # === Masks of texts ===
+
+    def fill(self, texts, top_k=5, candidates=None):
+        """The likeliest pieces for every mask.
+
+        Args:
+            texts: list of str, each with one or more of the tokenizer's mask tokens (`[MASK]`,
+                or `<mask>`).
+            top_k: int. Pieces for a mask, at most.
+            candidates: list of str, the pieces to choose from, as they stand in the vocabulary or
+                as words that are one piece. Scores remain probabilities among all pieces. Default
+                None: all.
+
+        Returns:
+            list (a text) of lists (a mask) of up to `top_k` `Filling`s, likeliest first. Each mask
+            is filled as if the others remained.
+
+        Raises:
+            InputError: a text without a mask within the model's length, a candidate that is not
+                one piece, or scores that are NaN.
+        """
+        if isinstance(texts, str) or not texts:
+            raise InputError(f"fill takes a list of texts. Received: {texts!r:.60}")
+        ids = self._candidate_ids(candidates)
+        limit = self.max_length
+        pack = functools.partial(self._features, limit=limit)
+        tokenized = tokenize_texts(texts, self.tokenizer, limit, pack=pack)
+        splits = tokenized.row_splits.numpy()
+        places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
+        # The places of the masks of each text among its tokens.
+        ends = np.searchsorted(places, splits)
+        per_text = [places[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
+        mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
+        for row, positions in enumerate(per_text):
+            if not len(positions):
+                raise InputError(
+                    f"text {row} has no {mask} within its first {limit} tokens: {texts[row]!r:.60}"
+                )
+        fillings = [None] * len(texts)
+        for rows in _batches_of_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
+            scores = self._scores_of_masks(tokenized, rows, [per_text[row] for row in rows])
+            for row, of_text in zip(rows, scores):
+                masks = range(len(per_text[row]))
+                fillings[row] = [self._best(of_text[slot], ids, top_k, row) for slot in masks]
+        return fillings
+
+    def _scores_of_masks(self, tokenized, rows, per_text):
+        """float32 [rows, masks, vocabulary], the probabilities of the pieces for each mask."""
+        features = tokenized.features(np.array(rows))
+        features = {name: np.asarray(feature) for name, feature in features.items()}
+        slots = max(map(len, per_text))
+        features["masked_positions"] = np.stack(
+            [np.pad(positions, (0, slots - len(positions))) for positions in per_text]
+        ).astype("int32")
+        return keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
+
+    def signatures(self, top_k=5):
+        """The `serving.signatures.Signatures` of what an exported model answers.
+
+        Args:
+            top_k: int. Pieces for a mask.
+        """
+        return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
+
+    def export(
+        self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, top_k=5, **settings
+    ):
+        """Writes the model in a form that runs without this package; see `TaskModel.export`.
+
+        Args:
+            top_k: int. Pieces for a mask, of a SavedModel.
+        """
+        if format == SAVED_MODEL and not settings:
+            export_saved_model(self.signatures(top_k), filepath, ids_only)
+        else:
+            super().export(filepath, format, verbose, ids_only, **settings)
+
+    def _features(self, texts, limit):
+        features = self.tokenizer(texts)
+        return {name: value[:, :limit] for name, value in features.items()}
+
+    def _candidate_ids(self, candidates):
+        """int array, the ids of the pieces to choose from."""
+        if candidates is None:
+            return np.arange(self.tokenizer.vocabulary_size)
+        if isinstance(candidates, str) or not candidates:
+            raise InputError(f"candidates must be a list of words. Received: {candidates!r:.60}")
+        return np.unique([self._candidate_id(word) for word in candidates])
+
+    def _candidate_id(self, word):
+        if word in self._ids_of_pieces:
+            return self._ids_of_pieces[word]
+        ids = self.tokenizer.tokenize([word])[0].numpy()
+        if len(ids) != 1:
+            pieces = [self.tokenizer.id_to_token(int(i)) for i in ids]
+            raise InputError(
+                f"the candidate {word!r} is not one piece but {listed(pieces) or 'none'}; a mask "
+                "stands for one."
+            )
+        return int(ids[0])
+
+    @functools.cached_property
+    def _ids_of_pieces(self):
+        return {piece: i for i, piece in enumerate(self.tokenizer.vocabulary)}
+
+    def _best(self, scores, ids, top_k, row):
+        if np.isnan(scores).any():
+            raise UndefinedScoresError("text", row)
+        ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
+        return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
+
+    def pseudo_perplexity(self, texts, batch_size=32):
+        """How well each token of a corpus is guessed from all others.
+
+        Each token of a text is masked in turn; the logarithms of the probabilities of what stood
+        there add up to the pseudo-log-likelihood of the text. The special tokens that begin and
+        end a row are not masked.
+
+        Args:
+            texts: list of str, the corpus.
+            batch_size: int. Rows of a batch; a text of n tokens makes n of them.
+
+        Returns:
+            `PseudoPerplexity`.
+
+        Raises:
+            InputError: a text that is longer than the model allows, or no tokens at all.
+
+        Source: Salazar et al. 2020, "Masked Language Model Scoring".
+
+        Example:
+            model.pseudo_perplexity(["Paris is the capital of France."]).perplexity
+        """
+        return pseudo_perplexity(self, texts, batch_size)
+
+
+def _batches_of_masks(counts, lengths):
+    """Iterator of lists of int, the texts of a batch; texts of about one length are together.
+
+    Args:
+        counts: list of int [texts], masks of each.
+        lengths: int array [texts], tokens of each.
+    """
+    batch, most = [], 0
+    for text in np.argsort(lengths, kind="stable").tolist():
+        most = max(most, counts[text])
+        if batch and (len(batch) == _ROWS or (len(batch) + 1) * most > _MASKS):
+            yield batch
+            batch, most = [], counts[text]
+        batch.append(text)
+    yield batch
+def _weights(labels, sample_weight):
+    """float32 `[batch, predictions]`: what each token counts, 0 for none."""
+    weights = keras.ops.cast(labels != NO_LABEL, "float32")
+    if sample_weight is not None:
+        weights *= keras.ops.cast(sample_weight, "float32")[:, None]
+    return weights

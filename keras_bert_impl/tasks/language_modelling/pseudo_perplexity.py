@@ -1,0 +1,80 @@
+"""The likelihood of texts to a masked language model."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
+from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
+from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.training.cross_entropy import cross_entropy
+
+
+class PseudoPerplexity(NamedTuple):
+    """How well the tokens of a corpus are guessed.
+
+    Attributes:
+        perplexity: float, of the whole corpus: e to the power of the mean over its tokens of the
+            negative log likelihood.
+        log_likelihoods: float64 [texts], the pseudo-log-likelihood of each, in nats; 0 where there
+            is no token.
+        num_tokens: int64 [texts].
+    """
+
+    perplexity: float
+    log_likelihoods: np.ndarray
+    num_tokens: np.ndarray
+
+
+def pseudo_perplexity(model, texts, batch_size=32):
+    """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
+    if isinstance(texts, (str, bytes)) or not len(texts):
+        raise InputError(f"pseudo_perplexity takes a list of texts. Received: {texts!r:.60}")
+    texts = list(texts)
+    num_tokens = _count_tokens(model, texts)
+    if not num_tokens.sum():
+        raise InputError("the texts have no tokens.")
+
+    def log_likelihood(features, targets):
+        logits = model(features, training=False)[:, 0]  # [rows, vocabulary]
+        return -cross_entropy(targets, logits)
+
+    rows = tf.TensorSpec([None, None], tf.int32)
+    spec = dict.fromkeys((*FEATURES, "masked_positions"), rows), tf.TensorSpec([None], tf.int32)
+    log_likelihood = tf.function(log_likelihood, input_signature=spec, autograph=False)
+    sums = in_blocks(lambda block: _sums(model, log_likelihood, block, batch_size), texts)
+    return PseudoPerplexity(float(np.exp(-sums.sum() / num_tokens.sum())), sums, num_tokens)
+
+
+def _sums(model, log_likelihood, texts, batch_size):
+    """float64 [texts], the pseudo-log-likelihoods of a block of texts."""
+    ids = model.tokenizer.tokenize(texts)
+    limits = padding(model.tokenizer, model.encoder.config.max_length)
+    tokenized = TokenizedTexts(**in_one([flat_rows(model.tokenizer.pack(ids))]), **limits)
+    num_tokens = ids.row_lengths().numpy()
+    # Rows of one text follow each other, shortest text first: hardly any padding.
+    order = np.argsort(num_tokens, kind="stable")
+    rows = np.repeat(order, num_tokens[order])
+    places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
+    data = masked_batches(tokenized, rows, places, model.tokenizer.mask_id, batch_size)
+    values = [log_likelihood(*batch).numpy() for batch in data] or [[]]
+    return np.bincount(rows, np.concatenate(values).astype("float64"), minlength=len(texts))
+
+
+def _count_tokens(model, texts):
+    """int64 [texts], without the special tokens.
+
+    Raises:
+        InputError: a text that is longer than the model allows.
+    """
+    limit = model.encoder.config.max_length
+    counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
+    for position in np.flatnonzero(counts + 2 > limit):
+        raise InputError(
+            f"text {position} has {counts[position] + 2} tokens with the special ones, of which "
+            f"the model takes {limit}; cut it into parts."
+        )
+    return counts

@@ -1,0 +1,1 @@
+"""The likeliest of several endings."""

@@ -1,0 +1,231 @@
+"""Reading prompts and endings: SWAG, CODAH, SIQA, and JSON lines with any number of endings."""
+
+import functools
+import itertools
+import json
+import re
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
+from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.tables import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
+
+_LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
+_ENDING = re.compile(r"ending\d+")
+_SIQA = ("answerA", "answerB", "answerC")
+
+
+def read_choices(path, labels=None, skip_bad_rows=False):
+    """Reads prompts with endings to choose from.
+
+    The suffix decides: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` holds an object on
+    each line, or an array of objects: of SIQA, or with the keys `prompt`, `endings`, a list of two
+    or more, and `answer`, the number of the right one, from 0. Encodings, line ends and compression
+    are as of `lines.raw_lines`. Blank lines are passed over.
+
+    - SWAG: the prompt is `sent1`, and `sent2` begins each of `ending0`, `ending1`, ...; without
+      these two columns the prompt is `startphrase`.
+    - SIQA: the prompt is context and question. Answers stand in `label` (1 to 3), in `correct` or
+      `label_letter` (A to C), or in a file of their own, such as `dev-labels.lst` beside
+      `dev.jsonl`, which is found by that name.
+
+    Args:
+        path: str or `Path`.
+        labels: str or `Path` of SIQA's file of labels, where it has another name.
+        skip_bad_rows: bool. Whether to leave out rows that cannot be used; they are counted in a
+            warning and listed in `skipped`.
+
+    Returns:
+        `ChoiceExamples`, without labels where the file has none.
+
+    Raises:
+        InputError: a row of another length, an empty text or one of more than 100,000 characters,
+            an answer that is no ending's or that only some rows have, wrong encoding, a NUL byte;
+            with file and line. No rows, or another layout.
+
+    Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
+    published files; of SIQA those of the first and of the second publication.
+
+    Example:
+        examples = read_choices("codah/full_data.tsv")
+        examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
+    """
+    path = Path(path)
+    suffix = suffix_of(path)
+    if suffix == ".csv":
+        example, rows = _swag_rows(path)
+    elif suffix == ".tsv":
+        example, rows = functools.partial(_codah_row, path), _lines(path)
+    elif suffix in (".jsonl", ".json"):
+        beside = path.with_name(f"{path.stem}-labels.lst")
+        example, rows = _json_rows(path, labels or (beside if beside.exists() else None))
+    else:
+        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
+    if labels is not None and suffix in (".csv", ".tsv"):
+        raise InputError(f"{path} has its answers itself; {labels} is not for it.")
+    skipped = [] if skip_bad_rows else None
+    found = usable(example, rows, skipped)
+    if any(label is not None for *_, label in found):
+        found = usable(functools.partial(_labelled, path), found, skipped)
+    warn_of_skipped(path, skipped)
+    if not found:
+        raise InputError(f"{path} has no rows that can be used.")
+    lines, prompts, endings, labels = map(list, zip(*found))
+    return ChoiceExamples(
+        list(zip(prompts, endings)),
+        None if labels[0] is None else labels,
+        source=str(path),
+        lines=lines,
+        skipped=tuple(skipped or ()),
+    )
+
+
+def _labelled(path, row):
+    if row[-1] is None:
+        raise InputError(f"{path}, line {row[0]}: there is no answer, but other rows have one.")
+    return row
+
+
+def _lines(path):
+    """Iterator of (line number, bytes) of the lines that are not blank."""
+    return ((number, line) for number, line in raw_lines(path) if line.strip())
+
+
+def _checked(where, prompt, endings, label):
+    """(prompt, endings, label); `where` is what an error begins with."""
+    _check_text(where, "prompt", prompt)
+    for number, ending in enumerate(endings):
+        _check_text(where, f"ending {number}", ending)
+    if label is not None and not 0 <= label < len(endings):
+        raise InputError(
+            f"{where}: the answer is ending {label}, but there are 0 to {len(endings) - 1}."
+        )
+    return prompt, endings, label
+
+
+def _check_text(where, name, text):
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where}: the {name} is empty or no text: {text!r:.40}.")
+    if len(text) > _LONGEST_TEXT:
+        raise InputError(f"{where}: the {name} has {len(text):,} characters; is it damaged?")
+
+
+def _number(where, value, first=0):
+    """int of a cell that says which ending is right, counted from `first`."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
+        raise InputError(f"{where}: the answer {value!r:.40} is no number of an ending.")
+    return int(value) - first
+
+
+# === SWAG ===
+
+
+def _swag_rows(path):
+    """(function that makes an example of a row, iterator of rows)."""
+    header, delimiter = csv_header(path, needed=("ending0", "ending1"))
+    records = itertools.islice(csv_records(path, delimiter), 1, None)
+    endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
+    has_sentences = {"sent1", "sent2"} <= set(header)
+    if len(endings) < 2 or not (has_sentences or "startphrase" in header):
+        raise InputError(
+            f"{path}: SWAG has the columns sent1 and sent2, or startphrase, and ending0, ending1, "
+            f"... Received: {listed(header)}"
+        )
+
+    def example(record):
+        line, cells = record[-1][0], _cells(path, record, delimiter)
+        where = f"{path}, line {line}"
+        if len(cells) != len(header):
+            raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
+        row = dict(zip(header, cells))
+        label = _number(where, row["label"]) if "label" in row else None
+        texts = [row[name] for name in endings]
+        if not has_sentences:
+            return line, *_checked(where, row["startphrase"], texts, label)
+        prompt, texts, label = _checked(where, row["sent1"], texts, label)
+        return line, prompt, [f"{row['sent2']} {text}".strip() for text in texts], label
+
+    return example, filter(lambda record: b"".join(line for _, line in record).strip(), records)
+
+
+def _cells(path, record, delimiter):
+    try:
+        return csv_cells(record, delimiter)
+    except InputError as error:
+        raise InputError(f"{path}, line {record[-1][0]}: {error}") from error
+
+
+# === CODAH ===
+
+
+def _codah_row(path, numbered):
+    line, content = numbered
+    where = f"{path}, line {line}"
+    cells = decoded(content, path, line).split("\t")
+    if len(cells) != 7:
+        raise InputError(
+            f"{where}: {len(cells)} columns, expected 7: category, prompt, four endings, answer."
+        )
+    return line, *_checked(where, cells[1], cells[2:6], _number(where, cells[6]))
+
+
+# === JSON lines ===
+
+
+def _json_rows(path, labels):
+    """As `_swag_rows`; `labels` is the path of a file with a number on each line, or None."""
+    if typed_rows.is_json_array(path):
+        lines = [(n, json.dumps(read()).encode()) for n, read in typed_rows.json_array(path)]
+    else:
+        lines = _lines(path)
+    if labels is None:
+        return functools.partial(_json_row, path, None), zip(lines, itertools.repeat(None))
+    lines, numbers = list(lines), list(_lines(labels))
+    if len(lines) != len(numbers):
+        raise InputError(f"{path} has {len(lines)} rows, but {labels} has {len(numbers)} labels.")
+    return functools.partial(_json_row, path, labels), zip(lines, numbers)
+
+
+def _json_row(path, labels, numbered_and_label):
+    (line, content), label = numbered_and_label
+    where = f"{path}, line {line}"
+    row = parse_json_line(decoded(content, path, line), where)
+    if isinstance(row, dict) and {"context", "question", *_SIQA} <= set(row):
+        label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
+        prompt = f"{row['context']} {row['question']}"
+        for name in ("context", "question"):
+            _check_text(where, name, row[name])
+        return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
+    if not isinstance(row, dict) or not isinstance(row.get("endings"), list):
+        raise InputError(
+            f"{where}: expected an object with prompt, endings (a list) and answer, or one of SIQA "
+            "with context, question, answerA, answerB and answerC."
+        )
+    if len(row["endings"]) < 2:
+        raise InputError(f"{where}: there must be two or more endings.")
+    if label is not None:
+        raise InputError(f"{where}: only SIQA has its answers in another file, {labels}.")
+    answer = row.get("answer")
+    if answer is None and row.get("label") is not None:
+        raise InputError(f"{where}: the number of the right ending, from 0, is named answer here.")
+    label = None if answer is None else _number(where, answer)
+    return line, *_checked(where, row.get("prompt"), row["endings"], label)
+
+
+def _siqa_label(where, row):
+    """int of the answer in a row of SIQA, from 0; None where there is none."""
+    for name in ("correct", "label_letter"):
+        if row.get(name) is not None:
+            if row[name] not in ("A", "B", "C"):
+                raise InputError(f"{where}: {name} must be A, B or C, not {row[name]!r:.40}.")
+            return "ABC".index(row[name])
+    return None if row.get("label") is None else _number(where, row["label"], first=1)
+
+
+def _label_of_line(path, line, content):
+    """int of the answer in a line of SIQA's file of labels, from 0."""
+    return _number(f"{path}, line {line}", decoded(content, path, line), first=1)

@@ -1,0 +1,229 @@
+"""The likeliest of several endings."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import ChoiceLogits
+from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
+from keras_bert_impl.tasks.base.decisions import check_scores
+from keras_bert_impl.tasks.base.labels import label_values, numbers_of_one_hot, tensors_to_read
+from keras_bert_impl.tasks.base.long_texts import (
+    LongTextModel,
+    check_long_texts,
+    text_inputs,
+    vectors_of_texts,
+)
+from keras_bert_impl.tasks.inputs import streams
+from keras_bert_impl.tasks.inputs.grouped import merged, tokenize_groups
+from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
+from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MultipleChoice(LongTextModel):
+    """A score for each ending of a prompt, and a softmax over the endings.
+
+    Each ending is a row, beside the prompt as a pair of segments. The head is the one that the
+    encoder was published with; for BERT a linear layer on the pooled output.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (prompt, endings)
+    tuples, with a list of two or more endings, not of the same number in each. Labels are the
+    numbers of the right endings, from 0. Features are int32 `[batch, choices, length]`; a choice
+    whose `padding_mask` is 0 throughout is padding. With windows, by `long_texts`, they are
+    `[batch, choices, windows, length]`: these slide over the prompt, and the ending is in each.
+
+    The loss is the mean over the examples of the global batch of the cross-entropy. An example
+    is never parted, by replicas or micro-batches.
+
+    The network returns logits, float32 `[batch, choices]`, -1e9 for padding.
+
+    Args:
+        encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
+        tokenizer: `Tokenizer`.
+        head_dropout: float. Rate before the linear layer; default: the encoder's.
+        max_length: int. Tokens of prompt and ending, of which the longer is cut. Default 128.
+        long_texts, head_tokens, doc_stride, max_windows: what becomes of prompts that are longer
+            than that, as of `LongTextModel`. Default `"truncate"`.
+
+    Source: Devlin et al., "BERT", section 4.4.
+
+    Example:
+        model = MultipleChoice.from_pretrained("path/to/model")
+        model.fit([("It rains. She", ["takes an umbrella.", "swims home."])], [0], epochs=3)
+        model.choose([("He is tired. He", ["dances.", "goes to bed.", "is a fish."])])  # [1]
+    """
+
+    head = "multiple_choice"
+    signature_class = ChoiceSignatures
+    has_several_rows = True
+    text_columns = ("prompt", "endings")
+    long_part = "first"
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        head_dropout=None,
+        max_length=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
+        name="multiple_choice_model",
+    ):
+        check_sees_all(encoder.config)
+        long_texts = check_long_texts(long_texts)
+        head = choice_head(encoder, head_dropout)
+        inputs = text_inputs(long_texts, groups=1)
+        vectors = vectors_of_texts(
+            lambda rows: encoder(rows)["pooled_output"], merged(inputs), long_texts, encoder
+        )
+        logits = head(vectors)  # [batch * choices, 1]
+        # In float32, as all logits.
+        outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs,
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
+        self.head_layer = head
+
+    def get_config(self):
+        return {**super().get_config(), "head_dropout": self.head_layer.dropout.rate}
+
+    # === Answers ===
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """The probability of each ending.
+
+        Args:
+            x: (prompt, endings) tuples, or features; see the class.
+            batch_size, **kwargs: as of `RawTextTrainer.predict`; a batch is of examples.
+
+        Returns:
+            list (an example) of float32 arrays `[endings]`. Of features: an array
+            `[batch, choices]`, 0 for padding.
+        """
+        if streams.gives_batches(x):
+            batches = streams.text_batches(x, kwargs.pop("steps", None))
+            return streams.joined(self.predict(texts, batch_size, **kwargs) for texts in batches)
+        x = from_columns(x, self.text_columns)
+        if isinstance(x, (dict, tf.data.Dataset)):
+            return super().predict(x, batch_size, **kwargs)
+        examples = self.as_texts(x)
+        counts = np.array([len(endings) for _, endings in examples])
+        probabilities = [None] * len(examples)
+        # Keras puts batches into one array, and to fill all up would be as dear as it is large.
+        for count in np.unique(counts):
+            numbers = np.flatnonzero(counts == count)
+            rows = super().predict([examples[i] for i in numbers], batch_size, **kwargs)
+            for number, row in zip(numbers, rows):
+                probabilities[number] = row
+        return probabilities
+
+    def choose(self, examples, batch_size=None, verbose=0):
+        """The number of the likeliest ending of each example, from 0.
+
+        Args:
+            examples: as of `predict`; or one (prompt, endings), and the answer is its int.
+
+        Returns:
+            list of int.
+        """
+        scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
+        check_scores(scores, "example")
+        numbers = [int(row.argmax()) for row in scores]
+        is_one = isinstance(examples, tuple) and isinstance(examples[0], str)
+        return numbers[0] if is_one else numbers
+
+    def scores(self, outputs):
+        return ops.softmax(outputs)
+
+    # === From examples to rows ===
+
+    def as_texts(self, x):
+        x = from_columns(x, self.text_columns)
+        if isinstance(x, tuple) and len(x) == 2:
+            prompt, endings = x
+            x = [x] if isinstance(prompt, str) else list(zip(prompt, endings, strict=True))
+        return [_checked(example, position) for position, example in enumerate(values(x))]
+
+    def encode_labels(self, labels, count):
+        labels = label_values(labels, count)
+        try:
+            numbers = np.asarray(labels)
+        except ValueError as error:  # one-hot rows of examples with other numbers of endings
+            raise InputError("labels must be the numbers of the right endings, from 0.") from error
+        if numbers.ndim == 2 and count:
+            return numbers_of_one_hot(numbers, "labels")
+        if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+            raise InputError(
+                "labels must be the numbers of the right endings, from 0. Received: "
+                f"{numbers.dtype}, shape {numbers.shape}: {labels!r:.60}"
+            )
+        return numbers.astype("int32")
+
+    def label_tensor(self, labels):
+        return tf.argmax(labels, axis=-1) if labels.shape.rank == 2 else labels
+
+    def rows(self, texts, labels=None, weights=None):
+        if labels is not None:
+            counts = np.array([len(endings) for _, endings in texts])
+            for position in np.flatnonzero(labels >= counts):
+                raise InputError(
+                    f"example {position} has {counts[position]} endings, numbered from 0, "
+                    f"but the label {labels[position]}."
+                )
+        pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
+        tokenized = tokenize_groups(pairs, self.tokenized)
+        return tokenized, tuple(target for target in (labels, weights) if target is not None)
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    # === Files ===
+
+    @staticmethod
+    def uses_pooler(config):
+        return choice_needs_pooler(config)
+
+    @classmethod
+    def pretrained_arguments(cls, source, config, arguments):
+        return {"head_dropout": classifier_dropout(source, config), **arguments}
+
+    def pretrained_head(self, source):
+        names = head_tensors(self.config, self.head)
+        return tensors_to_read(source, names, 1) + self.pooling_names()
+
+    def task_config(self):
+        return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+
+
+def _checked(example, position):
+    """(prompt, list of endings) of what a user gives as one."""
+    if not isinstance(example, (tuple, list)) or len(example) != 2:
+        raise InputError(f"example {position} is no (prompt, endings): {example!r:.60}.")
+    prompt, endings = example
+    if not isinstance(endings, (tuple, list, np.ndarray)) or len(endings) < 2:
+        raise InputError(
+            f"example {position} must have a list of two or more endings. "
+            f"Received: {endings!r:.60}"
+        )
+    for text in (prompt, *endings):
+        if not isinstance(text, (str, bytes)):
+            raise InputError(f"example {position}: a text {not_a_text(text)}")
+    return prompt, list(endings)

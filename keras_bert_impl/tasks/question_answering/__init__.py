@@ -1,0 +1,1 @@
+"""Answers to questions, found in a context."""

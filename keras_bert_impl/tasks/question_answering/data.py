@@ -1,0 +1,263 @@
+"""Questions, their contexts and answers, in the layout of SQuAD 1.1 and 2.0."""
+
+import dataclasses
+import hashlib
+import json
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import read_lines, suffix_of
+from keras_bert_impl.io.reading import parse_json
+from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+
+_LONGEST_TEXT = 4 << 20  # characters; a long novel
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionExamples:
+    """Questions about contexts, with their answers.
+
+    Attributes:
+        ids: list of str, which differ.
+        questions, contexts: lists of str.
+        answers: list of lists of (text, start): what people answered, and the character of the
+            context at which it begins; empty for an impossible question.
+        is_impossible: list of bool; None for SQuAD 1.1, whose questions all have answers.
+        titles: list of str, the article that each context is of.
+        source: str, the file.
+        skipped: tuple of str: of each question that was left out, where and why.
+    """
+
+    ids: list
+    questions: list
+    contexts: list
+    answers: list
+    is_impossible: list | None
+    titles: list
+    source: str = "examples"
+    skipped: tuple = ()
+
+    def __len__(self):
+        return len(self.ids)
+
+    @property
+    def pairs(self):
+        """List of (question, context), as `QuestionAnswerer` takes them."""
+        return list(zip(self.questions, self.contexts))
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of ids, questions, contexts and answers."""
+        digest = hashlib.sha256()
+        for row in zip(self.ids, self.questions, self.contexts, self.answers):
+            digest.update(json.dumps(row).encode("ascii"))
+        return digest.hexdigest()
+
+
+def read_squad(path, skip_bad_rows=False):
+    """Reads a file in the layout of SQuAD 1.1 or 2.0, or of both in one, or with flat rows.
+
+    Flat rows hold `question`, `context` and `answers`, `{"text": [...], "answer_start": [...]}` or
+    a list of such pairs, and may hold `id`, `title` and `is_impossible`. They are JSON lines, a
+    JSON array, the list `data` of an object, Parquet or Arrow. Where some question has no answers,
+    or says `is_impossible`, those without answers are impossible.
+
+    Args:
+        path: str or `Path`; encodings and compression as of `lines.raw_lines`.
+        skip_bad_rows: bool. Whether questions that cannot be used are left out, with a warning that
+            lists them, instead of ending the reading.
+
+    Returns:
+        `QuestionExamples`, without white space around questions. Starts of answers count characters
+        (code points), as in the published files.
+
+    Raises:
+        InputError: the file has another layout; or a question has no text, context or answer, an id
+            that another one has, or an answer that does not stand where it should. Says where.
+
+    Source: Rajpurkar et al. 2016 and 2018, and the published files.
+
+    Example:
+        examples = read_squad("dev-v1.1.json")
+        examples.pairs[0], examples.answers[0]  # (question, context), [(text, start), ...]
+    """
+    found = list(_questions(path))
+    if not found:
+        raise InputError(f"{path} has no questions.")
+    is_v2 = any(map(_may_have_no_answer, found))
+    seen, skipped = {}, [] if skip_bad_rows else None
+
+    def example(found):
+        place, title, context, question = found
+        try:
+            return *_row(question, context, is_v2, seen, place), title
+        except InputError as error:
+            name = question.get("id") if isinstance(question, dict) else None
+            raise InputError(f"{path}, question {name!r:.60} ({place}): {error}") from error
+
+    rows = usable(example, found, skipped)
+    warn_of_skipped(path, skipped, "questions")
+    if not rows:
+        raise InputError(f"{path} has no questions that can be used.")
+    ids, questions, contexts, answers, is_impossible, titles = map(list, zip(*rows))
+    return QuestionExamples(
+        ids,
+        questions,
+        contexts,
+        answers,
+        is_impossible if is_v2 else None,
+        titles,
+        source=str(path),
+        skipped=tuple(skipped or ()),
+    )
+
+
+def _may_have_no_answer(found):
+    """bool. Whether a question shows that the file is as SQuAD 2.0."""
+    *_, row = found
+    if not isinstance(row, dict):
+        return False
+    return "is_impossible" in row or row.get("answers") == {"text": [], "answer_start": []}
+
+
+def _questions(path):
+    """Yields (place, title, context, question), as they stand in the file."""
+    rows, unit = _flat_rows(path)
+    if rows is not None:
+        for number, read in rows:
+            place = f"{unit} {number}"
+            try:
+                row = read()
+            except InputError as error:
+                raise InputError(f"{path}, {place}: {error}") from error
+            yield _flat(row, place)
+        return
+    document = parse_json("\n".join(line for _, line in read_lines(path)), path)
+    for i, article in enumerate(_list_in(document, "data", path, "the file")):
+        place = f"data[{i}]"
+        if isinstance(article, dict) and "question" in article:
+            yield _flat(article, place)
+            continue
+        for j, paragraph in enumerate(_list_in(article, "paragraphs", path, place)):
+            inner = f"{place}.paragraphs[{j}]"
+            for k, question in enumerate(_list_in(paragraph, "qas", path, inner)):
+                where = f"{inner}.qas[{k}]"
+                yield where, str(article.get("title", "")), paragraph.get("context"), question
+
+
+def _flat_rows(path):
+    """(iterator of (number, function that returns the row), unit); None for SQuAD's layout."""
+    suffix = suffix_of(path)
+    if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
+        return typed_rows.arrow_rows(path), "row"
+    if suffix in (".jsonl", ".ndjson"):
+        return typed_rows.json_lines(path), "line"
+    if typed_rows.is_json_array(path):
+        return typed_rows.json_array(path), "row"
+    try:
+        first = next(read() for _, read in typed_rows.json_lines(path))
+    except (InputError, StopIteration):
+        return None, None  # no object on each line, but one on several
+    return (typed_rows.json_lines(path), "line") if "question" in first else (None, None)
+
+
+def _flat(row, place):
+    """As `_questions`, of a row that holds question, context and answers."""
+    if not isinstance(row, dict):
+        return place, "", None, row
+    question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
+    return place, str(question.get("title", "")), question.get("context"), question
+
+
+def _answers_of(question):
+    """list of dicts with text and answer_start."""
+    answers = question.get("answers")
+    if isinstance(answers, dict):
+        parts = [answers.get(name) for name in ("text", "answer_start")]
+        if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
+            raise InputError("its answers need two lists of one length, text and answer_start.")
+        answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
+    if not isinstance(answers, list):
+        raise InputError("it has no list 'answers'.")
+    return answers
+
+
+def _list_in(value, key, path, place):
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        raise InputError(f"{path}: {place} has no list {key!r}; this is not the layout of SQuAD.")
+    return value[key]
+
+
+def _row(question, context, is_v2, seen, place):
+    """(id, question, context, answers, is_impossible), checked; notes the id in the dict `seen`."""
+    if not isinstance(question, dict):
+        raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
+    name = question.get("id")
+    name = str(name) if type(name) is int else _text(name, "id")
+    if name in seen:
+        raise InputError(f"the question at {seen[name]} has the same id.")
+    text = _text(question.get("question"), "question").strip()
+    context = _text(context, "context")
+    answers = _answers_of(question)
+    is_impossible = question.get("is_impossible")
+    if is_impossible is None:
+        is_impossible = is_v2 and not answers  # of SQuAD 1.1, or of rows that do not say it
+    if not isinstance(is_impossible, bool):
+        raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
+    if is_impossible != (not answers):
+        raise InputError(
+            "it is impossible, but it has answers." if is_impossible else "it has no answers."
+        )
+    answers = [_answer(answer, context) for answer in answers]
+    seen[name] = place
+    return name, text, context, answers, is_impossible
+
+
+def _text(value, name):
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"its {name} is {'empty' if value == '' else 'no text'}: {value!r:.40}.")
+    if len(value) > _LONGEST_TEXT:
+        raise InputError(f"its {name} has {len(value):,} characters; is it damaged?")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(f"its {name} has half a character at {error.start}.") from error
+    return value
+
+
+def _answer(answer, context):
+    """(text, start), checked."""
+    if not isinstance(answer, dict):
+        raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
+    text = _text(answer.get("text"), "answer")
+    start = answer.get("answer_start")
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise InputError(f"answer_start must be a number of characters. Received: {start!r:.40}")
+    check_answer(text, start, context)
+    return text, start
+
+
+def check_answer(text, start, context):
+    """Checks that an answer stands where it is said to.
+
+    Args:
+        text: str.
+        start: int, the character of the context at which it should begin.
+        context: str.
+
+    Raises:
+        InputError: it does not; says where the nearest one stands, if any.
+    """
+    if start >= 0 and text and context.startswith(text, start):
+        return
+    begin = max(start, 0)
+    found = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
+    found = [place for place in found if place >= 0] if text else []
+    nearest = min(found, key=lambda place: abs(place - start), default=None)
+    hint = "nowhere in it" if nearest is None else f"at {nearest}"
+    there = context[start : start + len(text)] if start >= 0 else ""
+    found = f"where {there!r:.60} is" if there else "which has no such character"
+    raise InputError(
+        f"the answer {text!r:.60} is not at character {start} of the context, {found}, but {hint}."
+    )

@@ -1,0 +1,185 @@
+"""The official scores of SQuAD 1.1 and 2.0.
+
+Sums are taken one question after the other, in the order of the file, as the official scripts take
+them: another order would give other last digits.
+"""
+
+import collections
+import math
+import re
+import string
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalize_answer(text):
+    """An answer as it is compared: lower case, without ASCII punctuation and English articles,
+    with one space between words."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def squad_v1_scores(examples, predictions):
+    """The scores of SQuAD 1.1, in percent: means over questions of the best of their answers.
+
+    Args:
+        examples: `QuestionExamples`.
+        predictions: dict of id to text. Questions without one count as wrong.
+
+    Returns:
+        dict: `exact_match`, the share of texts that are equal once normalized; and `f1`, of the
+        words that prediction and answer share.
+
+    Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
+    """
+    exact, f1 = [], []
+    for name, answers in zip(examples.ids, examples.answers):
+        if name in predictions:
+            wanted = [normalize_answer(text) for text, _ in answers]
+            given = normalize_answer(predictions[name])
+            exact.append(given in wanted)
+            f1.append(max(_f1(given.split(), text.split()) for text in wanted))
+    return {
+        "exact_match": 100.0 * _total(exact) / len(examples),
+        "f1": 100.0 * _total(f1) / len(examples),
+    }
+
+
+def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
+    """The scores of SQuAD 2.0, in percent; an impossible question has the one answer "".
+
+    Args:
+        examples: `QuestionExamples`.
+        predictions: dict of id to text, "" for none.
+        null_odds: dict of id to float, how much the system prefers no answer; or None.
+        null_threshold: float. Where the odds are above it, "" is scored in place of the prediction.
+
+    Returns:
+        dict: `exact`, `f1`, `total`; those of the questions with (`HasAns_`) and without
+        (`NoAns_`) an answer, where there are any; with `null_odds` also `best_exact`, `best_f1`
+        and their thresholds `best_exact_thresh`, `best_f1_thresh`.
+
+    Raises:
+        InputError: a question without a prediction or without odds, or with odds of NaN.
+
+    Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
+    """
+    raw = dict(zip(("exact", "f1"), _v2_scores_of_questions(examples, predictions)))
+    possible = np.array([bool(answers) for answers in examples.answers])
+    counted = dict(raw)
+    if null_odds is not None:
+        _check_odds(examples, null_odds)
+        is_null = np.array([null_odds[name] > null_threshold for name in examples.ids])
+        counted = {name: np.where(is_null, ~possible, values) for name, values in raw.items()}
+    scores = {}
+    every = np.ones_like(possible)
+    for prefix, which in (("", every), ("HasAns_", possible), ("NoAns_", ~possible)):
+        total = int(which.sum())
+        if total:
+            means = {name: 100.0 * _total(v[which]) / total for name, v in counted.items()}
+            scores |= {prefix + name: mean for name, mean in means.items()}
+            scores[prefix + "total"] = total
+    if null_odds is not None:
+        is_text = np.array([predictions[name] != "" for name in examples.ids])
+        for name, values in raw.items():
+            gains = np.where(possible, values, -1.0 * is_text)
+            totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
+            best = int(np.argmax(totals))
+            scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
+            # Where it is best never to answer, the script says 0.
+            scores[f"best_{name}_thresh"] = float(thresholds[best]) if best else 0.0
+    return scores
+
+
+def best_null_threshold(examples, predictions, null_odds, metric="f1"):
+    """The threshold of null odds with the highest score: above it, there is no answer.
+
+    Unlike `best_f1_thresh` it always reaches the score that it was chosen for: questions of
+    equal odds stay together, and where no answer at all is best, it is below all odds.
+
+    Args:
+        examples: `QuestionExamples` of SQuAD 2.0.
+        predictions: dict of id to text, the best answer that is not null.
+        null_odds: dict of id to float.
+        metric: `"f1"` or `"exact"`.
+
+    Returns:
+        float.
+    """
+    _check_odds(examples, null_odds)
+    exact, f1 = _v2_scores_of_questions(examples, predictions)
+    if_null = np.array([not answers for answers in examples.answers])
+    gains = {"exact": exact, "f1": f1}[metric] - if_null
+    totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
+    is_last = np.append(thresholds[1:] != thresholds[:-1], True)
+    return float(thresholds[np.argmax(np.where(is_last, totals, -np.inf))])
+
+
+def _totals_by_threshold(examples, gains, null_odds):
+    """(totals, thresholds), float64 [questions + 1]: the sum of scores if all questions whose odds
+    are up to the threshold are answered; first none, then one more each time.
+
+    Args:
+        examples: `QuestionExamples`.
+        gains: list of float, what is won by answering each question.
+        null_odds: dict of id to float.
+    """
+    gains = dict(zip(examples.ids, gains))
+    names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
+    none_answered = sum(not answers for answers in examples.answers)
+    totals = np.cumsum([none_answered, *(gains[name] for name in names)], dtype="float64")
+    odds = np.array([null_odds[name] for name in names], "float64")
+    return totals, np.concatenate([[odds[0] - 1.0], odds])
+
+
+def _v2_scores_of_questions(examples, predictions):
+    """(exact, F1), float64 [questions] each."""
+    _check_ids(examples, predictions, "prediction")
+    exact, f1 = [], []
+    for name, answers in zip(examples.ids, examples.answers):
+        wanted = [normalize_answer(text) for text, _ in answers]
+        wanted = [text for text in wanted if text] or [""]
+        given = normalize_answer(predictions[name])
+        exact.append(given in wanted)
+        # Of texts without words only two of them agree.
+        f1.append(
+            max(
+                _f1(given.split(), text.split()) if text and given else float(given == text)
+                for text in wanted
+            )
+        )
+    return np.array(exact, "float64"), np.array(f1, "float64")
+
+
+def _f1(prediction, answer):
+    """Harmonic mean of precision and recall of two lists of words; 0 where they share none."""
+    shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(prediction), shared / len(answer)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _total(values):
+    """float. The sum, one value after the other."""
+    return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
+
+
+def _check_odds(examples, null_odds):
+    _check_ids(examples, null_odds, "null odds")
+    for name in examples.ids:
+        if math.isnan(null_odds[name]):
+            raise InputError(f"{examples.source}: the null odds of question {name!r} are NaN.")
+
+
+def _check_ids(examples, given, what):
+    missing = [name for name in examples.ids if name not in given]
+    if missing:
+        raise InputError(
+            f"{examples.source}: {len(missing)} questions have no {what}, the first is "
+            f"{missing[0]!r}."
+        )

@@ -1,0 +1,298 @@
+"""Answers to questions: the part of a context that answers best."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.score_metrics import ExactMatch, SpanF1
+from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.inputs.user_input import is_one_text, values
+from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.question_answering.data import check_answer
+from keras_bert_impl.tasks.question_answering.decode import best_text, n_best_answers
+from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class QuestionAnswerer(TaskModel):
+    """Two logits for each token: of being the first of the answer, and of being the last.
+
+    A linear layer on the last hidden states; ModernBERT has a transform before it. Contexts that
+    are longer than a row are cut into windows, which overlap.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (question, context)
+    tuples. Labels:
+
+    - for each pair an answer (text, start), where it begins in the context, in characters; or a
+      list of such, or `{"text": [...], "answer_start": [...]}`, of which the first is learned; or
+      None or [] where there is no answer;
+    - beside features, int `[rows, 2]`: the places in the row of the first and the last token.
+
+    The loss is the mean over windows of the mean of both cross-entropies. A window without the
+    whole answer has `[CLS]` for both. As published, all places of the padded row take part.
+
+    Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
+    `[batch, length]`. `predict` returns for each pair a list of `Answer`s, best first; of features
+    the logits `[batch, 2, length]`, padded with 0 to `max_length`.
+
+    Args:
+        encoder: `Encoder`, whose pooler is not used.
+        tokenizer: `Tokenizer`.
+        max_length: int. Tokens of a window. Default 384, or what the encoder allows if that is
+            less.
+        doc_stride: int. Tokens from the start of one window to that of the next (in
+            `transformers`, `stride` is the overlap).
+        max_question_length: int. Questions are cut to so many tokens.
+        max_answer_length: int. Tokens of the longest answer.
+        num_best: int. Answers that `predict` returns of a question, at most.
+        null_threshold: float. There is no answer where its score is so much above that of the best
+            one. None: questions always have an answer, as in SQuAD 1.1.
+        head_dropout: float. Rate before the linear layer. Default: as published, 0.1 for
+            DistilBERT and 0 for others.
+
+    Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
+
+    Example:
+        model = QuestionAnswerer.from_pretrained("path/to/model")
+        model.fit([("Who came?", "Ann came.")], [("Ann", 0)], epochs=3)
+        model.answer([("Who left?", "Bob left.")])  # ["Bob"]
+    """
+
+    head = "question_answerer"
+    signature_class = AnswerSignatures
+    has_several_rows = True
+    _is_building = False
+    text_columns = ("question", "context")
+    settings = (
+        "doc_stride",
+        "max_question_length",
+        "max_answer_length",
+        "num_best",
+        "null_threshold",
+        "head_dropout",
+    )
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        max_length=None,
+        doc_stride=128,
+        max_question_length=64,
+        max_answer_length=30,
+        num_best=20,
+        null_threshold=None,
+        head_dropout=None,
+        name="question_answerer",
+    ):
+        if head_dropout is None:
+            head_dropout = 0.1 if encoder.config.architecture == "distilbert" else 0.0
+        head = token_head(encoder, 2, head_dropout, name="question_answerer")
+        inputs = task_inputs()
+        logits = head(encoder(inputs)["sequence_output"])  # [batch, length, 2]
+        outputs = keras.layers.Permute((2, 1), dtype="float32", name="logits")(logits)
+        max_length = min(384, encoder.config.max_length) if max_length is None else max_length
+        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        self.doc_stride = doc_stride
+        self.max_question_length = max_question_length
+        self.max_answer_length = max_answer_length
+        self.num_best = num_best
+        self.null_threshold = null_threshold
+        self.head_dropout = head_dropout
+        self._check_settings()
+
+    def _check_settings(self):
+        for name in ("doc_stride", "max_question_length", "max_answer_length", "num_best"):
+            setattr(self, name, check(name, getattr(self, name), PositiveInt))
+        room = self.max_length - self.max_question_length - 2 - self.tokenizer.num_separators
+        if room < 1:
+            raise InputError(
+                f"windows of max_length={self.max_length} tokens have no room for a context beside "
+                f"questions of max_question_length={self.max_question_length}."
+            )
+        self.null_threshold = check("null_threshold", self.null_threshold, float | None)
+
+    @known_arguments("QuestionAnswerer.answer")
+    def answer(self, pairs, batch_size=None, verbose=0):
+        """The text of the best answer to each question, "" for none; see `null_threshold`.
+
+        Args:
+            pairs: as of `predict`; or one (question, context), and the answer is its str.
+        """
+
+        def answer(pairs):
+            predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
+            return [best_text(answers, self.null_threshold) for answers in predictions]
+
+        texts = in_blocks(answer, self.as_texts(pairs))
+        return texts[0] if is_one_text(pairs) else texts
+
+    def __call__(self, inputs, *args, **kwargs):
+        """The logits of features or of (question, context) pairs, by name."""
+        logits = self.logits(inputs, *args, **kwargs)
+        if self._is_building:
+            return logits
+        return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
+
+    def logits(self, inputs, *args, **kwargs):
+        """The same logits as one tensor, float32 `[batch, 2, length]`."""
+        return super().__call__(inputs, *args, **kwargs)
+
+    # === From pairs to rows ===
+
+    def as_texts(self, x):
+        pairs = super().as_texts(x)
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, tuple):
+                raise InputError(
+                    f"text {position} must be a (question, context) tuple. Received: {pair!r:.60}"
+                )
+        return [tuple(map(_decoded, pair)) for pair in pairs]
+
+    def encode_labels(self, labels, count):
+        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
+            labels = values(labels)
+        if len(labels) != count:
+            raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
+        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
+            return [self._answer(label, position) for position, label in enumerate(labels)]
+        labels = np.asarray(labels)
+        if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
+            raise InputError(
+                "places of answers must be int, [rows, 2], from 0 on. Received: shape "
+                f"{labels.shape}, {labels.dtype}"
+            )
+        return labels.astype("int32")
+
+    def _answer(self, label, position):
+        """(text, start), or None for no answer."""
+        if isinstance(label, dict) and isinstance(label.get("text"), list):
+            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
+        if isinstance(label, list):
+            label = label[0] if label else None
+        if label is None:
+            if self.null_threshold is None:
+                raise InputError(
+                    f"question {position} has no answer; make the model with null_threshold=0.0, "
+                    "so that it may say so."
+                )
+            return None
+        is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
+        if not is_answer or not isinstance(label[1], (int, np.integer)):
+            raise InputError(
+                f"the label of question {position} is no (text, start) tuple, list of those, or "
+                f"None: {label!r:.60}."
+            )
+        return label
+
+    def label_tensor(self, labels):
+        return labels
+
+    def rows(self, texts, labels=None, weights=None):
+        windows = tokenize_windows(
+            texts,
+            self.tokenizer,
+            self.max_length,
+            self.doc_stride,
+            self.max_question_length,
+            self.widths(),
+        )
+        targets = ()
+        if labels is not None:
+            characters = _characters(texts, labels)
+            targets = (answer_places(windows, characters),)
+        if weights is not None:
+            targets += (weights[windows.texts],)
+        return windows, targets
+
+    # === From rows to answers ===
+
+    def _symbolic_build(self, *args, **kwargs):
+        # Keras builds metrics from what a call returns, and `_forward` gives them one tensor.
+        self._is_building = True
+        try:
+            return super()._symbolic_build(*args, **kwargs)
+        finally:
+            self._is_building = False
+
+    def _forward(self, x, training):
+        return self.logits(x, training=training)
+
+    def scores(self, outputs):
+        if isinstance(outputs, dict):
+            outputs = tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
+        more = tf.maximum(self.max_length - tf.shape(outputs)[-1], 0)
+        return tf.pad(outputs, [[0, 0], [0, 0], [0, more]])
+
+    def joined(self, outputs, texts, tokenized):
+        return n_best_answers(
+            outputs,
+            tokenized,
+            [context for _, context in texts],
+            self.num_best,
+            self.max_answer_length,
+            with_null=self.null_threshold is not None,
+        )
+
+    def named_metrics(self):
+        return {"exact_match": ExactMatch, "f1": SpanF1}
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+
+def _decoded(text):
+    return text.decode("utf-8") if isinstance(text, bytes) else text
+
+
+def _characters(pairs, labels):
+    """int64 [questions, 2]: where each answer begins and ends in its context; -1 for none."""
+    if isinstance(labels, np.ndarray):
+        raise InputError("beside texts, labels are (text, start) answers, not places in rows.")
+    spans = np.full((len(labels), 2), -1)
+    for number, ((_, context), label) in enumerate(zip(pairs, labels)):
+        if label is not None:
+            text, start = label
+            try:
+                check_answer(text, start, context)
+            except InputError as error:
+                raise InputError(f"question {number}: {error}") from error
+            spans[number] = start, start + len(text)
+    return spans
+
+
+def answer_places(windows, characters):
+    """Where in each window its answer begins and ends.
+
+    Args:
+        windows: `TokenizedWindows` of (question, context) pairs.
+        characters: int64 [questions, 2], start and end in the context; -1 for no answer.
+
+    Returns:
+        int32 [rows, 2], columns of the first and the last token; 0, which is `[CLS]`, where the
+        window has not all of the answer.
+    """
+    spans = np.full(characters.shape, -1)  # [questions, 2], numbers of tokens
+    for number in np.flatnonzero(characters[:, 0] >= 0):
+        own = slice(*windows.text_splits[number : number + 2])
+        start, end = characters[number]
+        spans[number, 0] = np.searchsorted(windows.token_ends[own], start, side="right")
+        spans[number, 1] = np.searchsorted(windows.token_starts[own], end) - 1
+    rows, columns = windows.columns()
+    is_context = windows.tokens >= 0
+    rows, columns, tokens = rows[is_context], columns[is_context], windows.tokens[is_context]
+    places = np.zeros((windows.num_texts, 2), "int32")
+    for side in range(2):
+        is_wanted = tokens == spans[windows.texts[rows], side]
+        places[rows[is_wanted], side] = columns[is_wanted]
+    # Columns of the context are never 0.
+    is_whole = (places > 0).all(axis=1) & (places[:, 0] <= places[:, 1])
+    return np.where(is_whole[:, None], places, 0)

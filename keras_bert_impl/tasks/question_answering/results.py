@@ -1,0 +1,122 @@
+"""Scores and files of a system's answers to the questions of SQuAD."""
+
+import json
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.tasks.question_answering import metrics
+from keras_bert_impl.tasks.question_answering.decode import best_text, null_odds
+
+
+def score_answers(examples, predictions, null_threshold=None):
+    """The official scores of predictions.
+
+    Args:
+        examples: `QuestionExamples`.
+        predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
+        null_threshold: float. No answer is given where the null odds are above it; None for always
+            an answer.
+
+    Returns:
+        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: as
+        `squad_metrics.squad_v2_scores`; where "" is among the answers also the scores
+        that the best threshold would give, with that threshold.
+
+    Example:
+        predictions = model.predict(examples.pairs)
+        score_answers(examples, predictions, model.null_threshold)["f1"]
+    """
+    texts = _texts(examples, predictions, null_threshold)
+    if examples.is_impossible is None:
+        return metrics.squad_v1_scores(examples, texts)
+    scores = metrics.squad_v2_scores(examples, texts)
+    if _have_null(predictions):
+        # Chosen among answers, not among those that a threshold has left.
+        answers, odds = _texts(examples, predictions), _odds(examples, predictions)
+        searched = metrics.squad_v2_scores(examples, answers, odds)
+        scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
+    return scores
+
+
+def search_null_threshold(examples, predictions, metric="f1"):
+    """The threshold with the best score on labelled questions, those of the development set.
+
+    Args:
+        examples: `QuestionExamples` of SQuAD 2.0.
+        predictions: as of `score_answers`, with "" among the answers.
+        metric: `"f1"` or `"exact"`.
+
+    Returns:
+        float.
+
+    Raises:
+        InputError: "" is not among the answers.
+
+    Example:
+        model.null_threshold = search_null_threshold(dev, model.predict(dev.pairs))
+    """
+    _check_null(predictions)
+    answers, odds = _texts(examples, predictions), _odds(examples, predictions)
+    return metrics.best_null_threshold(examples, answers, odds, metric)
+
+
+def write_answer_files(directory, examples, predictions, null_threshold=None):
+    """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
+
+    They hold, by the question's id, a text; a list of texts with their `probability`,
+    `start_logit` and `end_logit`; and, where "" is among the answers, how much it is preferred to
+    the best text. The official scripts read the first and the third.
+
+    Args:
+        directory: str or `Path`.
+        examples, predictions, null_threshold: as of `score_answers`.
+    """
+    files = {
+        "predictions.json": _texts(examples, predictions, null_threshold),
+        "nbest_predictions.json": {
+            name: [
+                {
+                    "text": answer.text,
+                    "probability": answer.score,
+                    "start_logit": answer.start_logit,
+                    "end_logit": answer.end_logit,
+                }
+                for answer in answers
+            ]
+            for name, answers in zip(examples.ids, predictions)
+        },
+    }
+    if _have_null(predictions):
+        files["null_odds.json"] = _odds(examples, predictions)
+    with replace_directory(directory) as temporary:
+        for name, content in files.items():
+            # ASCII: the official scripts open them with the encoding of the machine.
+            text = json.dumps(content, indent=4) + "\n"
+            (temporary / name).write_text(text, encoding="ascii")
+
+
+def _texts(examples, predictions, null_threshold=None):
+    """dict of id to the text of the best answer."""
+    if len(predictions) != len(examples):
+        raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
+    if null_threshold is not None:
+        _check_null(predictions)
+    texts = (best_text(answers, null_threshold) for answers in predictions)
+    return dict(zip(examples.ids, texts))
+
+
+def _odds(examples, predictions):
+    return dict(zip(examples.ids, map(null_odds, predictions)))
+
+
+def _check_null(predictions):
+    if not _have_null(predictions):
+        raise InputError(
+            'the predictions never have the answer ""; make the QuestionAnswerer with '
+            "null_threshold=0.0."
+        )
+
+
+def _have_null(predictions):
+    """Whether each question has "" among its answers."""
+    return all(any(not answer.text for answer in answers) for answers in predictions)

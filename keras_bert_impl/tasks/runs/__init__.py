@@ -1,0 +1,1 @@
+"""Fine-tuning runs: settings, the run directory, evaluation."""

@@ -1,0 +1,248 @@
+"""What training can minimize beside the loss of labels: a teacher's answers, its layers, R-Drop.
+
+`compile(objective=...)` takes one of these; see `ReplicatedTrainer`. Evaluation keeps the task's
+loss. All are sums of what each text or token says, so that replicas and micro-batches change
+nothing.
+"""
+
+from keras import ops
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.models.heads import linear_map
+from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
+from keras_bert_impl.tasks.tagging.token_weights import token_weights
+from keras_bert_impl.tasks.text_classification.model import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    TextClassifier,
+)
+from keras_bert_impl.training.distillation_losses import (
+    binary_kl_divergence,
+    check_layers,
+    kl_divergence,
+    layer_errors,
+    mean_over_tokens,
+    squared_error,
+)
+from keras_bert_impl.training.trainer import num_examples
+
+_DIVERGENCES = {
+    SINGLE: kl_divergence,
+    MULTI: binary_kl_divergence,
+    REGRESSION: lambda targets, outputs, temperature: squared_error(targets, outputs),
+}
+
+
+class SoftTargets:
+    """A teacher's answers beside the labels.
+
+        teacher_weight * divergence + (1 - teacher_weight) * loss of the labels
+
+    The divergence of the student's answers from the teacher's is, for one label, `kl_divergence`
+    at a temperature; for several the same of each label; for numbers the squared error. The
+    teacher is asked in each step, without dropout, and stays as it is.
+
+    Args:
+        student: `TextClassifier`, or `TokenClassifier` without a CRF.
+        teacher: a tuned model of the same class, labels and tokenizer. Under a strategy it is
+            loaded inside of its scope, as the student is.
+        temperature: float. Not of numbers.
+        teacher_weight: float from 0 to 1.
+
+    Raises:
+        InputError: the two do not fit together; says in what.
+
+    Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1 the
+    prediction layer of Jiao et al. 2020, "TinyBERT", equation 10.
+
+    Example:
+        teacher = load_tuned("teacher")
+        student = TextClassifier.from_pretrained("small", labels=teacher.labels)
+        student.compile(objective=SoftTargets(student, teacher))
+        student.fit(texts, labels, epochs=3)
+    """
+
+    variables = ()
+
+    def __init__(self, student, teacher, temperature=2.0, teacher_weight=0.5):
+        _check_pair(student, teacher)
+        self._student, self._teacher = student, teacher
+        self._temperature = temperature
+        self._teacher_weight = teacher_weight
+
+    def loss_totals(self, x, y, sample_weight):
+        """As of `ReplicatedTrainer`."""
+        return self._student.loss_totals(x, y, sample_weight)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        """As of `ReplicatedTrainer`."""
+        targets = self._teacher(x, training=False)
+        losses = _divergence(self._student)(targets, y_pred, self._temperature)
+        soft = _share(self._student, losses, y, sample_weight, totals)
+        hard = self._student.loss_share(x, y, y_pred, sample_weight, totals)
+        return self._teacher_weight * soft + (1 - self._teacher_weight) * hard
+
+
+class IntermediateLayers:
+    """The student's embeddings, hidden states and attention become those of a teacher.
+
+    Layer m of the student's M learns from layer `m * L / M` of the teacher's L. The loss is the
+    sum of the squared errors of the embeddings, of each layer's hidden states, and of each layer's
+    attention before the softmax; each is a mean over the real tokens of a text, and then over the
+    texts. Where the student is narrower, its states go through linear maps that learn with it, one
+    for the embeddings and one for all layers. Labels, and weights of texts, have no part in it.
+
+    Args:
+        student, teacher: as of `SoftTargets`; of as many heads.
+
+    Raises:
+        InputError: the two do not fit together; says in what.
+
+    Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
+
+    Example:
+        student.compile(metrics=[], objective=IntermediateLayers(student, teacher))
+        student.fit(texts, labels, epochs=10)
+        student.compile(objective=SoftTargets(student, teacher, 1.0, 1.0))
+        student.fit(texts, labels, epochs=3)
+    """
+
+    def __init__(self, student, teacher):
+        _check_pair(student, teacher)
+        _check_layers(student, teacher)
+        self._student, self._teacher = (
+            model.encoder.with_outputs("hidden_states", "attention_logits")
+            for model in (student, teacher)
+        )
+        self._maps = None
+        if student.config.hidden_dim != teacher.config.hidden_dim:
+            with student.distribute_strategy.scope():
+                self._maps = [
+                    linear_map(student.encoder, teacher.config.hidden_dim, name)
+                    for name in ("embedding_map", "hidden_map")
+                ]
+
+    @property
+    def variables(self):
+        """list of the variables of the linear maps."""
+        return [variable for layer in self._maps or () for variable in layer.variables]
+
+    def loss_totals(self, x, y, sample_weight):
+        """As of `ReplicatedTrainer`."""
+        return num_examples(x)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        """As of `ReplicatedTrainer`."""
+        taught = self._teacher(x, training=False)
+        learned = self._student(x, training=True)
+        mask = x["padding_mask"]
+        states, attention = layer_errors(taught, learned, mask, self._maps)
+        return ops.sum(mean_over_tokens(states, mask) + attention) / totals
+
+
+class RDrop:
+    """Two passes with other dropout, and what their answers differ by.
+
+        loss of one + loss of the other + alpha * (divergence of each from the other) / 2
+
+    The divergence is that of `SoftTargets` without a temperature. A step is two forward and two
+    backward passes.
+
+    Args:
+        model: `TextClassifier`, or `TokenClassifier` without a CRF.
+        alpha: float.
+
+    Raises:
+        InputError: a model of another task.
+
+    Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
+
+    Example:
+        model.compile(objective=RDrop(model, alpha=1.0))
+    """
+
+    variables = ()
+
+    def __init__(self, model, alpha):
+        _check_task(model, "R-Drop")
+        self._model = model
+        self._alpha = alpha
+
+    def loss_totals(self, x, y, sample_weight):
+        """As of `ReplicatedTrainer`."""
+        return self._model.loss_totals(x, y, sample_weight)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        """As of `ReplicatedTrainer`."""
+        again = self._model(x, training=True)
+        divergence = _divergence(self._model)
+        losses = (divergence(y_pred, again, 1.0) + divergence(again, y_pred, 1.0)) / 2
+        of_labels = sum(
+            self._model.loss_share(x, y, outputs, sample_weight, totals)
+            for outputs in (y_pred, again)
+        )
+        return of_labels + self._alpha * _share(self._model, losses, y, sample_weight, totals)
+
+
+def _divergence(model):
+    return _DIVERGENCES[getattr(model, "problem_type", SINGLE)]
+
+
+def _share(model, losses, y, sample_weight, totals):
+    """This batch's share of the loss, of losses of texts `[batch]` or of tokens `[batch, length]`.
+
+    Each counts as much as in the loss of the labels.
+    """
+    if isinstance(model, TokenClassifier):
+        losses = losses * token_weights(y, sample_weight)
+    elif sample_weight is not None:
+        losses = losses * ops.cast(sample_weight, "float32")
+    return ops.divide_no_nan(ops.sum(losses), totals)
+
+
+def _check_task(model, what):
+    if not isinstance(model, (TextClassifier, TokenClassifier)):
+        raise InputError(
+            f"{what} is for labels or numbers of texts and for labels of words. Received: a "
+            f"{type(model).__name__}"
+        )
+    if getattr(model, "crf", False):
+        raise InputError(f"{what} is not for labels of words with a CRF.")
+
+
+def _check_pair(student, teacher):
+    """Refuses a teacher whose answers are not to the student's questions."""
+    _check_task(student, "a teacher")
+    if type(teacher) is not type(student):
+        raise InputError(
+            f"the teacher is a {type(teacher).__name__}, the student a {type(student).__name__}."
+        )
+    _check_task(teacher, "a teacher")
+    if teacher.labels != student.labels:
+        raise InputError(
+            f"the teacher has the labels {listed(teacher.labels)}, the student "
+            f"{listed(student.labels)}; they must be the same, in one order."
+        )
+    kinds = [getattr(model, "problem_type", SINGLE) for model in (teacher, student)]
+    if kinds[0] != kinds[1]:
+        raise InputError("the teacher is of {}, the student of {}.".format(*kinds))
+    if teacher.tokenizer.fingerprint != student.tokenizer.fingerprint:
+        raise InputError(
+            "teacher and student have different tokenizers; a student learns from a teacher that "
+            "reads the same tokens."
+        )
+    if teacher.config.max_length < student.max_length:
+        raise InputError(
+            f"the teacher takes {teacher.config.max_length} tokens, fewer than the student's "
+            f"max_length={student.max_length}."
+        )
+    if len({getattr(model, "has_windows", False) for model in (teacher, student)}) > 1:
+        raise InputError("long_texts must be windows for both, teacher and student, or for none.")
+
+
+def _check_layers(student, teacher):
+    """Refuses encoders whose layers cannot be compared."""
+    if getattr(student, "has_windows", False):
+        raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
+    check_layers(student.config, teacher.config)

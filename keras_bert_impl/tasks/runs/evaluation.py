@@ -1,0 +1,47 @@
+"""Scores of a tuned model on labelled examples."""
+
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import write_json
+from keras_bert_impl.tasks.base.decisions import warn_of_nan
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.runs.registry import score, score_more
+from keras_bert_impl.tasks.runs.run import load_tuned
+
+
+def evaluate(model, examples, output_directory=None, more=None):
+    """Scores a tuned model by the metrics of its task, as `finetune` scores what it has saved.
+
+    Nothing is chosen anew: of SQuAD 2.0 the threshold of no answer is the model's.
+
+    Args:
+        model: `TaskModel`, or str or `Path` of a run or model directory, as of `load_tuned`.
+        examples: labelled examples, as of `finetune`. Their labels are found by name among those
+            of the model.
+        output_directory: str or `Path`: where to write `scores.json` and the predictions; None for
+            nowhere.
+        more: dict of name -> further examples, as `more_dev` of `finetune`.
+
+    Returns:
+        dict of scores, that by which models are compared first.
+
+    Raises:
+        InputError: there is no such model; the examples are of another task; a label that the model
+            does not know, with file and line where there are any.
+
+    Example:
+        evaluate("run", read_glue("mrpc", "glue", "dev"))["accuracy"]
+    """
+    if not isinstance(model, TaskModel):
+        model = load_tuned(model)
+    directory = None if output_directory is None else Path(output_directory)
+    if directory is not None:
+        if (directory / "recipe.yaml").exists():
+            raise InputError(f"{directory} holds a run; give another directory for the scores.")
+        directory.mkdir(parents=True, exist_ok=True)
+    scores = score(model, examples, directory) | score_more(model, more or {}, directory)
+    warn_of_nan(scores, examples.source)
+    if directory is not None:
+        write_json(directory / "scores.json", scores)
+    return scores

@@ -1,0 +1,71 @@
+"""Settings of what a run learns from; imports nothing heavy, for the command line's help."""
+
+import dataclasses
+from typing import Annotated
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Share
+from keras_bert_impl.tuning.settings import FULL, TuningSettings
+
+SOFT, TINYBERT = "soft", "tinybert"
+_DEFAULTS = {  # of what takes a teacher
+    SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
+    TINYBERT: {"temperature": 1.0, "teacher_weight": 1.0, "intermediate_epochs": 10},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveSettings(TuningSettings):
+    """What a run learns from beside labels: a teacher, or its own answers with other dropout.
+
+    Args:
+        teacher: str or None. A run or a model directory, of the same task, labels and tokenizer:
+            what is tuned learns from its answers, too; see `SoftTargets`.
+        distillation: str or None for soft. With a teacher: soft learns from its answers; tinybert
+            first, in `intermediate_epochs`, from its layers (see `IntermediateLayers`), and then,
+            in `epochs`, from its answers. Each of the two phases has its own optimizer, with the
+            whole course of the learning rate.
+        temperature: float or None for 2 (tinybert 1). Divides the logits of both; not of numbers.
+        teacher_weight: float or None for 0.5 (tinybert 1). What part of the loss the teacher's
+            answers have; the labels have the rest.
+        intermediate_epochs: int or None for 10. Of tinybert.
+        r_drop: float or None for none. What the difference of two passes with other dropout counts
+            in the loss; see `RDrop`. A step is two of each pass.
+
+    Raises:
+        InputError: settings that do not go together.
+
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3; Jiao et al. 2020, "TinyBERT", section
+    4.2; Liang et al. 2021 (arXiv:2106.14448).
+    """
+
+    teacher: str | None = None
+    distillation: Annotated[str, OneOf(*_DEFAULTS)] | None = None
+    temperature: PositiveFloat | None = None
+    teacher_weight: Share | None = None
+    intermediate_epochs: PositiveInt | None = None
+    r_drop: PositiveFloat | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.teacher is None:
+            for name in ("distillation", *_DEFAULTS[TINYBERT]):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{name} is a setting of a run with a teacher.")
+        else:
+            self._resolve()
+
+    def _resolve(self):
+        if self.r_drop is not None:
+            raise InputError("r_drop and a teacher do not go together.")
+        if self.distillation is None:
+            object.__setattr__(self, "distillation", SOFT)
+        if self.distillation == SOFT and self.intermediate_epochs is not None:
+            raise InputError("intermediate_epochs is a setting of distillation=tinybert.")
+        if self.distillation == TINYBERT and (self.tuning != FULL or self.unfreeze_gradually):
+            raise InputError(
+                "distillation=tinybert takes tuning=full, without unfreeze_gradually."
+            )
+        for name, value in _DEFAULTS[self.distillation].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)

@@ -1,0 +1,334 @@
+"""A fine-tuning run: labelled examples in, a run directory out, resumable on the way."""
+
+import dataclasses
+import functools
+from pathlib import Path
+
+import keras
+
+from keras_bert_impl.interop import fingerprint
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.tasks.base.decisions import warn_of_nan
+from keras_bert_impl.tasks.base.metrics import comparable
+from keras_bert_impl.tasks.data.held_examples import as_examples
+from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.runs.phases import phases_of
+from keras_bert_impl.tasks.runs.registry import kind_of, model_class_of, score_more
+from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.training.best_epoch import KEY, BestEpoch
+from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.optimizer import default_optimizer
+from keras_bert_impl.training.reports import MetricsLog, read_metrics
+from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers, number_of_chief
+from keras_bert_impl.training.workers import reports_lost_workers
+from keras_bert_impl.tuning import (
+    GradualUnfreezing,
+    choose_weights,
+    learning_rates,
+    save_tuned,
+)
+
+
+@reports_lost_workers
+def finetune(
+    model,
+    train,
+    dev,
+    output_directory,
+    strategy="auto",
+    resume=True,
+    callbacks=(),
+    verbose="auto",
+    more_dev=None,
+    **settings,
+):
+    """Fine-tunes a model on a task and writes a run directory.
+
+    The directory holds `model/`, which `from_pretrained` and `transformers` load (of small weights
+    alone, see `TuningSettings`, `from_pretrained`, and `peft` if it is LoRA), `recipe.yaml`,
+    `data.json`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, and of `dev`, by the model as it
+    was saved, `scores.json` and predictions: `predictions.tsv`, or for questions the three files of
+    SQuAD. A run that was interrupted goes on from its newest checkpoint, the end of an epoch, with
+    the batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in
+    none of these files.
+
+    Args:
+        model: str or `Path` of a model directory.
+        train: what to learn, which decides what is made of it: `Examples` of `read_glue` or
+            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
+            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`;
+            `SimilarityExamples` of any of the first with pairs and numbers, or `AnchorExamples` of
+            pairs or threes without labels, a `TextEmbedder`; or a tuple (texts, labels), see
+            `as_examples`.
+        dev: the same, to score the model on.
+        output_directory: str or `Path` of the run directory.
+        strategy: str, as for `get_strategy`.
+        resume: bool. Whether to go on if the directory holds a run.
+        callbacks: Keras callbacks for `fit`.
+        verbose: as for `fit`.
+        more_dev: dict of name -> further examples to score the model on, such as MNLI's mismatched
+            ones. Their scores are `NAME/...`, their predictions in a folder of that name.
+        **settings: fields of `FinetuneSettings`.
+
+    Returns:
+        The tuned `TaskModel`.
+
+    Raises:
+        InputError: settings, texts, labels or a model that cannot be used; says which.
+
+    Example:
+        data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
+        finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
+    """
+    settings = FinetuneSettings(model=str(model), **settings)
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
+    more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
+    if any(Path(output_directory).glob("runs/*/recipe.yaml")):
+        raise InputError(f"{output_directory} holds a set of runs; give another directory.")
+    kind, own = kind_with(settings, train, dev)
+    for more in more_dev.values():
+        kind_of(train, more)  # their labels are looked at before, not after the training
+    of_fit = {}
+    if "class_weight" in own:
+        of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
+    model_class = kind.feature_class if "features" in own else kind.model_class
+    for name in own:
+        if name not in model_class.settings:
+            raise InputError(f"{name} is no setting of a {model_class.__name__}.")
+    strategy = get_strategy(strategy)
+    with strategy.scope():
+        tuned = _build(settings, kind, model_class, own)
+        teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
+        phases = phases_of(settings, tuned, teacher)
+    best = _best_epoch(settings, kind, tuned, dev, phases[-1])
+    data = kind.inputs(train), kind.inputs(dev)
+    # Only now: a refused run leaves nothing.
+    read = made_of(settings, train, dev) if is_chief() else None
+    run = RunDirectory(output_directory, settings, resume, made_of=read)
+    callbacks = list(callbacks)
+    if settings.unfreeze_gradually:
+        callbacks.append(GradualUnfreezing(settings.frozen_layers))
+    of_fit |= {"callbacks": callbacks, "verbose": verbose}
+    _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
+    if is_chief():
+        _save_and_score(tuned, run, settings, kind, dev, more_dev)
+    return tuned
+
+
+def load_tuned(path, dtype=None, base=None, **settings):
+    """The task model of a run directory or of a model directory, of the class that it names.
+
+    Args:
+        path: str or `Path`.
+        dtype: Keras dtype policy. Default: that of the run, which its scores are of; for a model
+            directory float32.
+        base: str or `Path`. Where small weights alone were kept: what they were tuned from.
+            Default: where it was.
+        **settings: arguments of that class, in place of those that it was saved with.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = Path(path)
+    if not (path / "model").is_dir():
+        model_class = model_class_of(path, base)
+        return model_class.from_pretrained(path, dtype=dtype or "float32", base=base, **settings)
+    if dtype is None:
+        dtype = read_yaml(path / "recipe.yaml").text("dtype")
+    model_class = model_class_of(path / "model", base)
+    return model_class.from_pretrained(path / "model", dtype=dtype, base=base, **settings)
+
+
+def load_embedder(name_or_path, dtype=None, **settings):
+    """The `TextEmbedder` of a run directory, or of any model directory or name.
+
+    Args:
+        name_or_path: str or `Path`.
+        dtype: Keras dtype policy. Default: that of the run, else float32.
+        **settings: arguments of `TextEmbedder`, in place of those of the run.
+
+    Raises:
+        InputError: there is none, or the run is of another task.
+    """
+    if not (Path(name_or_path) / "model").is_dir():
+        return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
+    tuned = model_class_of(Path(name_or_path) / "model")
+    if not issubclass(tuned, TextEmbedder):
+        raise InputError(f"{name_or_path} holds a {tuned.__name__}, which has no vectors.")
+    return load_tuned(name_or_path, dtype, **settings)
+
+
+def kind_with(settings, train, dev):
+    """(the kind of task of a run, dict of the settings that are its own).
+
+    Args:
+        settings: `FinetuneSettings`.
+        train, dev: labelled examples.
+
+    Raises:
+        InputError: as of `kind_of`; or a setting of another task is set.
+    """
+    kind = kind_of(train, dev)
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    of_tasks = FinetuneSettings.of_tasks
+    chosen = {n: getattr(settings, n) for n in of_tasks if getattr(settings, n) != defaults[n]}
+    for name in chosen:
+        if name not in kind.settings:
+            raise InputError(f"{name} is no setting of a {kind.model_class.__name__}.")
+    if "loss" in chosen and chosen["loss"] not in kind.losses:
+        raise InputError(
+            f"{train.source}: loss must be {' or '.join(kind.losses)}, of rows as these. Received: "
+            f"loss={settings.loss}"
+        )
+    return kind, chosen
+
+
+def _build(settings, kind, model_class, own):
+    keras.utils.set_random_seed(settings.seed)
+    model = model_class.from_pretrained(
+        settings.model,
+        dtype=settings.dtype,
+        dropout=settings.dropout,
+        max_length=settings.max_length,
+        adapter=settings.adapter,
+        **kind.arguments | own,
+    )
+    choose_weights(model, settings)
+    return model
+
+
+def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, **of_fit):
+    """Trains what is left of each phase, and ends with the weights to save.
+
+    Args:
+        best: `BestEpoch` of the phase that is scored, or None.
+        train, dev: (x, y) each, as `fit` takes them.
+        callbacks, **of_fit: arguments of `fit`.
+    """
+    steps = model.steps_per_epoch(train[0], settings.batch_size)
+    log = []
+    for phase in phases:
+        best_here = best if phase.is_scored else None
+        with strategy.scope():
+            _compile(model, settings, steps, phase)
+        directory = run.checkpoints / phase.name
+        checkpoint = RunCheckpoint(model, directory, seed=settings.seed, best=best_here)
+        finished = max(checkpoint.restore(), phase.start)  # epochs
+        if best_here:
+            best.scores = _scores_of(run.metrics, phase.start, finished, steps)
+        if finished == phase.end or (best_here and best.is_over):
+            continue
+        if is_chief() and not log:
+            log = [MetricsLog(run, steps, phases[-1].end * steps, finished * steps)]
+        # The score first: the log writes it, and the checkpoint of the best epoch is kept.
+        of_score = [best] if best_here else []
+        model.fit(
+            *train,
+            batch_size=settings.batch_size,
+            epochs=phase.end,
+            initial_epoch=finished,
+            validation_data=dev if phase.is_scored else None,
+            callbacks=[*of_score, *log, checkpoint, *callbacks],
+            **of_fit,
+        )
+    if best is not None:
+        checkpoint.restore_best()
+
+
+def _compile(model, settings, steps, phase):
+    rate = settings.learning_rate
+    factors = settings.layer_decay, settings.head_factor, settings.crf_rate / rate
+    model.compile(
+        default_optimizer(
+            steps * (phase.end - phase.start),
+            rate,
+            settings.weight_decay,
+            settings.warmup,
+            settings.clip_norm,
+            learning_rates(model, *factors),
+        ),
+        metrics=None if phase.is_scored else [],
+        accumulation_steps=settings.accumulation_steps,
+        seed=settings.seed,
+        objective=phase.objective,
+        watch_steps=True,
+    )
+
+
+def _save_and_score(tuned, run, settings, kind, dev, more_dev):
+    if settings.is_small:
+        save_tuned(tuned, run.model, settings.model)
+    else:
+        tuned.save_pretrained(run.model)
+    # As it was saved, so that whoever loads it finds the same scores.
+    saved = load_tuned(run.path, settings.dtype)
+    scores = kind.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
+    warn_of_nan(scores, run.path)
+    run.write_scores(scores)
+
+
+def _best_epoch(settings, kind, model, dev, phase):
+    """`BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
+    if not settings.keep_best:
+        return None
+
+    def score(asked):
+        return comparable(*next(iter(kind.finish(asked, dev).items())))
+
+    if num_workers() < 2:
+        first_score = functools.partial(score, model)
+    else:
+        first_score = _score_of_chief(score, model)
+    return BestEpoch(first_score, settings.patience, start=phase.start)
+
+
+def _score_of_chief(score, model):
+    """A function that the chief scores a model by, and that says the same on all workers.
+
+    Workers that differed in the last digit could end at different epochs.
+    """
+    # Outside of the strategy, in which nothing could be asked while the others wait.
+    alone = type(model).from_config(model.get_config()) if is_chief() else None
+
+    def of_chief():
+        value = 0.0
+        if alone is not None:
+            alone.set_weights(model.get_weights())
+            value = score(alone)
+        return number_of_chief(model.distribute_strategy, value)
+
+    return of_chief
+
+
+def _scores_of(metrics, start, finished, steps):
+    """list of float: the scores of the epochs from `start` to `finished`, from `metrics.jsonl`."""
+    scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
+    if len(scores) != finished - start:
+        raise InputError(
+            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done; "
+            f"remove {metrics.parent} to start again."
+        )
+    return scores
+
+
+def made_of(settings, train, dev):
+    """dict: what a fine-tuning run reads, for its `RunDirectory`.
+
+    Args:
+        settings: `FinetuneSettings`.
+        train, dev: labelled examples.
+    """
+    read = {
+        name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
+        for name, data in (("train", train), ("dev", dev))
+    }
+    for name in ("model", "teacher"):
+        path = getattr(settings, name)
+        if path:
+            directory = Path(path) / "model"  # a teacher may be a run
+            sha256 = fingerprint(directory if directory.is_dir() else path)
+            read[name] = {"source": str(path), "sha256": sha256}
+    return read

@@ -1,0 +1,46 @@
+"""What is exported of a directory: the tuned model, or what else it can be used as."""
+
+from pathlib import Path
+
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving import EncoderSignatures
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.runs.run import load_embedder, load_tuned
+from keras_bert_impl.tokenizers import Tokenizer
+
+
+def load_model(name_or_path, use=None, dtype=None, base=None):
+    """The model of a run directory, a model directory or a name, to be exported.
+
+    Args:
+        name_or_path: str or `Path`.
+        use: str. `"encoder"`, `"embedder"` or `"masked-lm"`: what to take the model for. Default:
+            the task that it was tuned for.
+        dtype: Keras dtype policy. Default: that of the run, else float32.
+        base: as of `load_tuned`.
+
+    Returns:
+        `TaskModel` or `Encoder`.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if use is None:
+        return load_tuned(name_or_path, dtype, base)
+    if use == "embedder":
+        return load_embedder(name_or_path, dtype)
+    model_class = MaskedLM if use == "masked-lm" else Encoder
+    return model_class.from_pretrained(_source(name_or_path), dtype=dtype or "float32")
+
+
+def load_signatures(name_or_path, use=None, dtype=None, base=None):
+    """The signatures of a model, `serving.signatures.Signatures`; arguments as of `load_model`."""
+    model = load_model(name_or_path, use, dtype, base)
+    if use == "encoder":
+        return EncoderSignatures(model, Tokenizer.from_pretrained(_source(name_or_path)))
+    return model.signatures()
+
+
+def _source(name_or_path):
+    model = Path(name_or_path) / "model"
+    return model if model.is_dir() else name_or_path

@@ -1,0 +1,120 @@
+"""Settings of a fine-tuning run; imports nothing heavy, for the command line's help."""
+
+import dataclasses
+from typing import Annotated, ClassVar
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import (
+    DType,
+    NonNegativeFloat,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    Rate,
+    Seed,
+)
+from keras_bert_impl.tasks.runs.objective_settings import ObjectiveSettings
+from keras_bert_impl.tuning.settings import CRF_RATE, FULL
+
+OF_WINDOWS = ("mean", "max", "attention")
+LONG_TEXTS = ("truncate", "head_tail", *OF_WINDOWS)
+# What BERT was tuned with on every task: Devlin et al., appendix A.3.
+PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuneSettings(ObjectiveSettings):
+    """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
+
+    What they learn from beside labels is in `ObjectiveSettings`.
+
+    Args:
+        model: str. A model directory.
+        epochs: int.
+        batch_size: int. Texts of the global batch.
+        warmup: float. Share of the steps in which the rate rises; then it falls to 0.
+        weight_decay: float. Not for biases and normalization layers.
+        clip_norm: float or None. Limit of the global norm of the gradients.
+        max_length: int or None for the task's: 384 for questions, else 128. Tokens of a row.
+            Texts are cut to that, or for tagging, questions and by `long_texts` lie in windows
+            of that.
+        dropout: float or None for the model's own.
+        accumulation_steps: int. Micro-batches of a replica in a step.
+        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
+        doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
+            windows: tokens from the start of one to that of the next.
+        long_texts: str or None for `"truncate"`. Of texts, pairs and the prompts of choices: what
+            becomes of those that are longer than `max_length`; see `LongTextModel`.
+        max_windows: int or None for 8. Of these, in windows.
+        class_weight: `"balanced"`, or dict of label name -> factor in the loss. Of texts with one
+            label each; see `TextClassifier.fit`.
+        max_question_length: int or None for 64. Questions are cut to so many tokens.
+        label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
+        crf: bool. Of tagging: whether a conditional random field is over the words.
+        features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
+            its states, where nothing else is said with a `learning_rate` of 1e-3; see
+            `FeatureTagger`. None tunes the encoder.
+        loss: str or None for the first. Of similarity: cosine (learns the labels as cosines) or
+            cosent (learns their order); where texts have none, multiple_negatives or, of three
+            texts, triplet.
+        pooling: str or None for the model's own. Of similarity: cls, mean (where a model has none)
+            or max. Of texts with classes or numbers: mean, max or attention over all tokens, in
+            place of the vector that the encoder was published with.
+        keep_best: bool. Whether the model is that of the epoch with the best score on the
+            development set, by the first of the task's metrics, and not that of the last epoch.
+        patience: int or None. The run ends after so many epochs in a row without a better score,
+            and `keep_best` is on. The rate falls as in a run of all `epochs`.
+        seed: int. Decides the new head, the order of the texts and dropout.
+
+    Source: Devlin et al., "BERT", appendix A.3.
+    """
+
+    model: str = ""
+    epochs: PositiveInt = 3
+    batch_size: PositiveInt = 32
+    warmup: Rate = 0.1
+    weight_decay: NonNegativeFloat = 0.01
+    clip_norm: PositiveFloat | None = 1.0
+    max_length: Annotated[int, Range(least=3)] | None = None
+    dropout: Rate | None = None
+    accumulation_steps: PositiveInt = 1
+    dtype: DType = "float32"
+    doc_stride: PositiveInt | None = None
+    long_texts: Annotated[str, OneOf(*LONG_TEXTS)] | None = None
+    max_windows: PositiveInt | None = None
+    class_weight: dict | str | None = None
+    max_question_length: PositiveInt | None = None
+    label_all_pieces: bool = False
+    crf: bool = False
+    features: int | str | None = None
+    loss: str | None = None
+    pooling: str | None = None
+    keep_best: bool = False
+    patience: PositiveInt | None = None
+    seed: Seed = 1
+
+    of_tasks: ClassVar = (
+        "doc_stride",
+        "long_texts",
+        "max_windows",
+        "class_weight",
+        "max_question_length",
+        "label_all_pieces",
+        "crf",
+        "features",
+        "loss",
+        "pooling",
+    )
+
+    def __post_init__(self):
+        if self.features is not None:
+            if self.tuning != FULL:
+                raise InputError(f"features does not go together with tuning={self.tuning}.")
+            if self.learning_rate is None:
+                object.__setattr__(self, "learning_rate", 1e-3)
+        super().__post_init__()
+        if self.patience is not None:
+            object.__setattr__(self, "keep_best", True)
+        if self.crf_rate != CRF_RATE and not self.crf:
+            raise InputError("crf_rate is for crf=true.")

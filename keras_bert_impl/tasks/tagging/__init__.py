@@ -1,0 +1,1 @@
+"""Labels of words: entities, parts of speech."""

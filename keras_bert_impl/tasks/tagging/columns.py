@@ -1,0 +1,242 @@
+"""Reading words and their labels from columns: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
+
+import functools
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.lines import decoded, raw_lines
+from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.tagging.entity_labels import misfits
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+
+_CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
+_NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
+_SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
+# Comments stand before the words of a sentence; "#" and "#tag" may be words, too.
+_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)")
+_LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
+
+
+class _Row(NamedTuple):
+    line: int
+    word: str
+    label: str | None
+
+
+def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
+    """Reads a file with a word and its label on each line and blank lines between sentences.
+
+    Columns are separated by tabs if the first row has one, else by runs of spaces. Encodings, line
+    ends and compression are as of `lines.raw_lines`. A line of white space alone is blank; lines
+    that begin with `-DOCSTART-` are passed over, as are comments before a sentence: lines that
+    begin with `#` and have another number of columns, or are like `# key = value`.
+
+    Args:
+        path: str or `Path`.
+        word: int, the column of the words, from 0; negative ones are counted from the end.
+        label: int, the column of the labels; None for words alone.
+        labels: list of str, the labels that may occur; None for any.
+        word_prefix: str, what every word begins with and is taken off: `"en:"` in the English
+            files of WikiANN.
+        skip_bad_rows: bool. Whether to leave out a sentence with a row that cannot be used; they
+            are counted in a warning and listed in `skipped`.
+
+    Returns:
+        `TaggedExamples`.
+
+    Raises:
+        InputError: one column for words and labels; a row of another length, an empty cell, a label that is not in the set or is
+            neither `"O"` nor like `"B-PER"` among ones that are, wrong encoding, a NUL byte, a
+            word of more than 10,000 characters; with file and line. A file without sentences.
+
+    Example:
+        read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
+    """
+    if Path(path).suffix == ".conllu":
+        raise InputError(f"{path} is named as a CoNLL-U file; read_conllu reads those.")
+    has_tabs, width = _layout(path)
+    for name, column in (("word", word), ("label", label)):
+        if column is not None and not -width <= column < width:
+            raise InputError(f"{path}: there is no column {name}={column}; there are {width}.")
+    if label is not None and word % width == label % width:
+        raise InputError(
+            f"{path}: word={word} and label={label} are the same column, of {width}. Give another "
+            "one, or label=None for words without labels."
+        )
+    rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
+    return _read(path, rows, labels, skip_bad_rows)
+
+
+def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
+    """Reads the words of a CoNLL-U file and one of their columns.
+
+    Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are passed over.
+
+    Args:
+        path: str or `Path`.
+        label: str, the column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None
+            for words alone.
+        labels, skip_bad_rows: as of `read_columns`.
+
+    Returns:
+        `TaggedExamples`.
+
+    Raises:
+        InputError: as of `read_columns`; ids that do not count the words, a second sentence with a
+            `sent_id`.
+
+    Source: https://universaldependencies.org/format.html
+
+    Example:
+        read_conllu("en_ewt-ud-dev.conllu").labels[0]  # ["ADP", "DET", "PROPN", ...]
+    """
+    if label not in (None, *_CONLLU_COLUMNS):
+        raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
+    return _read(path, functools.partial(_conllu_rows, path, label, {}), labels, skip_bad_rows)
+
+
+def _read(path, rows, labels, skip_bad_rows):
+    """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
+    skipped = [] if skip_bad_rows else None
+    sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
+    found = {row.label for rows in sentences for row in rows if row.label is not None}
+    others = frozenset(misfits(found)) if labels is None else found.difference(labels)
+    check = functools.partial(_check_labels, path, labels, others)
+    sentences = usable(check, sentences, skipped)
+    warn_of_skipped(path, skipped, "sentences")
+    if not sentences:
+        raise InputError(f"{path} has no sentences that can be used.")
+    lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
+    has_labels = tags[0][0] is not None
+    if has_labels and labels is None:
+        labels = sorted({label for sentence in tags for label in sentence})
+    return TaggedExamples(
+        words,
+        tags if has_labels else None,
+        list(labels) if has_labels else None,
+        source=str(path),
+        lines=lines,
+        skipped=tuple(skipped or ()),
+    )
+
+
+def _sentences(path):
+    """Yields lists of (line number, bytes), the lines between blank ones."""
+    sentence = []
+    for number, line in raw_lines(path):
+        if not _is_between(line):
+            sentence.append((number, line))
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _is_between(line):
+    return not line.strip() or line.startswith(b"-DOCSTART-")
+
+
+# === Columns ===
+
+
+def _layout(path):
+    """(whether tabs separate columns, number of columns), by the first row that is no comment."""
+    first = None
+    for _, line in raw_lines(path):
+        if not _is_between(line):
+            first = first or line
+            if not line.startswith(b"#"):
+                break
+    else:
+        line = first  # every word begins with a number sign
+    if first is None:
+        raise InputError(f"{path} has no rows.")
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    return "\t" in text, len(_cells(text, "\t" in text))
+
+
+def _cells(text, has_tabs):
+    return text.split("\t") if has_tabs else re.split("[ \t]+", text.strip(" \t"))
+
+
+def _column_rows(path, has_tabs, width, word, label, prefix, lines):
+    rows = []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        text = decoded(line, path, number)
+        cells = _cells(text, has_tabs)
+        if not rows and text.startswith("#") and (len(cells) != width or _COMMENT.match(text)):
+            continue
+        if len(cells) != width:
+            raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
+        if not cells[word].startswith(prefix):
+            begins = f"{cells[word]!r:.60} does not begin with {prefix!r}"
+            raise InputError(f"{where}: the word {begins}.")
+        cells[word] = cells[word].removeprefix(prefix)
+        rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
+    return rows
+
+
+def _row(where, number, word, label):
+    if not word.strip(" "):
+        raise InputError(f"{where}: the word is empty.")
+    if len(word) > _LONGEST_WORD:
+        raise InputError(f"{where}: a word of {len(word)} characters: {word!r:.40}...")
+    if label is not None and not label.strip(" "):
+        raise InputError(f"{where}: the label is empty.")
+    return _Row(number, word, label)
+
+
+# === CoNLL-U ===
+
+
+def _conllu_rows(path, label, sentence_ids, lines):
+    """The rows of a sentence; its id is noted in the dict `sentence_ids`, with its line."""
+    rows = []
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        text = decoded(line, path, number)
+        cells = text.split("\t")
+        found = _SENTENCE_ID.fullmatch(text)
+        if found and sentence_ids.setdefault(found[1], number) != number:
+            raise InputError(
+                f"{where}: the sent_id {found[1]!r:.60} is that of line {sentence_ids[found[1]]}, "
+                "too."
+            )
+        if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
+            continue
+        if len(cells) != 10:
+            raise InputError(f"{where}: {len(cells)} columns, but CoNLL-U has 10.")
+        if cells[0] != str(len(rows) + 1):
+            raise InputError(
+                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}; a blank "
+                "line stands between sentences."
+            )
+        value = None if label is None else cells[_CONLLU_COLUMNS[label]]
+        if value == "_" and label != "feats":
+            raise InputError(f"{where}: the word has no {label}.")
+        rows.append(_row(where, number, cells[1], value))
+    return rows
+
+
+# === Labels ===
+
+
+def _check_labels(path, labels, others, rows):
+    """The rows of a sentence.
+
+    Raises:
+        InputError: a label is among `others`.
+    """
+    for row in rows:
+        if row.label in others:
+            where = f"{path}, line {row.line}: the label {row.label!r:.60}"
+            if labels is not None:
+                raise InputError(f"{where} is none of {listed(labels)}.")
+            raise InputError(
+                f"{where} is neither 'O' nor like 'B-PER', as others are; to allow it, give labels."
+            )
+    return rows

@@ -1,0 +1,131 @@
+"""From what a tagger's network says of words to their labels and entities, in graph."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tokenizers.unicode.places import places_of
+
+
+class Units(NamedTuple):
+    """Runs of words that share a token and so an answer; a word without a token is one.
+
+    Attributes:
+        firsts: int32 [units], the first word of each.
+        of_words: int32 [words], the unit of each word.
+        is_known: bool [units], whether it has a token.
+    """
+
+    firsts: tf.Tensor
+    of_words: tf.Tensor
+    is_known: tf.Tensor
+
+
+def find_units(tokens):
+    """`Units` of the tokens of words, int32 [words], -1 for none."""
+    differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
+    differs |= tokens < 0
+    firsts = places_of(differs)
+    return Units(firsts, tf.cumsum(tf.cast(differs, tf.int32)) - 1, tf.gather(tokens, firsts) >= 0)
+
+
+def over_sequences(function, scores, units, texts, num_texts, unknown):
+    """What is said of each word by a function of the sequence of a text's units.
+
+    Args:
+        function: of emissions, float32 [batch, length, num_labels], and a mask, float32
+            [batch, length]; returns a tensor [batch, length, ...].
+        scores: float32 [words, num_labels].
+        units: `Units`.
+        texts: int64 [words], the text of each.
+        num_texts: int64.
+        unknown: tensor [...], what is said of words without a token.
+
+    Returns:
+        tensor [words, ...].
+    """
+    known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], their first words
+    rows = tf.RaggedTensor.from_value_rowids(
+        tf.gather(scores, known), tf.gather(texts, known), num_texts, validate=False
+    )
+    longest = tf.maximum(rows.bounding_shape(axis=1), 1)
+    mask = tf.sequence_mask(rows.row_lengths(), longest)
+    emissions = rows.to_tensor(shape=tf.stack([-1, longest, scores.shape[-1]]))
+    said = function(emissions, tf.cast(mask, tf.float32))
+    said = tf.concat([tf.boolean_mask(said, mask), unknown[tf.newaxis]], axis=0)
+    numbers = tf.cumsum(tf.cast(units.is_known, tf.int32)) - 1
+    numbers = tf.where(units.is_known, numbers, tf.size(known))  # of the units
+    return tf.gather(said, tf.gather(numbers, units.of_words))
+
+
+class Entities(NamedTuple):
+    """Entities in texts.
+
+    Attributes:
+        types: int32 [entities], numbers of `LabelParts.types`.
+        starts, ends: int32 [entities], places.
+        scores: float32 [entities], the mean probability of the labels of their units.
+        texts: int64 [entities], the text of each.
+    """
+
+    types: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    scores: tf.Tensor
+    texts: tf.Tensor
+
+
+class LabelParts:
+    """What labels say of entities, as tables: prefix and type of each.
+
+    Args:
+        labels: list of str that mark entities, as `read_labels` reads them.
+    """
+
+    def __init__(self, labels):
+        parts = read_labels(labels).parts
+        prefixes, names = zip(*(parts[label] for label in labels))
+        self.types = sorted(set(names))
+        self._types = [self.types.index(name) for name in names]
+        self._is_out = [prefix == "O" for prefix in prefixes]
+        self._begins = [prefix in "BS" for prefix in prefixes]
+        self._ends = [prefix in "OES" for prefix in prefixes]  # what follows begins anew
+
+    def entities(self, words, units, labels, probabilities):
+        """`Entities` of the labels of words, as `tasks.spans.spans_of` finds them.
+
+        Args:
+            words: `TextWords`.
+            units: `Units`.
+            labels: int32 [words].
+            probabilities: float32 [words, num_labels].
+        """
+        count = tf.size(units.firsts)
+        labels, texts = tf.gather(labels, units.firsts), tf.gather(words.texts, units.firsts)
+        scores = tf.gather(probabilities, units.firsts)
+        scores = tf.gather(scores, labels, batch_dims=1)  # [units]
+        is_in = ~tf.gather(self._is_out, labels)
+        types = tf.gather(self._types, labels)
+
+        def after(values, first):
+            """What stands one before: int32 or bool [units]."""
+            return tf.concat([[first], values[:-1]], axis=0)[:count]
+
+        begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)
+        begins |= (types != after(types, -1)) | (texts != after(texts, tf.constant(-1, tf.int64)))
+        begins &= is_in
+
+        inside = places_of(is_in)  # each of them is of the entity that began last
+        numbers = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside)
+        firsts = places_of(begins)  # [entities], their first units
+        lasts = tf.math.segment_max(inside, numbers)
+        # The last word of a unit is the one before the next unit.
+        next_words = tf.concat([units.firsts[1:], [tf.size(words.starts)]], axis=0)
+        return Entities(
+            tf.gather(types, firsts),
+            tf.gather(words.starts, tf.gather(units.firsts, firsts)),
+            tf.gather(words.ends, tf.gather(next_words, lasts) - 1),
+            tf.math.segment_mean(tf.gather(scores, inside), numbers),
+            tf.gather(texts, firsts),
+        )

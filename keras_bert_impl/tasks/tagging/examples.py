@@ -1,0 +1,150 @@
+"""Sentences whose words have labels: where each came from, scores, and files of predictions."""
+
+import dataclasses
+import logging
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.metrics import accuracy, macro_f1
+from keras_bert_impl.tasks.data.examples import content_hash
+from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
+from keras_bert_impl.tasks.tagging.spans import entity_scores
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedExamples:
+    """Sentences as lists of words, with a label for each word.
+
+    Args:
+        texts: list (a sentence) of lists of str, the words.
+        labels: list of lists of str, one label a word; None if there are none.
+        label_names: list of str, all labels; None where there are none.
+        source: str, the file.
+        lines: list of lists of int, the line of each word; None where they come from no file.
+        skipped: tuple of str: of each sentence that was left out, where and why.
+    """
+
+    texts: list
+    labels: list | None = None
+    label_names: list | None = None
+    source: str = "examples"
+    lines: list | None = None
+    skipped: tuple = ()
+
+    def __len__(self):
+        return len(self.texts)
+
+    def where(self, position, word=0):
+        """str. File and line of a word of a sentence, for messages."""
+        if self.lines is None:
+            return f"{self.source}, sentence {position}, word {word}"
+        return f"{self.source}, line {self.lines[position][word]}"
+
+    def class_numbers(self, names):
+        """list of int32 arrays, the labels' places among `names`.
+
+        Raises:
+            InputError: a label is not among them; says where.
+        """
+        places = {name: number for number, name in enumerate(names)}
+        for position, labels in enumerate(self.labels):
+            for word, label in enumerate(labels):
+                if label not in places:
+                    where = self.where(position, word)
+                    raise InputError(f"{where}: the label {label!r} is none of {listed(names)}.")
+        return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
+
+    @property
+    def fingerprint(self):
+        """sha256, in hex, of words and labels."""
+        return content_hash(self.texts, self.labels, self.label_names)
+
+
+def score_tags(examples, predictions):
+    """The scores by which taggers are compared.
+
+    Args:
+        examples: `TaggedExamples` with labels.
+        predictions: list of lists of str, a label for each word, as from `TokenClassifier.tag`.
+
+    Returns:
+        dict of float. Where the labels mark entities: `f1`, `precision` and `recall` of entities
+        as `seqeval` counts them, `macro_f1`, the `accuracy` of words, and an `f1/TYPE` for each
+        type. Else, as for part of speech, `accuracy` and `macro_f1` of words.
+
+    Raises:
+        InputError: the sentences have no labels, or predictions of another length.
+
+    Example:
+        score_tags(examples, tagger.tag(examples.texts))["f1"]
+    """
+    if examples.labels is None:
+        raise InputError(f"{examples.source} has no labels to score predictions by.")
+    _check_lengths(examples, predictions)
+    gold, predicted = (
+        np.array([label for sentence in labels for label in sentence], object)
+        for labels in (examples.labels, predictions)
+    )
+    if not len(gold):
+        raise InputError(f"{examples.source} has no words.")
+    names = {*gold, *predicted, *(examples.label_names or [])}
+    if read_labels(names) is None:
+        _warn_of_misfits(examples, names)
+        return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
+    scores = entity_scores(examples.labels, predictions, labels=names)
+    names = ("f1", "precision", "recall", "macro_f1")
+    return {
+        **{name: scores[name] for name in names},
+        "accuracy": accuracy(gold, predicted),
+        **{f"f1/{name}": of_type["f1"] for name, of_type in scores["types"].items()},
+    }
+
+
+def _warn_of_misfits(examples, names):
+    others = misfits(names)
+    if others:
+        _LOG.warning(
+            "%s: no F1 of entities, since %s is not written as the labels that mark them.",
+            examples.source,
+            listed(others),
+        )
+
+
+def write_tag_predictions(path, examples, predictions):
+    """Writes a line for each word: word, gold label where there is one, predicted label.
+
+    Columns are separated by tabs and a blank line ends each sentence, which is what `conlleval`
+    reads (with `-d '\\t'`) and `read_columns` too.
+
+    Args:
+        path: str or `Path` of the file.
+        examples: `TaggedExamples`.
+        predictions: list of lists of str, a label for each word.
+
+    Raises:
+        InputError: predictions of another length, or a word that holds a tab or a line end.
+    """
+    _check_lengths(examples, predictions)
+    with replace_file(path) as temporary, open(temporary, "wb") as file:
+        for position, (words, predicted) in enumerate(zip(examples.texts, predictions)):
+            gold = [] if examples.labels is None else [examples.labels[position]]
+            for word, cells in enumerate(zip(words, *gold, predicted)):
+                if set("\t\n") & set("".join(cells)):
+                    where = examples.where(position, word)
+                    raise InputError(f"{where}: a tab or line end in {cells!r:.80}.")
+                file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")
+            file.write(b"\n")
+
+
+def _check_lengths(examples, predictions):
+    if len(predictions) != len(examples):
+        raise InputError(f"{len(examples)} sentences, but predictions for {len(predictions)}.")
+    for position, (words, labels) in enumerate(zip(examples.texts, predictions)):
+        if len(words) != len(labels):
+            raise InputError(
+                f"{examples.where(position)}: {len(words)} words, but {len(labels)} predictions."
+            )

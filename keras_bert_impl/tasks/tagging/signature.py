@@ -1,0 +1,256 @@
+"""Signatures of taggers: entities in texts, and the labels of their words."""
+
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.serving.padding import counts_of, first_tokens, padded, window_features
+from keras_bert_impl.serving.signatures import FEATURES, Signatures
+from keras_bert_impl.serving.words import TextReader, find_tokens, find_words
+from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units, over_sequences
+from keras_bert_impl.tokenizers.windows import pack_windows
+
+
+class TaggerSignatures(Signatures):
+    """Of a text, whose words are found in the graph, entities and the labels of the words.
+
+    `serving_default` returns, where the labels mark entities, those of each text in order, as
+    `entities` finds them; places are in characters:
+
+    - `num_entities`, int32 `[batch]`, and padded to the most of a text `types` and `texts`, string
+      `[batch, entities]`, `starts` and `ends`, int32, and `scores`, float32, of the same shape.
+
+    `words` returns, and elsewhere `serving_default` too:
+
+    - `num_words`, int32 `[batch]`, and padded likewise `labels`, string `[batch, words]`,
+      `label_ids`, `starts` and `ends`, int32, and `scores`, float32
+      `[batch, words, num_labels]`, what `predict` returns.
+    """
+
+    def __init__(self, model, *parts):
+        super().__init__(model, *parts)
+        self.read = TextReader()
+        self.parts = LabelParts(model.labels) if model.has_entities else None
+        self.of_tokens = tf.function(self._of_tokens, autograph=False)
+
+    def reference(self, text):
+        if self.parts is None:
+            labels, scores = self.model.tag(text), self.model.predict(text, verbose=0)
+            return [
+                {"num_words": len(row), "labels": row, "scores": of_row}
+                for row, of_row in zip(labels, scores)
+            ]
+        return [
+            {
+                "num_entities": len(entities),
+                "types": [entity.type for entity in entities],
+                "texts": [entity.text for entity in entities],
+                "starts": [entity.start for entity in entities],
+                "ends": [entity.end for entity in entities],
+                "scores": [entity.score for entity in entities],
+            }
+            for entities in self.model.entities(text)
+        ]
+
+    # === Strings ===
+
+    def answers_of_strings(self, text):
+        return self.words(text) if self.parts is None else self.entities(text)
+
+    def more(self):
+        return {"words": (self.words, self.strings)}
+
+    def entities(self, text):
+        """The outputs for a batch of texts that are of entities."""
+        texts = self.read(text)
+        words, units, labels, probabilities = self._tagged(text, texts)
+        found = self.parts.entities(words, units, labels, probabilities)
+        counts = counts_of(found.texts, tf.size(text))
+        flat = {
+            "types": tf.gather(self.parts.types, found.types),
+            "texts": texts.strings(found.starts, found.ends),
+            "starts": texts.in_texts(found.starts, found.texts),
+            "ends": texts.in_texts(found.ends, found.texts),
+            "scores": found.scores,
+        }
+        return {"num_entities": counts, **padded(flat, counts)}
+
+    def words(self, text):
+        """The outputs for a batch of texts that are of words."""
+        texts = self.read(text)
+        words, _, labels, probabilities = self._tagged(text, texts)
+        flat = {
+            "labels": tf.gather(self.model.labels, labels),
+            "label_ids": labels,
+            "starts": texts.in_texts(words.starts, words.texts),
+            "ends": texts.in_texts(words.ends, words.texts),
+            "scores": probabilities,
+        }
+        return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
+
+    def _tagged(self, text, texts):
+        """(`TextWords`, `Units`, labels int32 [words], probabilities [words, num_labels])."""
+        words = find_words(texts)
+        windows = self._windows(text)
+        tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
+        scores, tokens = self.word_scores(windows, words, tokens)
+        units = find_units(tokens)
+        if not self.model.crf:
+            return words, units, tf.argmax(scores, axis=-1, output_type=tf.int32), scores
+        unknown = tf.constant(self.model.unknown_label)
+        certain = tf.one_hot(unknown, self.model.num_classes)
+        sequences = scores, units, words.texts, tf.size(text, tf.int64)
+        labels = over_sequences(self.model.crf_layer.decode, *sequences, unknown)
+        return words, units, labels, over_sequences(self.model.crf_layer, *sequences, certain)
+
+    def _windows(self, text):
+        return pack_windows(self.tokenizer, text, self.max_length, self.model.doc_stride)
+
+    def word_scores(self, windows, words, tokens):
+        """What the network says of words.
+
+        Args:
+            windows: `Windows`.
+            words: `TextWords`.
+            tokens: `WordTokens`.
+
+        Returns:
+            (float32 [words, num_labels]: probabilities, with a CRF logits; int32 [words]: the
+            token that was asked for each, -1 for none).
+        """
+        needed = tf.ones_like(windows.token_starts.values, tf.bool)
+        scores = self.asked(windows, needed)["scores"]  # [tokens, num_labels]
+        firsts = tokens.firsts
+        unknown = tf.one_hot([self.model.unknown_label], self.model.num_classes)
+        with_none = tf.concat([scores, unknown], axis=0)
+        first = tf.gather(with_none, tf.where(firsts >= 0, firsts, tf.shape(scores)[0]))
+        if self.model.aggregation == "first":
+            return first, firsts
+        of_words, count = tokens.words, tf.size(firsts)
+        segments = tf.where(of_words >= 0, of_words, count), count + 1
+        if self.model.aggregation == "mean":
+            combined = tf.math.unsorted_segment_mean(scores, *segments)[:-1]
+        else:
+            peaks = tf.reduce_max(scores, axis=-1)  # [tokens]
+            highest = tf.gather(tf.math.unsorted_segment_max(peaks, *segments), segments[0])
+            is_best = (peaks == highest) & (of_words >= 0)
+            best = tf.math.unsorted_segment_min(
+                tf.range(tf.size(peaks)), tf.where(is_best, of_words, count), count + 1
+            )[:-1]
+            combined = tf.gather(with_none, tf.minimum(best, tf.shape(scores)[0]))
+        return tf.where(tokens.owns[:, tf.newaxis], combined, first), firsts
+
+    def asked(self, windows, needed):
+        """What the network says of tokens, each in the window where it has most context.
+
+        Args:
+            windows: `Windows`.
+            needed: bool [tokens], which of all texts.
+
+        Returns:
+            dict of tensors [needed tokens, ...], in the order of the tokens.
+        """
+        numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
+        numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
+        asked = windows.has_most_context()
+        needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
+        asked &= tf.gather(needed, tf.where(asked, numbers, 0))
+        said = self.in_chunks(self.of_tokens, {**windows.features, "asked": asked})
+        order = tf.argsort(tf.boolean_mask(numbers, asked))
+        return {name: tf.gather(values, order) for name, values in said.items()}
+
+    def _of_tokens(self, rows):
+        features = {name: rows[name] for name in FEATURES}
+        logits = self.model(features, training=False)
+        scores = logits if self.model.crf else ops.softmax(logits)
+        return {"scores": tf.boolean_mask(scores, rows["asked"])}
+
+    # === Ids ===
+
+    def features(self):
+        # A CRF is over the first tokens of words, which ids do not show.
+        return (*FEATURES, "word_mask") if self.model.crf else FEATURES
+
+    def tokenize(self, text):
+        windows = self._windows(text)
+        texts = self.read(text)
+        words = find_words(texts)
+        tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
+        firsts = tokens.firsts if "word_mask" in self.features() else None
+        return window_features(windows, self.tokenizer.pad_id, firsts)
+
+    def answers(self, features):
+        logits = self.model({name: features[name] for name in FEATURES}, training=False)
+        if not self.model.crf:
+            return self.of_labels(ops.softmax(logits))
+        return self.of_sequences(logits, features["word_mask"])
+
+    def of_sequences(self, logits, mask):
+        """The outputs of a CRF over the places of a mask, of `[rows, length, num_labels]`."""
+        labels = self.model.crf_layer.decode(logits, mask)
+        return self.of_labels(self.model.crf_layer(logits, mask), labels)
+
+    def of_labels(self, scores, label_ids=None):
+        """The outputs for tokens `[rows, length]`."""
+        if label_ids is None:
+            label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        names = tf.gather(self.model.labels, label_ids)
+        return {"labels": names, "label_ids": label_ids, "scores": scores}
+
+
+class FeatureTaggerSignatures(TaggerSignatures):
+    """Those of a tagger on the states of a frozen encoder; its network sees words, not tokens."""
+
+    def __init__(self, model, *parts):
+        super().__init__(model, *parts)
+        self.encoders.append(model.encoder_of_states)
+        self.of_words = tf.function(self._of_words, autograph=False)
+
+    def word_scores(self, windows, words, tokens):
+        firsts = tokens.firsts
+        needed = first_tokens(firsts, tf.size(windows.token_starts.values))
+        states = self.asked(windows, needed)["states"]  # [needed tokens, layers, hidden]
+        nothing = tf.zeros([1, *states.shape[1:]])
+        ranks = tf.concat([tf.cumsum(tf.cast(needed, tf.int32)) - 1, [-1]], axis=0)
+        ranks = tf.gather(ranks, tf.maximum(firsts, 0))  # among the needed tokens
+        ranks = tf.where(firsts >= 0, ranks, tf.shape(states)[0])
+        states = tf.gather(tf.concat([states, nothing], axis=0), ranks)  # [words, layers, hidden]
+        rows, is_word = _rows(tf.RaggedTensor.from_row_lengths(states, words.counts))
+        said = in_chunks(self.of_words, rows, tokens=tf.shape(is_word)[1])["scores"]
+        return tf.boolean_mask(said, is_word), tf.range(tf.size(firsts))
+
+    def _of_tokens(self, rows):
+        states = self.model.states({name: rows[name] for name in FEATURES})
+        return {"states": tf.boolean_mask(states, rows["asked"])}
+
+    def _of_words(self, rows):
+        return {"scores": self.model.scores(self.model(rows, training=False))}
+
+    # === Ids ===
+
+    def features(self):
+        return (*FEATURES, "word_mask")
+
+    def answers(self, features):
+        mask = tf.not_equal(features["word_mask"], 0)  # [rows, length]
+        states = self.model.states({name: features[name] for name in FEATURES})
+        rows, is_word = _rows(tf.ragged.boolean_mask(states, mask))
+        said = tf.boolean_mask(self._of_words(rows)["scores"], is_word)
+        shape = tf.concat([tf.shape(mask), [self.model.num_classes]], axis=0)
+        scores = tf.scatter_nd(tf.where(mask), said, tf.cast(shape, tf.int64))
+        return self.of_sequences(scores, mask) if self.model.crf else self.of_labels(scores)
+
+
+def _rows(states):
+    """What the network of words takes of ragged states, `[texts, (words), layers, hidden]`.
+
+    Returns:
+        (dict of `states` and `mask`; bool [texts, words], which of them are of words).
+    """
+    counts = states.row_lengths()
+    longest = tf.maximum(states.bounding_shape(axis=1), 1)
+    # A text without words has one of zeros: recurrent layers on a GPU need a first step.
+    mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
+    dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
+    dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])
+    return {"mask": mask, "states": dense}, tf.sequence_mask(counts, longest)

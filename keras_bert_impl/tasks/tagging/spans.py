@@ -1,0 +1,240 @@
+"""Labels of words and the entities that they mark; precision, recall and F1."""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.tagging.entity_labels import LETTERS, OUTSIDE, read_labels
+
+SCHEMES = (*LETTERS, "IO")
+
+
+class Span(NamedTuple):
+    """An entity among the words of a sentence.
+
+    Attributes:
+        type: str, such as `"PER"`; `"_"` where the labels are prefixes alone.
+        start, end: int. Its words are those from `start` up to, not including, `end`.
+    """
+
+    type: str
+    start: int
+    end: int
+
+
+def detect_scheme(labels):
+    """The scheme that a set of labels is of.
+
+    Args:
+        labels: iterable of str.
+
+    Returns:
+        `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` where letters of its own are among them;
+        `"IO"` where they are types; `"IOB1"` where a type has an I and no B; else `"IOB2"`. None
+        where they mark no entities, as parts of speech, or all are `"O"`.
+
+    Example:
+        detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
+    """
+    found = read_labels(labels)
+    if found is None:
+        return None
+    if not found.letters:
+        return "IO"
+    if found.letters - set("BI"):
+        return next(s for s, letters in LETTERS.items() if found.letters <= set(letters))
+    begun = {type_ for prefix, type_ in found.parts.values() if prefix == "B"}
+    inside = {type_ for prefix, type_ in found.parts.values() if prefix == "I"}
+    return "IOB1" if inside - begun else "IOB2"
+
+
+def spans_of(labels, scheme=None, parts=None):
+    """The entities that the labels of a sentence mark.
+
+    Without a scheme every label but `"O"` is of some entity, so that of a broken sequence nothing
+    is lost: an entity ends before a B or S, after an E or S, and where the type changes. With a
+    scheme only sequences that it allows are entities.
+
+    Args:
+        labels: list of str.
+        scheme: one of `SCHEMES`, or None.
+        parts: dict, of `read_labels` over all labels that may occur. Default: over these.
+
+    Returns:
+        list of `Span`, in order.
+
+    Raises:
+        InputError: a label that marks no entity, or that the scheme does not have; an unknown
+            scheme.
+
+    Source: the rules of `conlleval`; with a scheme, those that `seqeval` calls strict.
+
+    Example:
+        spans_of(["I-PER", "I-PER", "O"])  # [Span("PER", 0, 2)]
+        spans_of(["I-PER", "I-PER", "O"], scheme="IOB2")  # []
+    """
+    _check_scheme(scheme, None)
+    parts = _parts_of(labels, scheme, parts)
+    spans, start = [], None
+    for place, (before, word) in enumerate(zip([("O", ""), *parts], [*parts, ("O", "")])):
+        begins = _begins(before, word)
+        if start is not None and (begins or word[0] == "O"):
+            spans.append(Span(before[1], start, place))
+            start = None
+        if begins:
+            start = place
+    if scheme is None:
+        return spans
+    strict = (_STRICT[scheme](span, parts) for span in spans)
+    return [span for span in strict if span is not None]
+
+
+def labels_of(spans, length, scheme="IOB2"):
+    """The labels of a sentence that mark some entities.
+
+    Args:
+        spans: list of `Span` that do not overlap.
+        length: int, words of the sentence.
+        scheme: one of `SCHEMES`.
+
+    Returns:
+        list of `length` str.
+
+    Raises:
+        InputError: entities overlap or lie outside of the sentence; an unknown scheme.
+
+    Example:
+        labels_of([Span("PER", 0, 2)], 3, "BIOES")  # ["B-PER", "E-PER", "O"]
+    """
+    _check_scheme(scheme)
+    labels, end, last_type = ["O"] * length, 0, None
+    for span in sorted(spans, key=lambda span: span.start):
+        if not end <= span.start < span.end <= length:
+            raise InputError(f"{span} overlaps another, or {length} words do not hold it.")
+        count = span.end - span.start
+        if scheme == "IO":
+            labels[span.start : span.end] = [span.type] * count
+        else:
+            begin, inside, *ends = LETTERS[scheme]
+            prefixes = [begin] + [inside] * (count - 1)
+            if ends:
+                prefixes[-1] = ends[count == 1]
+            elif scheme == "IOB1" and not (span.start == end and span.type == last_type):
+                prefixes[0] = "I"
+            suffix = "" if span.type == "_" else f"-{span.type}"
+            labels[span.start : span.end] = [prefix + suffix for prefix in prefixes]
+        end, last_type = span.end, span.type
+    return labels
+
+
+def convert_labels(labels, scheme):
+    """The labels of a sentence in another scheme; of a broken sequence the entities are kept.
+
+    Args:
+        labels: list of str, of any scheme.
+        scheme: one of `SCHEMES`.
+
+    Example:
+        convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
+    """
+    return labels_of(spans_of(labels), len(labels), scheme)
+
+
+def entity_scores(gold, predicted, scheme=None, labels=()):
+    """Precision, recall and F1 of entities: found are those with the same words and type.
+
+    Args:
+        gold, predicted: list (a sentence) of lists of labels, of equal lengths.
+        scheme: as of `spans_of`.
+        labels: iterable of str. Further labels that may occur, which show how they are written.
+
+    Returns:
+        dict of float: `precision`, `recall`, `f1` over all entities; `macro_precision`,
+        `macro_recall`, `macro_f1`, the means over the types; and `types`, a dict of type to a
+        dict of `precision`, `recall`, `f1` and `support`, the number of gold entities. What would
+        be divided by zero is 0.
+
+    Raises:
+        InputError: sentences differ in number or length; a label as of `spans_of`.
+    """
+    counts = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
+    found = read_labels({*labels, *(x for rows in (gold, predicted) for row in rows for x in row)})
+    parts = found and found.parts
+    if len(gold) != len(predicted):
+        raise InputError(f"{len(gold)} sentences, but predictions for {len(predicted)}.")
+    for number, (true, guess) in enumerate(zip(gold, predicted)):
+        if len(true) != len(guess):
+            raise InputError(f"sentence {number}: {len(true)} labels, but {len(guess)} predicted.")
+        true, guess = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
+        for counter, spans in zip(counts, (true & guess, guess, true)):
+            counter.update(span.type for span in spans)
+    types = {
+        name: _scores(*(counter[name] for counter in counts))
+        for name in sorted(set(counts[1]) | set(counts[2]))
+    }
+    scores = _scores(*(counter.total() for counter in counts))
+    for name in ("precision", "recall", "f1"):
+        values = [score[name] for score in types.values()]
+        scores[f"macro_{name}"] = sum(values) / len(values) if values else 0.0
+    del scores["support"]
+    return {**scores, "types": types}
+
+
+def _scores(found, predicted, gold):
+    precision = found / predicted if predicted else 0.0
+    recall = found / gold if gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if found else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1, "support": gold}
+
+
+def _check_scheme(scheme, *also):
+    if scheme not in (*SCHEMES, *also):
+        raise InputError(f"scheme must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
+
+
+def _parts_of(labels, scheme, parts):
+    """list of (prefix, type) of the labels of a sentence."""
+    found = read_labels(labels)
+    if parts is None:
+        parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
+    for label in labels:
+        if label not in parts:
+            raise InputError(f"the label {label!r} is neither 'O' nor like 'B-PER'.")
+    if scheme is not None and found:
+        for label, letter in found.written.items():
+            if letter not in LETTERS.get(scheme, ""):
+                raise InputError(f"the label {label!r} is none of {scheme}.")
+    return [parts[label] for label in labels]
+
+
+def _begins(before, word):
+    """bool. Whether an entity begins at a word; it and the one before are (prefix, type)."""
+    if word[0] in "OBS":
+        return word[0] != "O"
+    return before[0] in "OES" or before[1] != word[1]
+
+
+def _strict_iob1(span, parts):
+    """There a B stands only where the word before is of an entity of the same type."""
+    if parts[span.start][0] == "I":
+        return span
+    if not span.start or parts[span.start - 1][1] != span.type:
+        rest = span._replace(start=span.start + 1)  # it begins at the I behind
+        return rest if rest.start < rest.end else None
+    after = parts[span.end] if span.end < len(parts) else ("O", "")
+    is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type
+    return None if is_cut else span
+
+
+def _strict_iob2(span, parts):
+    return span if parts[span.start][0] == "B" else None
+
+
+def _strict_bioes(span, parts):
+    prefixes = "".join(prefix for prefix, _ in parts[span.start : span.end])
+    return span if re.fullmatch("S|BI*E", prefixes) else None
+
+
+_STRICT = {"IOB1": _strict_iob1, "IOB2": _strict_iob2, "IO": lambda span, _: span}
+_STRICT |= dict.fromkeys(("BIOES", "BILOU", "BMES", "BMEWO"), _strict_bioes)

@@ -1,0 +1,168 @@
+"""A label for each word: entities, parts of speech."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.tasks.base.labels import label_names, tensors_to_read, with_labels
+from keras_bert_impl.tasks.base.task_model import task_inputs
+from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.tagging.word_scores import token_targets, word_scores
+from keras_bert_impl.tasks.tagging.word_tagger import CRF_TENSORS, WordTagger
+
+AGGREGATIONS = ("first", "mean", "max")
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TokenClassifier(WordTagger):
+    """A linear layer on each token, fine-tuned on words and their labels.
+
+    `fit`, `evaluate` and `predict` take
+
+    - a list of lists of words, or of str, whose words `words.find_words` finds; and for each a list
+      of as many labels: names, or numbers, of which negative ones stand for none;
+    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, one for
+      each token, negative where there is none.
+
+    A word's label is learned at its first piece and predicted from it. Texts longer than
+    `max_length` become windows that overlap; each word is learned and asked in the window where it
+    has most context, so that it counts once. The loss is the mean over the labelled tokens of the
+    global batch. A word without pieces, as one of control characters alone, is predicted to be
+    `"O"`, or where there is no such label the first.
+
+    The network returns logits, float32 `[batch, length, num_classes]`. Of features, `predict`
+    returns probabilities `[rows, max_length, num_classes]`, padded with 0.
+
+    With `crf` a conditional random field is over the first pieces of the words, and the loss is the
+    negative log likelihood of the labels, by word. In training a sequence is the words that one
+    window is asked for, so that no transition is learned across the border of two; predictions
+    are for the sequence of all words of the text. The files keep its scores as tensors
+    `crf.transitions`, `crf.start` and `crf.end`, which `transformers` passes over. Of features,
+    `predict` then returns the logits. Its weights begin at 0 and learn at a rate of their own,
+    `crf_rate` of `TuningSettings`.
+
+    Args:
+        encoder: `Encoder`.
+        tokenizer: `Tokenizer`.
+        num_classes: int. Number of labels.
+        labels: list of str, their names, in place of `num_classes`.
+        head_dropout: float. Rate before the linear layer; default: the encoder's.
+        max_length: int. Tokens of a window, special ones included. Default 128.
+        doc_stride: int. Tokens from the start of one window to that of the next. Default: half
+            of `max_length`.
+        label_all_pieces: bool. Whether every piece of a word is trained with its label.
+        aggregation: what is predicted of several pieces of a word: that of the `"first"`, the
+            `"mean"` of the probabilities, or those of the piece with the highest, `"max"`.
+        crf: bool.
+
+    Source: Devlin et al., "BERT", section 5.3.
+
+    Example:
+        tagger = TokenClassifier.from_pretrained("path/to/model", labels=["O", "B-PER", "I-PER"])
+        tagger.fit([["Ada", "Lovelace", "wrote"]], [["B-PER", "I-PER", "O"]], epochs=3)
+        tagger.tag([["Ada", "wrote"]])  # [["B-PER", "O"]]
+        tagger.entities(["Ada wrote."])  # [[Entity("PER", "Ada", 0, 3, 0.9...)]]
+    """
+
+    head = "token_classifier"
+    settings = ("doc_stride", "label_all_pieces", "aggregation", "crf")
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        num_classes=None,
+        labels=None,
+        head_dropout=None,
+        max_length=None,
+        doc_stride=None,
+        label_all_pieces=None,
+        aggregation=None,
+        crf=None,
+        name="token_classifier_model",
+    ):
+        labels = label_names(num_classes, labels)
+        head = token_head(encoder, len(labels), head_dropout)
+        inputs = task_inputs()
+        outputs = head(self.token_vectors(encoder, inputs))  # [batch, length, num_classes]
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs,
+            head_layer=head,
+            labels=labels,
+            doc_stride=doc_stride,
+            crf=crf,
+            max_length=max_length,
+            name=name,
+        )
+        self.label_all_pieces = bool(label_all_pieces)
+        self.aggregation = aggregation or "first"
+        self._check()
+
+    @staticmethod
+    def token_vectors(encoder, inputs):
+        """What is classified, `[batch, length, dim]`; a subclass may put layers on the states."""
+        return encoder(inputs)["sequence_output"]
+
+    def _check(self):
+        if self.aggregation not in AGGREGATIONS:
+            raise InputError(
+                f"aggregation must be one of {', '.join(AGGREGATIONS)}. "
+                f"Received: aggregation={self.aggregation!r}"
+            )
+        if self.crf and (self.label_all_pieces or self.aggregation != "first"):
+            raise InputError(
+                "a CRF is over the first pieces of words: label_all_pieces must be off and "
+                "aggregation 'first'."
+            )
+
+    # === From words to rows, and back ===
+
+    def rows(self, texts, labels=None, weights=None):
+        tokenized = tokenize_windows(
+            [words.text for words in texts],
+            self.tokenizer,
+            self.max_length,
+            self.doc_stride,
+            widths=self.widths(),
+        )
+        if labels is None:
+            return tokenized, ()
+        self.check_lengths(texts, labels)
+        weights = np.ones(len(texts), "float32") if weights is None else weights
+        targets = token_targets(labels, weights, texts, tokenized, self.label_all_pieces)
+        splits = tokenized.row_splits
+        return tokenized, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
+
+    def joined(self, outputs, texts, tokenized):
+        return word_scores(outputs, texts, tokenized, self.aggregation, self.unknown_label)
+
+    def scores(self, outputs):
+        scores = outputs if self.crf else ops.softmax(outputs)
+        # Batches of all lengths are put together.
+        length = outputs.shape[1] or ops.shape(outputs)[1]
+        return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
+
+    # === Files ===
+
+    @classmethod
+    def pretrained_arguments(cls, source, config, arguments):
+        with_head = has_head(source, config, cls.head)
+        last = head_tensors(config, cls.head)[-1].tensor if with_head else None
+        arguments = with_labels(source, arguments, last, "an encoder without a token classifier")
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
+        return arguments
+
+    def head_names(self):
+        names = head_tensors(self.config, self.head)
+        return names + CRF_TENSORS if self.crf else names
+
+    def pretrained_head(self, source):
+        names = head_tensors(self.config, self.head)
+        return self.head_names() if tensors_to_read(source, names, self.num_classes) else []

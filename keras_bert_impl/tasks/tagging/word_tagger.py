@@ -1,0 +1,337 @@
+"""What taggers share: words and their labels, answers, and the loss."""
+
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.interop import classifier_dropout_key
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import CRF
+from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.decisions import check_scores
+from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
+from keras_bert_impl.tasks.base.labels import (
+    label_config,
+    label_numbers,
+    label_values,
+    order_in_head,
+)
+from keras_bert_impl.tasks.base.score_metrics import tagging_metrics
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.inputs.user_input import is_one_text
+from keras_bert_impl.tasks.inputs.words import as_words
+from keras_bert_impl.tasks.tagging.entities import find_entities
+from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
+from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
+from keras_bert_impl.tasks.tagging.token_weights import TokenAccuracy, token_weights
+from keras_bert_impl.tasks.tagging.word_scores import over_sequences
+from keras_bert_impl.tuning.settings import CRF_RATE
+
+CRF_TENSORS = [
+    TensorName(f"crf/{name}", f"crf.{name}", optional=True)
+    for name in ("transitions", "start", "end")
+]
+
+
+class WordTagger(TaskModel):
+    """A label for each word; subclasses say what the network sees of the words.
+
+    A subclass makes the network, whose outputs are logits `[batch, length, num_classes]` with the
+    weights of the last layer in `head_layer`, the rows of words, and of their scores `WordScores`.
+
+    Args:
+        encoder, tokenizer, inputs, outputs, **kwargs: as of `TaskModel`.
+        head_layer: `ClassificationHead`.
+        labels: list of str.
+        doc_stride: int. Tokens from the start of one window to that of the next. Default: half of
+            `max_length`.
+        crf: bool. Whether a conditional random field is over the outputs.
+    """
+
+    has_several_rows = True
+    text_columns = ("tokens",)
+    most_columns = 1
+    signature_class = TaggerSignatures
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        inputs,
+        outputs,
+        head_layer,
+        labels,
+        doc_stride=None,
+        crf=None,
+        **kwargs,
+    ):
+        super().__init__(encoder, tokenizer, inputs, outputs, **kwargs)
+        self.head_layer = head_layer
+        self.labels = labels
+        self.outputs_are = Outputs(num_classes=len(labels))
+        doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
+        self.doc_stride = check("doc_stride", doc_stride, PositiveInt)
+        self.crf = bool(crf)
+        if self.crf:
+            self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")
+            self.crf_layer.build(outputs.shape)
+            if self.crf_layer not in self.layers:  # Keras 3.12 looks at layers of the graph alone
+                self._layers.append(self.crf_layer)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "labels": self.labels,
+            "head_dropout": self.head_layer.dropout.rate,
+        }
+
+    @property
+    def num_classes(self):
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def default_rates(self):
+        """Factors of the default learning rate: the scores of a CRF have a rate of their own."""
+        return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
+
+    @property
+    def has_entities(self):
+        """bool. Whether the labels mark entities, see `entity_labels.read_labels`."""
+        return read_labels(self.labels) is not None
+
+    # === Answers ===
+
+    def predict(self, x, batch_size=None, **kwargs):
+        """The probabilities of the labels of each word.
+
+        Args:
+            x: as of the class.
+            batch_size, **kwargs: as of `RawTextTrainer.predict`.
+
+        Returns:
+            list (a text) of float32 arrays `[words, num_classes]`; with `crf` the probabilities
+            over all sequences. Of features: see the class.
+        """
+        answers = super().predict(x, batch_size, **kwargs)
+        return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
+
+    def tag(self, texts, batch_size=None, verbose=0):
+        """The label name of each word; with `crf` those of the likeliest sequence.
+
+        Args:
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
+
+        Returns:
+            list of lists of str.
+        """
+        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
+
+        def names(texts):
+            numbers = self._label_numbers(predict(texts))
+            return [[self.labels[label] for label in row] for row in numbers]
+
+        labels = in_blocks(names, as_words(texts), self.block_texts, self.block_characters)
+        return labels[0] if is_one_text(texts) else labels
+
+    def entities(self, texts, batch_size=None, verbose=0):
+        """The entities in each text, of whatever scheme the labels are.
+
+        Args:
+            texts: list of str, or of lists of words; or one str, and the answer is its list.
+
+        Returns:
+            list (a text) of lists of `Entity`, in order. Of words, places are in the words joined
+            by single spaces.
+
+        Raises:
+            InputError: a label that marks no entity.
+        """
+        if not self.has_entities:
+            others = misfits(self.labels) or self.labels
+            raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
+        entities = self.annotate(texts, batch_size, verbose)[1]
+        return entities[0] if is_one_text(texts) else entities
+
+    def annotate(self, texts, batch_size=None, verbose=0):
+        """Labels and entities from one pass of the network.
+
+        Args:
+            texts: list of str, or of lists of words.
+
+        Returns:
+            (what `tag` returns, what `entities` returns; or None where a label marks no entity).
+        """
+        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
+
+        def annotated(texts):
+            answers = predict(texts)
+            numbers = self._label_numbers(answers)
+            labels = [[self.labels[label] for label in row] for row in numbers]
+            if not self.has_entities:
+                return labels
+            parts = zip(texts, answers, numbers, self._probabilities(answers))
+            return list(zip(labels, [find_entities(*part, self.labels) for part in parts]))
+
+        found = in_blocks(annotated, as_words(texts), self.block_texts, self.block_characters)
+        if not self.has_entities:
+            return found, None
+        return [labels for labels, _ in found], [entities for _, entities in found]
+
+    def _label_numbers(self, answers):
+        """list of int arrays [words].
+
+        Raises:
+            UndefinedScoresError: a score is NaN.
+        """
+        check_scores([answer.scores for answer in answers])
+        if not self.crf:
+            return [answer.scores.argmax(axis=-1) for answer in answers]
+        return over_sequences(self._decode, answers, self.unknown_label)
+
+    def _probabilities(self, answers):
+        """list of float32 arrays [words, num_classes]."""
+        if not self.crf:
+            return [answer.scores for answer in answers]
+        certain = np.arange(self.num_classes) == self.unknown_label
+        return over_sequences(self._marginals, answers, certain)
+
+    @property
+    def unknown_label(self):
+        """int. Number of the label of words without pieces."""
+        return outside_number(self.labels)
+
+    @functools.cached_property
+    def _decode(self):
+        return self._in_graph(lambda *sequences: self.crf_layer.decode(*sequences))
+
+    @functools.cached_property
+    def _marginals(self):
+        return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
+
+    def _in_graph(self, function):
+        """The function traced once, for any number and length of sequences; to numpy arrays."""
+        shapes = [None, None, self.num_classes], [None, None]
+        traced = tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
+        return lambda *sequences: traced(*sequences).numpy()
+
+    # === What the labels are ===
+
+    def as_texts(self, x):
+        return as_words(x)
+
+    def encode_labels(self, labels, count):
+        labels = label_values(labels, count)
+        if isinstance(labels, np.ndarray) and labels.ndim > 1:
+            return label_numbers(labels, self.labels, "labels", num_dimensions=2)
+        return [
+            label_numbers(row, self.labels, f"text {position}")
+            for position, row in enumerate(labels)
+        ]
+
+    def check_labels(self, labels, features, sample_weight):
+        mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
+        shapes = [np.shape(row) for row in labels]
+        if shapes != [mask.shape[1:]] * len(mask):
+            raise InputError(
+                f"labels must be [batch, length] as the features are, {list(mask.shape)}; negative "
+                "where there is none."
+            )
+        learned = np.asarray(labels) >= 0
+        if sample_weight is not None:
+            learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
+        at_padding = np.argwhere(learned & (mask == 0))
+        if len(at_padding):
+            row, place = at_padding[0]
+            raise InputError(
+                f"labels, row {row}, place {place}: the label {self.labels[labels[row][place]]!r} "
+                f"is at padding, as {len(at_padding)} are; labels of padding must be negative."
+            )
+
+    def label_tensor(self, labels):
+        return tf.argmax(labels, axis=-1) if labels.shape.rank == 3 else labels
+
+    @staticmethod
+    def check_lengths(texts, labels):
+        """Raises an `InputError` unless each text has as many labels as words.
+
+        Args:
+            texts: list of `Words`.
+            labels: list of arrays [words].
+        """
+        for position, (words, row) in enumerate(zip(texts, labels)):
+            if len(words.starts) != len(row):
+                raise InputError(
+                    f"text {position} has {len(words.starts)} words, but {len(row)} labels."
+                )
+
+    # === Training ===
+
+    def compile(self, optimizer=None, loss=None, metrics=None, weighted_metrics=None, **kwargs):
+        """Configures training; see `RawTextTrainer.compile`.
+
+        Args:
+            loss: as in Keras, for each token; default: cross-entropy. None with `crf`.
+            metrics, weighted_metrics: lists, in one: all metrics are weighted, and count labelled
+                tokens alone. Default: accuracy, of the logits with `crf` too; `[]` for none.
+        """
+        if self.crf and loss is not None:
+            raise InputError("with crf the loss is its negative log likelihood; give no loss.")
+        if metrics is None and weighted_metrics is None:
+            metrics = ["accuracy"]
+        metrics = [*as_list(metrics), *as_list(weighted_metrics)]
+        self._has_own_metrics = metrics != ["accuracy"]
+        super().compile(optimizer, loss, [], metrics, **kwargs)
+
+    def named_metrics(self):
+        accuracy = functools.partial(TokenAccuracy, name="accuracy")
+        return {"accuracy": accuracy, **tagging_metrics(self.labels)}
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Called by Keras. Metrics of Keras are given the labelled tokens alone."""
+        weights = token_weights(y, sample_weight)
+        if self.crf and self._has_own_metrics:
+            # As logits whose softmax is the probability that `predict` returns.
+            y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, weights > 0), 1e-30))
+        return super().compute_metrics(x, y, y_pred, weights)
+
+    def loss_totals(self, x, y, sample_weight):
+        return ops.sum(token_weights(y, sample_weight))
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        weights = token_weights(y, sample_weight)  # [batch, length]
+        y = ops.maximum(y, 0)
+        if self.crf:
+            losses = -self.crf_layer.log_likelihood(y_pred, y, weights > 0)  # [batch]
+            weights = ops.max(weights, axis=1)
+        else:
+            losses = self.loss.call(y, y_pred)
+        return ops.divide_no_nan(ops.sum(losses * weights), totals)
+
+    def _track_loss(self, loss, batch):
+        # The loss of an epoch is, as that of a step, the mean over the labelled tokens.
+        self._loss_tracker.update_state(loss, sample_weight=self.loss_totals(*batch))
+
+    # === Files ===
+
+    def order_classes(self, source):
+        order = order_in_head(source, self.labels)
+        if order is None:
+            return
+        self.head_layer.order_classes(order)
+        if self.crf:
+            self.crf_layer.order_classes(order)
+
+    def task_config(self):
+        return {
+            **label_config(self.labels),
+            classifier_dropout_key(self.config): self.head_layer.dropout.rate,
+        }

@@ -1,0 +1,393 @@
+"""Classes, several labels at once, or numbers for a text or a pair of texts."""
+
+import dataclasses
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.interop import (
+    classifier_dropout,
+    classifier_dropout_key,
+    has_head,
+    head_tensors,
+)
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.models.heads import (
+    check_sees_all,
+    needs_pooler,
+    sequence_head,
+    sequence_vector,
+)
+from keras_bert_impl.tasks.base.decisions import check_scores
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.labels import (
+    class_weights,
+    label_config,
+    label_names,
+    label_values,
+    number_of,
+    order_in_head,
+    tensors_to_read,
+    with_labels,
+)
+from keras_bert_impl.tasks.base.long_texts import (
+    LongTextModel,
+    check_long_texts,
+    text_inputs,
+    vectors_of_texts,
+)
+from keras_bert_impl.tasks.base.problem_types import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.inputs.user_input import is_one_text
+from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
+from keras_bert_impl.tasks.text_classification.token_pooling import (
+    TOKEN_POOLING_TENSORS,
+    check_pooling,
+    pooled_tokens,
+)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TextClassifier(LongTextModel):
+    """The head that its encoder was published with for texts, fine-tuned on raw strings.
+
+    For BERT and ALBERT it is a linear layer on the pooled output.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Labels:
+
+    - `"single_label_classification"`: for each text a class number or a label name;
+    - `"multi_label_classification"`: for each text a row of 0 and 1 `[num_classes]`, or a list of
+      label names;
+    - `"regression"`: for each text a number, or a row of `num_classes` numbers.
+
+    The network returns logits, float32 `[batch, num_classes]`. `predict` and the exported model
+    return scores of the same shape: probabilities (softmax; for several labels, sigmoid of each),
+    or for regression the values.
+
+    What becomes of texts that are longer than `max_length` is decided by `long_texts`; see
+    `LongTextModel`. The head classifies the vector that is pooled from windows. (The mean of the
+    vectors gives the mean of the logits, where the head is linear.) Of a pair, windows are of the
+    second text.
+
+    Args:
+        encoder: `Encoder`; for BERT and ALBERT with a pooler.
+        tokenizer: `Tokenizer`.
+        num_classes: int. Number of classes, labels or values.
+        labels: list of str, the names of the classes, in place of `num_classes`.
+        problem_type: as above. Default: regression for `num_classes=1`, else single label.
+        head_dropout: float. Rate before the linear layer; default: the encoder's.
+        max_length: int. Tokens of a row. Default 128.
+        pooling: `"mean"`, `"max"` or `"attention"`: what is classified is the mean of the hidden
+            states of all tokens, the maximum of each number, or a mean whose weights are learned.
+            The pooler is left out. Default: the vector that the encoder was published with.
+        long_texts, head_tokens, doc_stride, max_windows: as of `LongTextModel`. Default
+            `"truncate"`.
+
+    Source: Devlin et al., "BERT", section 4.1.
+
+    Example:
+        classifier = TextClassifier.from_pretrained("path/to/model", labels=["bad", "good"])
+        classifier.fit(["dull", "a joy"], ["bad", "good"], epochs=3)
+        classifier.predict(["what a film"])  # float32 [1, 2]
+        classifier.export("exported")
+    """
+
+    head = "classifier"
+    signature_class = ClassSignatures
+    settings = ("pooling", *LongTextModel.settings)
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        num_classes=None,
+        labels=None,
+        problem_type=None,
+        head_dropout=None,
+        max_length=None,
+        pooling=None,
+        long_texts=None,
+        head_tokens=None,
+        doc_stride=None,
+        max_windows=None,
+        name="text_classifier",
+    ):
+        check_pooling(pooling)
+        labels = label_names(num_classes, labels)
+        problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
+        if problem_type not in PROBLEM_TYPES:
+            raise InputError(
+                f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
+                f"Received: problem_type={problem_type!r}"
+            )
+        head = sequence_head(
+            encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
+        )
+        long_texts = check_long_texts(long_texts)
+        inputs = text_inputs(long_texts)
+        of_rows = functools.partial(self.row_vectors, encoder)
+        if pooling is not None:
+            of_rows = functools.partial(pooled_tokens, encoder, pooling)
+        vectors = vectors_of_texts(of_rows, inputs, long_texts, encoder)
+        super().__init__(
+            encoder,
+            tokenizer,
+            inputs,
+            outputs=head(vectors),  # [batch, num_classes]
+            max_length=max_length,
+            name=name,
+            long_texts=long_texts,
+            head_tokens=head_tokens,
+            doc_stride=doc_stride,
+            max_windows=max_windows,
+        )
+        self.pooling = pooling
+        self.head_layer = head
+        self.labels = labels
+        self.problem_type = problem_type
+        self.outputs_are = Outputs(problem_type, len(labels))
+
+    @staticmethod
+    def row_vectors(encoder, inputs):
+        """What the head classifies of rows of tokens, `[rows, hidden]`.
+
+        Raises:
+            InputError: the encoder reads from left to right.
+        """
+        check_sees_all(encoder.config)
+        return sequence_vector(encoder, encoder(inputs))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "labels": self.labels,
+            "problem_type": self.problem_type,
+            "head_dropout": self.head_layer.dropout.rate,
+        }
+
+    @property
+    def num_classes(self):
+        """Number of classes, labels or values."""
+        return len(self.labels)
+
+    def classify(self, texts, batch_size=None, verbose=0):
+        """The label name of each text; for several labels at once, a list of those from 0.5 on.
+
+        Args:
+            texts: as of `predict`; or one text or (first, second), and the answer is of that.
+        """
+        if self.problem_type == REGRESSION:
+            raise InputError("a regression has no labels; predict() gives its values.")
+        scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
+        check_scores(scores)
+        if self.problem_type == SINGLE:
+            found = [self.labels[number] for number in scores.argmax(axis=-1)]
+        else:
+            found = [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+        return found[0] if is_one_text(texts) else found
+
+    # === Training ===
+
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        """As of `RawTextTrainer`.
+
+        Args:
+            class_weight: dict of label name or class number -> the factor of its texts in the
+                loss, 1 for those that it lacks; or `"balanced"`: texts / (classes * texts of the
+                class), so that all classes count alike. For a single label.
+        """
+        if class_weight is not None:
+            if self.problem_type != SINGLE:
+                raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+            numbers = None if y is None else self.encode_labels(y, len(y))
+            kwargs["class_weight"] = class_weights(class_weight, self.labels, numbers)
+        return super().fit(x, y, *args, **kwargs)
+
+    # === What the labels are ===
+
+    def encode_labels(self, labels, count):
+        labels = label_values(labels, count)
+        if self.problem_type == SINGLE:
+            return self._class_numbers(labels)
+        if self.problem_type == MULTI:
+            return self._multi_hot(labels)
+        values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
+        wrong = np.argwhere(~np.isfinite(values))
+        if values.shape[1] != self.num_classes or len(wrong):
+            received = f"{labels[wrong[0][0]]} (text {wrong[0][0]})" if len(wrong) else values.shape
+            raise InputError(
+                f"labels must be {self.num_classes} finite number(s) for each text. "
+                f"Received: {received}"
+            )
+        return values
+
+    def _class_numbers(self, labels):
+        if any(isinstance(label, (str, bytes)) for label in labels):
+            places = places_of(self.labels)
+            return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
+        numbers = _numeric(labels, "a class number or a label name")
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = numbers[:, 0]
+        if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
+            return self._distributions(numbers.astype("float32"))
+        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
+        if numbers.ndim != 1 or wrong.any():
+            received = (
+                f"shape {numbers.shape}"
+                if numbers.ndim != 1
+                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
+            )
+            raise InputError(
+                f"labels must be class numbers from 0 to {self.num_classes - 1}. "
+                f"Received: {received}"
+            )
+        return numbers.astype("int32")
+
+    def _distributions(self, rows):
+        """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
+        wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
+        if wrong.any():
+            raise InputError(
+                f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
+                f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
+            )
+        is_soft = rows.max(axis=1) < 1
+        if not is_soft.any():
+            return rows.argmax(axis=1).astype("int32")
+        if not self._loss_takes_soft_labels:
+            raise InputError(
+                f"text {is_soft.argmax()} has a label for several classes, "
+                f"{rows[is_soft.argmax()].tolist()}: write "
+                "compile(loss='categorical_crossentropy')."
+            )
+        return rows
+
+    @property
+    def _loss_takes_soft_labels(self):
+        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
+
+    def _multi_hot(self, labels):
+        if all(_is_list_of_names(row) for row in labels):
+            rows, places = np.zeros((len(labels), self.num_classes), "float32"), places_of(self.labels)
+            for position, names in enumerate(labels):
+                rows[position, [number_of(name, position, places) for name in names]] = 1
+            return rows
+        rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
+        if rows.shape != (len(labels), self.num_classes) or not np.isin(rows, (0, 1)).all():
+            raise InputError(
+                f"labels must be 0 and 1, [texts, {self.num_classes}]. "
+                f"Received: shape {rows.shape}, values from {rows.min()} to {rows.max()}"
+            )
+        return rows
+
+    def label_tensor(self, labels):
+        if self.problem_type == REGRESSION:
+            return tf.reshape(tf.cast(labels, tf.float32), [-1, self.num_classes])
+        if self.problem_type == MULTI:
+            return tf.cast(labels, tf.float32)
+        if labels.dtype == tf.string:
+            matches = labels[:, tf.newaxis] == tf.constant(self.labels)[tf.newaxis, :]
+            known = tf.reduce_all(tf.reduce_any(matches, axis=1))
+            tf.debugging.Assert(known, [f"a label is none of {listed(self.labels)}:", labels])
+            return tf.argmax(matches, axis=1, output_type=tf.int32)
+        if labels.shape.rank == 2 and labels.shape[1] == 1:
+            return labels[:, 0]
+        if labels.shape.rank == 2 and not self._loss_takes_soft_labels:
+            one_hot = tf.reduce_all(tf.reduce_max(labels, axis=1) == 1)
+            one_hot &= tf.reduce_all(tf.reduce_sum(tf.abs(labels), axis=1) == 1)
+            message = "labels are not one-hot: write compile(loss='categorical_crossentropy')."
+            tf.debugging.Assert(one_hot, [message, labels])
+            return tf.argmax(labels, axis=1, output_type=tf.int32)
+        return labels
+
+    def named_metrics(self):
+        if self.problem_type == REGRESSION:
+            return {}
+        if self.problem_type == MULTI:
+            return multi_label_metrics()
+        return score_metrics(self.num_classes)
+
+    def default_loss(self):
+        if self.problem_type == REGRESSION:
+            return keras.losses.MeanSquaredError()
+        if self.problem_type == MULTI:
+            return keras.losses.BinaryCrossentropy(from_logits=True)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        if self.problem_type == REGRESSION:
+            return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
+        if self.problem_type == MULTI:
+            return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def scores(self, outputs):
+        return self.outputs_are.probabilities(outputs)
+
+    # === Files ===
+
+    @staticmethod
+    def uses_pooler(config):
+        return needs_pooler(config)
+
+    @classmethod
+    def encoder_config(cls, config, arguments):
+        pools_tokens = arguments.get("pooling") is not None
+        return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
+
+    def pooling_names(self):
+        of_tokens = TOKEN_POOLING_TENSORS if self.pooling == "attention" else []
+        return super().pooling_names() + of_tokens
+
+    @classmethod
+    def pretrained_arguments(cls, source, config, arguments):
+        with_head = has_head(source, config, cls.head)
+        last = head_tensors(config, cls.head)[-1].tensor if with_head else None
+        arguments = with_labels(source, arguments, last, "an encoder without a classifier")
+        if with_head:
+            stated = source.config.text("problem_type", None, choices=PROBLEM_TYPES)
+            arguments.setdefault("problem_type", stated)
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
+        return arguments
+
+    def pretrained_head(self, source):
+        names = head_tensors(self.config, self.head)
+        return tensors_to_read(source, names, self.num_classes) + self.pooling_names()
+
+    def order_classes(self, source):
+        order = order_in_head(source, self.labels)
+        if order is not None:
+            self.head_layer.order_classes(order)
+
+    def task_config(self):
+        return {
+            **label_config(self.labels),
+            "problem_type": self.problem_type,
+            classifier_dropout_key(self.config): self.head_layer.dropout.rate,
+        }
+
+
+def _is_list_of_names(row):
+    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
+    return is_list and all(isinstance(name, (str, bytes)) for name in row)
+
+
+def _is_number(label):
+    return np.asarray(label).dtype.kind in "biuf"
+
+
+def _numeric(labels, what):
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
+    if array.dtype.kind not in "biuf":
+        wrong = next((i for i, x in enumerate(labels) if not _is_number(x)), 0)
+        raise InputError(
+            f"labels must be {what} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
+        )
+    return array

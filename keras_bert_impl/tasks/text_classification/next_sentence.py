@@ -1,0 +1,109 @@
+"""Whether one text follows another, by the head that an encoder was pre-trained with."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.interop import head_tensors
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.heads import pooled_head
+from keras_bert_impl.tasks.base.keras_losses import Outputs
+from keras_bert_impl.tasks.base.score_metrics import score_metrics
+from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
+
+_HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class NextSentencePredictor(TaskModel):
+    """The probability that the second text of a pair follows the first.
+
+    For BERT the head of next-sentence prediction, which tells it from a text of another document;
+    for ALBERT that of sentence order, which tells it from the same two texts swapped.
+
+    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (first, second)
+    tuples; labels are 1 or True where the second follows the first, else 0.
+
+    The network returns logits, float32 `[batch, 2]`, the first of which is for "follows".
+    `predict` returns its probability, float32 `[batch]`.
+
+    Args:
+        encoder: `Encoder` of a BERT or an ALBERT, with a pooler.
+        tokenizer: `Tokenizer`.
+        max_length: int. Pairs are cut to so many tokens. Default: what the encoder allows.
+        head_dropout: float. Rate before the linear layer. Default 0.
+
+    Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
+
+    Example:
+        model = NextSentencePredictor.from_pretrained("path/to/bert-base-uncased")
+        model.predict([("It began to rain.", "We opened our umbrellas.")])  # [0.99...]
+    """
+
+    settings = ("head_dropout",)
+    signature_class = NextSentenceSignatures
+    outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit is for "follows"
+
+    def __init__(
+        self,
+        encoder,
+        tokenizer,
+        max_length=None,
+        head_dropout=0.0,
+        name="next_sentence_predictor",
+    ):
+        config = encoder.config
+        head = _HEADS.get(config.architecture)
+        if head is None or not config.use_pooler:
+            raise InputError(
+                f"next sentences are told by the pooler of {' or '.join(_HEADS)}. "
+                f"Received: {config.architecture}, use_pooler={config.use_pooler}"
+            )
+        inputs = task_inputs()
+        pooled = encoder(inputs)["pooled_output"]
+        outputs = pooled_head(encoder, head, head_dropout)(pooled)  # [batch, 2]
+        max_length = max_length or config.max_length
+        super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
+        self.head = head
+        self.head_dropout = head_dropout
+
+    def as_texts(self, x):
+        pairs = super().as_texts(x)
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, tuple):
+                raise InputError(f"text {position} is no (first, second) tuple: {pair!r:.60}.")
+        return pairs
+
+    def encode_labels(self, labels, count):
+        follows = np.asarray(labels)
+        if follows.shape != (count,) or not np.isin(follows, (0, 1)).all():
+            raise InputError(f"{count} pairs need as many labels, 0 or 1. Received: {labels!r:.60}")
+        return 1 - follows.astype("int32")
+
+    def label_tensor(self, labels):
+        return 1 - tf.cast(labels, tf.int32)
+
+    def named_metrics(self):
+        return score_metrics(2, positive_class=0)
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def scores(self, outputs):
+        return ops.softmax(outputs)[:, 0]
+
+    @staticmethod
+    def uses_pooler(config):
+        return True
+
+    def pretrained_head(self, source):
+        # A head with new weights would say nothing.
+        names = head_tensors(self.config, self.head)
+        return [dataclasses.replace(name, optional=False) for name in names]

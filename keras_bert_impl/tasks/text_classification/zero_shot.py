@@ -1,0 +1,110 @@
+"""Classes that a model was never trained on, through inference between two texts."""
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.inputs import batching
+from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
+from keras_bert_impl.tasks.text_classification.model import SINGLE
+
+
+def zero_shot(
+    classifier,
+    texts,
+    candidate_labels,
+    hypothesis_template="This example is {}.",
+    multi_label=False,
+    batch_size=32,
+):
+    """The probability of each of any labels for each text.
+
+    Each label makes a hypothesis, and a classifier of inference, as trained on MNLI, says whether
+    the text entails it.
+
+    Args:
+        classifier: `TextClassifier` of pairs, with label names that begin with `"entail"` and,
+            where labels do not exclude each other, `"contradict"` (in any case); or of two
+            classes, of which one is `"entailment"`.
+        texts: list of str.
+        candidate_labels: list of str.
+        hypothesis_template: str, with `{}` where the label goes.
+        multi_label: bool. False: a softmax over the labels of the logits of entailment. True: each
+            label alone, a softmax over entailment and contradiction. A single label is always
+            taken alone.
+        batch_size: int, pairs of a text and a label.
+
+    Returns:
+        float32 array [texts, labels], in the order given.
+
+    Raises:
+        InputError: labels or a template without a place for them; or a classifier without such
+            label names.
+
+    Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
+
+    Example:
+        classifier = TextClassifier.from_pretrained("path/to/model-tuned-on-mnli")
+        zero_shot(classifier, ["The match ended 2:1."], ["sport", "politics"])  # [[0.9..., 0.0...]]
+    """
+    labels = list(candidate_labels)
+    is_list = not isinstance(candidate_labels, str) and labels
+    if not is_list or not all(isinstance(label, str) for label in labels):
+        raise InputError(
+            f"candidate_labels must be a list of strings. Received: {candidate_labels!r:.60}"
+        )
+    if "{}" not in hypothesis_template:
+        raise InputError(f"hypothesis_template has no {{}}: {hypothesis_template!r:.60}")
+    if isinstance(texts, (str, bytes)):
+        raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
+    entailment, contradiction = _classes(classifier)
+    hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
+    is_alone = multi_label or len(labels) == 1
+    if is_alone and contradiction is None:
+        raise InputError(
+            "the classifier has no one label of contradiction, which labels taken alone need: "
+            f"{listed(classifier.labels)}."
+        )
+
+    def probabilities(texts):
+        pairs = [(text, hypothesis) for text in texts for hypothesis in hypotheses]
+        logits = _logits(classifier, pairs, batch_size)
+        logits = logits.reshape(len(texts), len(labels), classifier.num_classes)
+        if is_alone:
+            return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
+        return _softmax(logits[:, :, entailment])
+
+    most = [max(1, limit // len(labels)) for limit in (MOST_TEXTS, MOST_CHARACTERS)]
+    return in_blocks(probabilities, list(texts), *most)
+
+
+def _classes(classifier):
+    """Numbers of entailment and of contradiction; None for the second where there is none."""
+    if classifier.problem_type != SINGLE:
+        raise InputError(f"the classifier is for {classifier.problem_type}, not for one label.")
+    names = [name.lower() for name in classifier.labels]
+    entailed = [i for i, name in enumerate(names) if name.startswith("entail")]
+    against = [i for i, name in enumerate(names) if name.startswith("contradict")]
+    if len(entailed) != 1:
+        raise InputError(
+            "the classifier must have one label that begins with 'entail'. It has "
+            f"{listed(classifier.labels)}; make it with labels=[...] that say which is which."
+        )
+    if not against and len(names) == 2:
+        against = [1 - entailed[0]]
+    return entailed[0], against[0] if len(against) == 1 else None
+
+
+def _logits(classifier, pairs, batch_size):
+    """float32 [pairs, classes]."""
+    if not pairs:
+        return np.zeros([0, classifier.num_classes], "float32")
+    tokenized, _ = classifier.rows(classifier.as_texts(pairs))
+    data, order = batching.sorted_batches(tokenized, (), batch_size)
+    # `TextClassifier.predict` gives probabilities, of which no logit can be had.
+    logits = [np.asarray(classifier(features, training=False)) for (features,) in data]
+    return np.concatenate(logits)[np.argsort(order)]
+
+
+def _softmax(logits):
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)

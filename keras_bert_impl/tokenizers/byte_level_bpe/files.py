@@ -1,0 +1,254 @@
+"""The files of a byte-level BPE tokenizer in a model directory: Hugging Face's layout."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    ids_by_token,
+    no_tokenizer,
+    to_json,
+    tokenizer_directory,
+    tokens_by_id,
+    without_last,
+)
+from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
+
+# Padding, unknown, start of a row, separator, mask.
+ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_CLASSES = ("LongformerTokenizer", "PreTrainedTokenizer", "RobertaTokenizer", "TokenizersBackend")
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # with these, tokenizer.json decides
+
+
+def read(directory):
+    """Reads vocabulary, merges and settings.
+
+    Args:
+        directory: str or `Path` with `tokenizer.json`, or `vocab.json` and `merges.txt`.
+
+    Returns:
+        dict of the arguments of `ByteLevelBPETokenizer`.
+
+    Raises:
+        InputError: a file is missing or damaged or asks for something that is not supported.
+    """
+    directory = tokenizer_directory(directory)
+    whole = directory / "tokenizer.json"
+    if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
+        *files, arguments = keras_hub_files.read_byte_pairs(directory)
+        return _read_parts(*files) | arguments
+    added = added_files.read_if_there(whole).get("added_tokens") or []
+    names = {added_files.content(token) for token in added} if isinstance(added, list) else set()
+    special_tokens = BERT if BERT[-1] in names else ROBERTA
+    found = added_files.read_added_tokens(directory, special_tokens)
+    if whole.exists():
+        arguments = _read_whole(whole)
+    elif (directory / "merges.txt").exists():
+        arguments = _read_parts(directory / "vocab.json", directory / "merges.txt")
+    else:
+        raise no_tokenizer(directory)
+    arguments = _read_config(directory / "tokenizer_config.json", arguments, special_tokens)
+    mask = {token.content: token for token, _ in found}.get(special_tokens[-1])
+    tells = whole.exists() or added_files.tells_flags(directory)
+    strips = mask.lstrip if mask and tells else not whole.exists()
+    usual = special(special_tokens, strips)
+    if not tells:
+        usual += special(special_tokens, False)
+    if not arguments.get("normalize"):  # then it changes nothing whether they are normalized
+        usual += [dataclasses.replace(token, normalized=True) for token in usual]
+    return arguments | {
+        "vocabulary": added_files.with_added_tokens(
+            directory, arguments["vocabulary"], found, special_tokens
+        ),
+        "special_tokens": special_tokens,
+        "mask_strips_left": strips,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
+
+
+def as_vocabulary(vocabulary):
+    """list of str: a vocabulary as it is given, or that of a JSON file at a path."""
+    if isinstance(vocabulary, (str, Path)):
+        return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
+    return list(vocabulary)
+
+
+def special(special_tokens, mask_strips_left):
+    """list of `AddedToken`: the special tokens as they are found."""
+    return [
+        AddedToken(
+            token,
+            lstrip=mask_strips_left and token == special_tokens[-1],
+            normalized=False,
+            special=True,
+        )
+        for token in special_tokens
+    ]
+
+
+def write(directory, settings):
+    """Writes tokenizer.json and tokenizer_config.json, and RoBERTa's vocab.json and merges.txt.
+
+    Args:
+        directory: str or `Path`; made if needed.
+        settings: dict of the arguments of `ByteLevelBPETokenizer`.
+    """
+    special_tokens, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
+    named = _settings(special_tokens)
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    added = as_added_tokens(settings["added_tokens"])
+    tokens = special(special_tokens, settings["mask_strips_left"])
+    is_roberta = special_tokens == ROBERTA
+    kind = "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast"
+    config = {
+        "add_prefix_space": settings["add_prefix_space"],
+        "tokenizer_class": kind,
+        "trim_offsets": trim_offsets,
+        **named,
+        **added_files.added_settings(tokens, added, ids),
+    }
+    if not is_roberta:  # `transformers` would add segments, which ModernBERT has not
+        config["model_input_names"] = ["input_ids", "attention_mask"]
+    whole = _whole(ids, settings, {token.content for token in added} - set(special_tokens))
+    files = {
+        "tokenizer_config.json": to_json(config),
+        "special_tokens_map.json": to_json(named),
+        "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
+    }
+    is_plain = trim_offsets and not added and not settings["normalize"]
+    if is_roberta and is_plain:  # these could not say otherwise
+        pairs = settings["merges"]
+        files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
+        files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _settings(special_tokens):
+    """The special tokens as `tokenizer_config.json` has them."""
+    settings = dict(zip(added_files.SPECIAL_NAMES, special_tokens))
+    if special_tokens == ROBERTA:
+        settings |= {"bos_token": "<s>", "eos_token": "</s>"}
+    return settings
+
+
+def _whole(ids, settings, added):
+    """The `tokenizers.Tokenizer`, without its added tokens."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    vocabulary = without_last(settings["vocabulary"], added)
+    whole = tokenizers.Tokenizer(models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"]))
+    whole.normalizer = normalizers.NFC() if settings["normalize"] else None
+    prefix = {"add_prefix_space": settings["add_prefix_space"]}
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(**prefix)
+    whole.decoder = decoders.ByteLevel()
+    whole.post_processor = _post_processor(
+        ids, settings["special_tokens"], settings["trim_offsets"], prefix
+    )
+    return whole
+
+
+def _post_processor(ids, special_tokens, trim_offsets, prefix):
+    """What begins and ends a row, and whether offsets leave out the space before a piece."""
+    from tokenizers import processors
+
+    _, _, cls, sep, _ = special_tokens
+    if special_tokens == ROBERTA:
+        return processors.RobertaProcessing(
+            (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, **prefix
+        )
+    frame = processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(token, ids[token]) for token in (cls, sep)],
+    )
+    trimming = processors.ByteLevel(trim_offsets=True, **prefix)
+    return processors.Sequence([trimming, frame]) if trim_offsets else frame
+
+
+def _trims(processor):
+    """Whether a post_processor of tokenizer.json leaves the space before a piece out of offsets."""
+    if not isinstance(processor, dict):
+        return False
+    if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
+        return any(map(_trims, processor["processors"]))
+    is_trimming = processor.get("type") in ("RobertaProcessing", "ByteLevel")
+    return is_trimming and bool(processor.get("trim_offsets", True))
+
+
+def _read_config(path, arguments, special_tokens):
+    """The arguments with what tokenizer_config.json says; checks the other settings."""
+    config = added_files.read_if_there(path)
+    kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
+    if kind not in _CLASSES:
+        raise InputError(
+            f"{path}: tokenizer_class {shown(kind)} is not supported, only byte-level BPE."
+        )
+    both = (True, False)
+    wanted = {"add_prefix_space": both, "trim_offsets": both, **added_files.ROWS}
+    for name, token in _settings(special_tokens).items():
+        config[name] = added_files.content(config.get(name))
+        wanted[name] = (token, None)
+    check_settings(path, config, wanted)
+    said = {name: config[name] for name in ("add_prefix_space", "trim_offsets") if name in config}
+    return said | arguments if kind in _GENERIC else arguments | said
+
+
+def _read_parts(vocabulary, merges):
+    """Arguments from the files of the first tokenizer of RoBERTa."""
+    tokens = tokens_by_id(vocabulary, read_json(vocabulary))
+    pairs = []
+    for number, line in enumerate(read_text(merges).split("\n"), 1):
+        if line and not (number == 1 and line.startswith("#version")):
+            pairs.append(_pair(line.removesuffix("\r"), merges, number))
+    return {"vocabulary": tokens, "merges": pairs}
+
+
+def _read_whole(path):
+    """Arguments from a tokenizer.json; checks that it does what ours does."""
+    whole = read_json(path)
+    model, splitter, normalizer = (
+        whole[part] if isinstance(whole.get(part), dict) else {}
+        for part in ("model", "pre_tokenizer", "normalizer")
+    )
+    check_settings(path, {"type": None} | normalizer, {"type": (None, "NFC")}, "normalizer.")
+    check_settings(
+        path,
+        {"type": None} | splitter,
+        {"type": ("ByteLevel",), "add_prefix_space": (True, False), "use_regex": (True,)},
+        "pre_tokenizer.",
+    )
+    nothing = (None, "")
+    wanted = {"dropout": (None, 0.0), "byte_fallback": (False,), "ignore_merges": (False,)}
+    wanted |= {"continuing_subword_prefix": nothing, "end_of_word_suffix": nothing}
+    check_settings(path, model, wanted, "model.")
+    merges = model.get("merges")
+    if not isinstance(merges, list):
+        raise InputError(f"{path}: model.merges is missing.")
+    return {
+        "vocabulary": tokens_by_id(path, model.get("vocab")),
+        "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
+        "normalize": bool(normalizer),
+        "trim_offsets": _trims(whole.get("post_processor")),
+        "add_prefix_space": splitter.get("add_prefix_space", True),
+    }
+
+
+def _pair(merge, path, number):
+    parts = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(parts, list) or len(parts) != 2 or not all(map(_is_token, parts)):
+        raise InputError(f"{path}: merge {number} is no pair of tokens: {merge!r:.60}")
+    return tuple(parts)
+
+
+def _is_token(part):
+    return isinstance(part, str) and part != ""

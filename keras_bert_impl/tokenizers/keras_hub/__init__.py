@@ -1,0 +1,1 @@
+"""Tokenizers of KerasHub: their files and objects."""

@@ -1,0 +1,156 @@
+"""The files of a tokenizer in a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
+
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
+from keras_bert_impl.tokenizers.files import check_settings
+
+_PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
+_KINDS = {
+    "BertTokenizer": "WordPiece",
+    "DistilBertTokenizer": "WordPiece",
+    "ElectraTokenizer": "WordPiece",
+    "RobertaTokenizer": "byte-level BPE",
+    "XLMRobertaTokenizer": "SentencePiece",
+    "AlbertTokenizer": "SentencePiece",
+}
+_ASSETS = Path("assets", "tokenizer")
+# Arguments of our tokenizers that KerasHub's files cannot say, by kind. They stand beside its own
+# settings in tokenizer.json, where KerasHub does not look.
+NOTES = {
+    "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
+    "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
+    "SentencePiece": {"mask_strips_left": bool, "character_map": str, "added_tokens": list}
+    | {"prepend_scheme": str},
+}
+
+
+def is_preset(settings):
+    """bool. Whether a `tokenizer.json` (a dict) is KerasHub's and not Hugging Face's."""
+    return "registered_name" in settings
+
+
+def kind_of(path):
+    """`"WordPiece"`, `"byte-level BPE"` or `"SentencePiece"`.
+
+    Args:
+        path: `Path` of KerasHub's `tokenizer.json`.
+
+    Raises:
+        InputError: another class of tokenizer.
+    """
+    name = read_json(path).get("registered_name")
+    package, _, kind = str(name).partition(">")
+    if package not in _PACKAGES or kind not in _KINDS:
+        raise InputError(
+            f"{path}: registered_name {name!r:.80} is not supported: {', '.join(_KINDS)} are."
+        )
+    return _KINDS[kind]
+
+
+def read_wordpiece(directory):
+    """Where the vocabulary is, and whether the text is lowercased.
+
+    KerasHub keeps the accents of a text in lowercase, by which its pieces become [UNK]; accents
+    are stripped here as the published models did in training.
+
+    Args:
+        directory: `Path` of a preset.
+
+    Returns:
+        (path, arguments): `Path` of a file with a token on each line; dict of further arguments of
+        `WordPieceTokenizer`.
+
+    Raises:
+        InputError: a setting that is not supported.
+    """
+    path = directory / "tokenizer.json"
+    settings = _settings(path)
+    wanted = {"lowercase": (True, False), "split": (True,), "split_on_cjk": (True, False)}
+    wanted |= {"suffix_indicator": ("##",), "oov_token": ("[UNK]",), "special_tokens": (None, [])}
+    wanted["strip_accents"] = (True, False)
+    check_settings(path, settings, wanted)
+    lowercase = settings.get("lowercase", False)
+    arguments = {"lowercase": lowercase, "split_on_cjk": settings.get("split_on_cjk", True)}
+    if settings.get("strip_accents") and not lowercase:
+        arguments["strip_accents"] = True
+    return directory / _ASSETS / "vocabulary.txt", arguments | notes(path, "WordPiece")
+
+
+def read_byte_pairs(directory):
+    """Where vocabulary and merges are.
+
+    Args:
+        directory: `Path` of a preset.
+
+    Returns:
+        (vocabulary, merges, arguments): `Path`s of a JSON and a text file, as Hugging Face's; dict
+        of further arguments of `ByteLevelBPETokenizer`.
+
+    Raises:
+        InputError: a setting that is not supported.
+    """
+    path = directory / "tokenizer.json"
+    settings = _settings(path)
+    check_settings(path, settings, {"add_prefix_space": (True, False)})
+    arguments = {"add_prefix_space": settings.get("add_prefix_space", False)}
+    arguments |= notes(path, "byte-level BPE")
+    return directory / _ASSETS / "vocabulary.json", directory / _ASSETS / "merges.txt", arguments
+
+
+def sentencepiece_model(directory):
+    """`Path` of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
+    return Path(directory) / _ASSETS / "vocabulary.spm"
+
+
+def sentencepiece_notes(path):
+    """Arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
+
+    Args:
+        path: `Path` of KerasHub's `tokenizer.json`.
+
+    Returns:
+        dict.
+
+    Raises:
+        InputError: a setting that is not supported, or damaged notes.
+    """
+    check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
+    return notes(path, "SentencePiece")
+
+
+def notes(path, kind):
+    """Arguments of our tokenizer of a kind that stand in KerasHub's `tokenizer.json`.
+
+    Args:
+        path: `Path`.
+        kind: str, of `NOTES`.
+
+    Returns:
+        dict.
+
+    Raises:
+        InputError: they are damaged.
+    """
+    found = read_json(path).get("keras_bert_impl", {})
+    types = NOTES[kind] | {"extra_tokens": list}  # as an earlier version called SentencePiece's
+    if not isinstance(found, dict) or not all(
+        isinstance(value, types.get(name, object)) for name, value in found.items()
+    ):
+        raise InputError(f"{path}: keras_bert_impl is damaged.")
+    arguments = {name: found[name] for name in NOTES[kind] if name in found}
+    extra = [{"content": t, "special": True, "normalized": False} for t in found.get("extra_tokens", [])]
+    try:
+        as_added_tokens(arguments.get("added_tokens", extra))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return {"added_tokens": extra} | arguments
+
+
+def _settings(path):
+    settings = read_json(path).get("config")
+    if not isinstance(settings, dict):
+        raise InputError(f"{path} has no config.")
+    return settings

@@ -1,0 +1,118 @@
+"""Makes the SentencePiece model of a KerasHub preset, which alone decides what KerasHub does."""
+
+import base64
+import io
+import logging
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import temporary_directory
+from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+from keras_bert_impl.tokenizers.sentencepiece.files import AVOIDED, is_avoided
+from keras_bert_impl.tokenizers.unicode.table import read_folding
+
+_log = logging.getLogger(__name__)
+_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # of sentencepiece_model.proto
+_QUOTES = {"``": '"', "''": '"'}
+_SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD leaves as it is
+
+
+def make_model(tokenizer):
+    """The SentencePiece model with which KerasHub gives the ids of a tokenizer.
+
+    ALBERT's folding (quotes, NFKD, marks, lowercase) becomes part of the map of characters, and
+    the pieces that ALBERT avoids are marked as unused. Special tokens are control symbols, as in
+    the published models: written in a text, they are ordinary characters.
+
+    Args:
+        tokenizer: `SentencePieceTokenizer`. Scores that float32 cannot hold are rounded, with a
+            warning.
+
+    Returns:
+        bytes.
+
+    Raises:
+        InputError: the vocabulary is not laid out as that of a SentencePiece model.
+    """
+    # Not at the top: only models of SentencePiece need protobuf.
+    from sentencepiece import sentencepiece_model_pb2
+
+    facts = FAMILIES[tokenizer.family]
+    model = sentencepiece_model_pb2.ModelProto()
+    rounded = []
+    for piece, score in _pieces(tokenizer, facts):
+        kind = _kind(piece, facts)
+        score += AVOIDED if kind == _UNUSED else 0.0
+        stored = model.pieces.add(piece=piece, score=score, type=kind)
+        if stored.score != score:
+            rounded.append(piece)
+    if rounded:
+        _log.warning("%d scores of the tokenizer are rounded to float32", len(rounded))
+    model.trainer_spec.vocab_size = len(model.pieces)
+    character_map = base64.b64decode(tokenizer.character_map)
+    if facts.folds:
+        character_map = _with_folding(tokenizer.character_map)
+    model.normalizer_spec.precompiled_charsmap = character_map
+    return model.SerializeToString()
+
+
+def _pieces(tokenizer, facts):
+    """(piece, score) of each piece, without XLM-RoBERTa's tokens that have ids of their own."""
+    pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
+    if "" in tokenizer.vocabulary:
+        raise InputError("a SentencePiece model cannot have an empty piece, as the vocabulary has.")
+    if not facts.first_tokens:
+        return pieces
+    first, mask = len(facts.first_tokens), facts.special_tokens[-1]
+    found = [*tokenizer.vocabulary[:first], tokenizer.vocabulary[-1]]
+    if found != [*facts.first_tokens, mask]:
+        raise InputError(
+            f"KerasHub's tokenizer of {tokenizer.family} begins with "
+            f"{' '.join(facts.first_tokens)} and ends with {mask}, but this one has "
+            f"{' '.join(found[:-1])} and {found[-1]}."
+        )
+    return [(piece, 0.0) for piece in ("<unk>", "<s>", "</s>")] + pieces[first:-1]
+
+
+def _kind(piece, facts):
+    if piece == facts.special_tokens[1]:
+        return _UNKNOWN
+    if piece in facts.special_tokens:
+        return _CONTROL
+    return _UNUSED if facts.folds and is_avoided(piece) else _NORMAL
+
+
+def _with_folding(character_map):
+    """A compiled map that folds characters first, as ALBERT's tokenizer does."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    # Nothing longer than a character is left to be found once marks are gone.
+    own = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
+    own = dict.fromkeys(_SPACES, " ") | own
+    folding = read_folding()
+    changes = dict(_QUOTES)
+    for character in {*folding, *own}:
+        folded = folding.get(character, character)
+        changes[character] = "".join(own.get(part, part) for part in folded)
+    rows = [
+        "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
+        for row in sorted(changes.items())
+    ]
+    # Training some model is the one way to a compiled map in all versions of the library.
+    trained = io.BytesIO()
+    with temporary_directory() as folder:
+        rules = Path(folder, "rules.tsv")
+        rules.write_text("\n".join(rows) + "\n", encoding="ascii")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a"]),
+            model_writer=trained,
+            model_type="char",
+            vocab_size=8,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=str(rules),
+            minloglevel=2,
+        )
+    made = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
+    return made.normalizer_spec.precompiled_charsmap

@@ -1,0 +1,111 @@
+"""Our tokenizers as KerasHub's: objects in memory, and what goes into a preset with them."""
+
+import json
+import logging
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.keras_hub.files import NOTES
+from keras_bert_impl.tokenizers.keras_hub.sentencepiece import make_model
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
+from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
+
+_log = logging.getLogger(__name__)
+_KINDS = {
+    "WordPiece": WordPieceTokenizer,
+    "byte-level BPE": ByteLevelBPETokenizer,
+    "SentencePiece": SentencePieceTokenizer,
+}
+_CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
+    "bert": ("BertTokenizer", WordPieceTokenizer),
+    "distilbert": ("DistilBertTokenizer", WordPieceTokenizer),
+    "electra": ("ElectraTokenizer", WordPieceTokenizer),
+    "roberta": ("RobertaTokenizer", ByteLevelBPETokenizer),
+    "xlm-roberta": ("XLMRobertaTokenizer", SentencePieceTokenizer),
+    "albert": ("AlbertTokenizer", SentencePieceTokenizer),
+}
+
+
+def to_keras_hub(tokenizer, architecture):
+    """A tokenizer of KerasHub with the vocabulary of ours.
+
+    docs/models.md says where its ids differ from ours. KerasHub's takes added tokens that are written
+    in a text as ordinary text, and its SentencePiece tokenizer special ones too.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        architecture: str, that of the encoder, such as `"albert"`.
+
+    Returns:
+        A tokenizer of `keras_hub.models`.
+
+    Raises:
+        InputError: KerasHub's tokenizer for that architecture is of another kind.
+
+    Example:
+        >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
+    """
+    name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
+    if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
+        raise InputError(f"a {_describe(tokenizer)} cannot be written as KerasHub's {name}.")
+    import keras_hub
+
+    return getattr(keras_hub.models, name)(**_arguments(tokenizer))
+
+
+def _is_family(tokenizer, name):
+    family = getattr(tokenizer, "family", None)
+    return family is None or FAMILIES[family].tokenizer_class == name
+
+
+def _describe(tokenizer):
+    family = getattr(tokenizer, "family", None)
+    return type(tokenizer).__name__ + (f" of {family}" if family else "")
+
+
+def _arguments(tokenizer):
+    """The arguments of KerasHub's class."""
+    if tokenizer.added_tokens:
+        tokens = ", ".join(token.content for token in tokenizer.added_tokens)
+        _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return {"proto": make_model(tokenizer)}
+    if isinstance(tokenizer, ByteLevelBPETokenizer):
+        return {
+            "vocabulary": {token: number for number, token in enumerate(tokenizer.vocabulary)},
+            "merges": [" ".join(pair) for pair in tokenizer.merges],
+            "add_prefix_space": tokenizer.add_prefix_space,
+        }
+    strips = tokenizer.strip_accents
+    return {
+        "vocabulary": tokenizer.vocabulary,
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": strips if strips is not None else tokenizer.lowercase,
+        "split_on_cjk": tokenizer.split_on_cjk,
+        "special_tokens_in_strings": True,
+    }
+
+
+def write_notes(directory, tokenizer):
+    """Adds to a preset what only ours needs to read the same tokenizer from it.
+
+    Args:
+        directory: str or `Path` of a preset with the tokenizer that `to_keras_hub` made.
+        tokenizer: `Tokenizer`.
+    """
+    config = tokenizer.get_config()
+    is_sentencepiece = isinstance(tokenizer, SentencePieceTokenizer)
+    (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
+    notes = {name: config[name] for name in NOTES[kind]}
+    if not is_sentencepiece:  # nothing but what a preset cannot say
+        usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
+        notes = {name: value for name, value in notes.items() if value != usual[name]}
+        if not notes:
+            return
+    path = Path(directory, "tokenizer.json")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    if is_sentencepiece and not FAMILIES[tokenizer.family].folds:
+        del notes["character_map"]  # the model has it as it is
+    path.write_text(json.dumps(settings | {"keras_bert_impl": notes}, indent=4), encoding="utf-8")

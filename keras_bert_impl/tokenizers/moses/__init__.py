@@ -1,0 +1,1 @@
+"""FlauBERT's tokenizer in graph: Moses' words and byte-pair encoding."""

@@ -1,0 +1,117 @@
+"""The files of FlauBERT's tokenizer in a model directory: Hugging Face's layout."""
+
+import dataclasses
+import json
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    ids_by_token,
+    to_json,
+    tokenizer_directory,
+    tokens_by_id,
+    without_last,
+)
+from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS
+
+_EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
+_NAMES = {
+    "bos_token": "<s>",
+    "cls_token": "</s>",  # so it is called there; rows begin with <s> in spite of it
+    "mask_token": "<special1>",
+    "pad_token": "<pad>",
+    "sep_token": "</s>",
+    "unk_token": "<unk>",
+}
+
+
+def read(directory):
+    """Reads vocabulary, merges and settings.
+
+    Args:
+        directory: str or `Path` with `vocab.json`, `merges.txt` and, unless the text keeps its
+            case, `tokenizer_config.json`.
+
+    Returns:
+        dict of the arguments of `MosesBPETokenizer`.
+
+    Raises:
+        InputError: a file is missing or damaged or asks for something that is not supported.
+    """
+    directory = tokenizer_directory(directory)
+    lowercase = _read_config(directory / "tokenizer_config.json")
+    vocabulary = tokens_by_id(directory / "vocab.json", read_json(directory / "vocab.json"))
+    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    usual = [*SPECIAL, *(dataclasses.replace(token, normalized=True) for token in SPECIAL)]
+    return {
+        "vocabulary": added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS),
+        "merges": _read_merges(directory / "merges.txt"),
+        "lowercase": lowercase,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
+
+
+def write(directory, settings):
+    """Writes vocab.json, merges.txt and tokenizer_config.json.
+
+    Args:
+        directory: str or `Path`; made if needed.
+        settings: dict of the arguments of `MosesBPETokenizer`.
+    """
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    added = as_added_tokens(settings["added_tokens"])
+    config = {
+        "do_lowercase": settings["lowercase"],
+        "tokenizer_class": "FlaubertTokenizer",
+        **_NAMES,
+        **added_files.added_settings(SPECIAL, added, ids),
+    }
+    config["extra_special_tokens"] = [*_EXTRA, *config.get("extra_special_tokens", [])]
+    vocabulary = without_last(settings["vocabulary"], {token.content for token in added})
+    files = {
+        "vocab.json": json.dumps(ids_by_token(vocabulary), ensure_ascii=False) + "\n",
+        "merges.txt": "".join(f"{left} {right}\n" for left, right in settings["merges"]),
+        "tokenizer_config.json": to_json(config),
+    }
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _read_config(path):
+    """Whether the text is lowercased; checks the other settings."""
+    config = added_files.read_if_there(path)
+    wanted = {
+        "tokenizer_class": ("FlaubertTokenizer", None),
+        "do_lowercase": (True, False),
+        **added_files.ROWS,
+    }
+    for name, token in _NAMES.items():
+        config[name] = added_files.content(config.get(name))
+        wanted[name] = (token, None)
+    check_settings(path, config, wanted)
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        tokens = config.get(name)
+        if tokens is not None and not set(_EXTRA) <= set(map(added_files.content, tokens)):
+            raise InputError(f"{path}: {name} must have {', '.join(_EXTRA)}.")
+    return config.get("do_lowercase", False)
+
+
+def _read_merges(path):
+    """Pairs of str. A line may have a third part, how often fastBPE has met the pair."""
+    merges = {}
+    # What stands after the last line end is no line: `transformers` drops it too.
+    for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
+        parts = line.split()
+        if number == 1 and line.startswith("#version"):
+            continue
+        if len(parts) not in (2, 3):
+            raise InputError(f"{path}, line {number}: no pair of pieces: {line!r:.60}")
+        if merges.setdefault(tuple(parts[:2]), number) != number:
+            first = merges[tuple(parts[:2])]
+            raise InputError(f"{path}, line {number}: the pair stands in line {first} too.")
+    return list(merges)

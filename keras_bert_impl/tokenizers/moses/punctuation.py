@@ -1,0 +1,168 @@
+"""The text that FlauBERT's words are cut from, in graph: normalized, with one kind of punctuation.
+
+In the order of `transformers`: wide punctuation as ASCII, then what Moses' normalizer does for
+French. Of its rules those are left out that only move white space beside characters which are words
+of their own in any case.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.tokenizers.moses.characters import (
+    DELETED,
+    SECOND,
+    SPACED_QUOTE,
+    decode,
+    is_boundary,
+)
+from keras_bert_impl.tokenizers.moses.table import DIGIT, SPACE, has
+from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of
+
+_APOSTROPHE, _QUOTE, _GRAVE, _NBSP = ord("'"), ord('"'), ord("`"), 0xA0
+_LATE_APOSTROPHES = "´‘‚"
+_OTHERS = {
+    "，": ",", "、": ",", "∶": ":", "：": ":", "？": "?", "！": "!", "；": ";", "％": "%",
+    "（": "(", "）": ")", "〈": "<", "〉": ">", "【": "[", "】": "]", "～": "~", "━": "-", "–": "-",
+    "“": '"', "”": '"', "„": '"', "《": '"', "》": '"', "「": '"', "」": '"', "’": "'",
+    **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
+}  # fmt: skip
+_OTHER_CODES = np.array(sorted(map(ord, _OTHERS)), np.int32)
+_ASCII = np.array([ord(_OTHERS[chr(code)]) for code in _OTHER_CODES], np.int32)
+_SEVERAL = {"…": "...", "。": ". ", "．": ". ", "—": " - "}
+_LONGEST = max(map(len, _SEVERAL.values()))
+_FULL_STOPS = "。．"
+
+
+class PunctuationNormalizer:
+    """Normalizes texts.
+
+    Args:
+        table: a `MosesTable`.
+        lowercase: bool.
+        find: a `TokenFinder`.
+
+    Example:
+        find = TokenFinder(SPECIAL)
+        characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
+        characters.codes  # of "l'homme", between two codes of our own
+    """
+
+    def __init__(self, table, lowercase, find):
+        self._table = table
+        self._find = find
+        self._lowercase = lowercase
+
+    def __call__(self, texts):
+        """Normalized texts.
+
+        Args:
+            texts: string [texts].
+
+        Returns:
+            (characters, text_starts), as of `moses_characters.decode`.
+        """
+        characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
+        characters = self._ascii_punctuation(characters)
+        characters = self._apostrophes_and_spaces(characters).compacted()
+        characters = _quotes_after_commas(characters)
+        characters = self._quotes_after_dots(characters)
+        codes = tf.where(characters.codes == SPACED_QUOTE, _QUOTE, characters.codes)
+        return characters._replace(codes=codes), text_starts
+
+    def _ascii_punctuation(self, characters):
+        """Wide and typographic punctuation as ASCII, carriage returns deleted."""
+        is_space = has(self._table.lookup(characters.codes), SPACE)
+        others = places_of(~is_space)
+        stops = characters.places(*map(ord, _FULL_STOPS))
+        following = tf.gather(others, tf.searchsorted(others, stops + 1))
+        spaces = tf.ragged.range(stops + 1, following).values
+        characters = characters.joined(characters.places(SECOND)).having(spaces, DELETED)
+        characters = characters.having(characters.places(ord("\r")), DELETED).compacted()
+        places = places_of(characters.codes > 127)
+        codes = characters.at(places)
+        number = tf.minimum(tf.searchsorted(_OTHER_CODES, codes), len(_OTHER_CODES) - 1)
+        codes = tf.where(tf.gather(_OTHER_CODES, number) == codes, tf.gather(_ASCII, number), codes)
+        characters = characters.having(places, codes)
+        return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
+
+    def _apostrophes_and_spaces(self, characters):
+        """Pairs of apostrophes are quotes; no-break spaces inside of quotes and of numbers go."""
+        # Moses puts spaces around a quote of two apostrophes, so that no rule joins it to others.
+        characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
+        late = characters.places(*map(ord, _LATE_APOSTROPHES))
+        characters = characters.having(late, _APOSTROPHE)
+        characters = _paired(characters, _APOSTROPHE, _QUOTE)
+        places = characters.places(_NBSP)
+        before, after = characters.at(places - 1), characters.at(places + 1)
+        inside = (before == ord("«")) | (after == ord("»"))
+        inside |= (after == ord("«")) & (characters.at(places + 2) == _NBSP)
+        inside |= (before == ord("»")) & (characters.at(places - 2) == _NBSP)
+        are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (before, after)]
+        numbers = chosen(places, are_digits[0] & are_digits[1])
+        numbers = chosen(numbers, leftmost(numbers - 1, numbers + 2))
+        characters = characters.having(chosen(places, inside), DELETED)
+        characters = characters.having(numbers, ord(","))
+        return characters.having(characters.places(ord("«"), ord("»")), _QUOTE)
+
+    def _quotes_after_dots(self, characters):
+        """Moves a quote before the dots that it follows, unless the text ends or `<` comes."""
+        quotes = characters.places(_QUOTE)
+        following = characters.at(quotes + 1)
+        wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
+        quotes = chosen(quotes, wanted & ~is_boundary(following))
+        moved = lambda: characters.gather(self._order_with_moved(quotes, characters))  # noqa: E731
+        return tf.cond(tf.size(quotes) > 0, moved, lambda: characters)
+
+    def _order_with_moved(self, quotes, characters):
+        # Each match goes on to the next character that is no space, `<` left out: dots that one
+        # match has used the next one does not move its quote before.
+        flags = self._table.lookup(characters.codes)
+        others = places_of(~has(flags, SPACE))
+        after = tf.gather(others, tf.searchsorted(others, quotes + 1))
+        following = characters.at(after)
+        after += tf.cast((following != ord("<")) & ~is_boundary(following), tf.int32)
+        found = leftmost(quotes - 1, after)
+        quotes, after = chosen(quotes, found), chosen(after, found)
+        others = places_of(characters.codes != ord("."))
+        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # begin of the run
+        dots = tf.maximum(dots, tf.concat([[0], after], axis=0)[: tf.size(quotes)])
+        keys = 2 * tf.range(tf.size(characters.codes))
+        keys = tf.tensor_scatter_nd_update(keys, quotes[:, tf.newaxis], 2 * dots - 1)
+        return tf.argsort(keys)
+
+
+def _paired(characters, code, new):
+    """Makes one new character of each pair of the same ones; the second is marked as deleted."""
+    places = characters.places(code)
+    places = chosen(places, characters.at(places + 1) == code)
+    places = chosen(places, leftmost(places, places + 2))
+    return characters.having(places, new).joined(places + 1)
+
+
+def _expanded(characters):
+    """Characters of which those that stand for several are replaced by these."""
+    places = characters.places(*map(ord, _SEVERAL))
+
+    def expand():
+        counts = tf.ones_like(characters.codes)
+        index = characters.at(places)[:, tf.newaxis] == [ord(one) for one in _SEVERAL]
+        number = tf.argmax(index, axis=1, output_type=tf.int32)  # [found]
+        lengths = tf.gather([len(several) for several in _SEVERAL.values()], number)
+        counts = tf.tensor_scatter_nd_update(counts, places[:, tf.newaxis], lengths)
+        begins = tf.gather(tf.cumsum(counts, exclusive=True), places)
+        several = [[*map(ord, several.ljust(_LONGEST))] for several in _SEVERAL.values()]
+        new = tf.RaggedTensor.from_tensor(tf.gather(several, number), lengths=lengths)
+        longer = characters.gather(tf.repeat(tf.range(tf.size(counts)), counts))
+        return longer.having(tf.ragged.range(begins, begins + lengths).values, new.values)
+
+    return tf.cond(tf.size(places) > 0, expand, lambda: characters)
+
+
+def _quotes_after_commas(characters):
+    """Puts a quote before the comma that it follows."""
+    commas = characters.places(ord(","))
+    commas = chosen(commas, characters.at(commas + 1) == _QUOTE)
+    order = tf.range(tf.size(characters.codes))
+    order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis], commas + 1)
+    order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis] + 1, commas)
+    return characters.gather(order)

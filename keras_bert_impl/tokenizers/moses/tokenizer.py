@@ -1,0 +1,191 @@
+"""FlauBERT's tokenizer, Moses' words and byte-pair encoding of their characters, as one graph."""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.byte_level_bpe.files import as_vocabulary
+from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
+from keras_bert_impl.tokenizers.moses import files
+from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
+from keras_bert_impl.tokenizers.moses.words import MosesSplitter
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
+
+_END = "</w>"  # of the piece that ends a word
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MosesBPETokenizer(Tokenizer):
+    """FlauBERT's tokenizer, equal to `transformers`' in ids, running in graph.
+
+    Text is normalized and cut into words as Moses does it for French, and words into pieces by
+    byte-pair encoding of their characters; a piece that is not in the vocabulary is `<unk>`. A
+    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets are
+    of what a piece was made of, in the order of the text but for a quote, which Moses puts before
+    the comma or the dots that it follows.
+    Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
+    3.1; docs/tokenization.md has the details.
+
+    Args:
+        vocabulary: list of str, the token of each id; a piece at a word's end ends with `</w>`.
+            Holds `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>` is
+            the mask.
+        merges: list of (left, right) pairs of pieces, best first.
+        lowercase: bool. Default False.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
+            in the text as they are written, never normalized. Those that the vocabulary lacks get
+            the next ids.
+
+    Raises:
+        InputError: the vocabulary has a token twice or lacks a special one.
+
+    Example:
+        tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "l", "'</w>", "à</w>"], [("l", "'</w>")])
+        tokenizer.tokenize(["l'à"])  # [[3, 16]], <unk> and à: l' is not in the vocabulary
+    """
+
+    kind = "moses bpe"
+    segment_of_second = 0
+    can_be_cut = False  # whether a dot ends a sentence follows from the next word
+    later_settings = {"added_tokens": []}
+    special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
+
+    def __init__(self, vocabulary, merges, lowercase=False, added_tokens=()):
+        self.merges = [tuple(pair) for pair in merges]
+        self.lowercase = bool(lowercase)
+        vocabulary = as_vocabulary(vocabulary)
+        missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
+        if missing:
+            raise InputError(f"the vocabulary lacks {' '.join(missing)}; FlauBERT needs these.")
+        self._set_vocabulary(vocabulary, added_tokens)
+        if len(self._ids_of) < sum(map(bool, self.vocabulary)):
+            raise InputError("the vocabulary has a token twice.")
+        find = TokenFinder(found_tokens(SPECIAL, self.added_tokens))
+        self._split = MosesSplitter(self.lowercase, find)
+        self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code())
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `vocab.json`, `merges.txt` and `tokenizer_config.json` of a directory.
+
+        Args:
+            directory: str or `Path`.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(**files.read(directory))
+
+    def save_pretrained(self, directory):
+        """Writes vocab.json, merges.txt and tokenizer_config.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        files.write(directory, self.get_config())
+
+    def word_starts(self, token_ids):
+        # Here pieces show where a word ends: the next one begins one.
+        return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
+
+    @functools.cached_property
+    def _ends_word(self):
+        return np.array([piece.endswith(_END) for piece in self.vocabulary])
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        return {
+            "vocabulary": self.vocabulary,
+            "merges": self.merges,
+            "lowercase": self.lowercase,
+            "added_tokens": [token.setting for token in self.added_tokens],
+        }
+
+    def _join(self, pieces):
+        return "".join(pieces).replace(_END, " ").strip()
+
+    def words(self, texts):
+        return self._split(texts).strings()
+
+    def word_ids(self, words):
+        return self._merge(words)[0]
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return words.per_text(self._pieces(words)[0])
+
+        return in_graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, starts = self._pieces(words)
+            return words.per_text(ids), *words.offsets(starts)
+
+        return in_graph(tokenize_with_offsets)
+
+    def _pieces(self, words):
+        """Ids of each word's pieces and the characters of it that they begin with, ragged both."""
+        unique, number = tf.unique(words.strings())
+        ids, starts = self._merge(unique)
+        return tf.gather(ids, number), tf.gather(starts, number)
+
+
+class _CharacterPairMerger(BytePairMerger):
+    """Cuts words into the pieces that byte-pair encoding merges their characters to.
+
+    Args:
+        ids: dict of str to int, the vocabulary.
+        merges: list of (left, right) pairs of str, best first.
+        unk_id: int, the id of a piece that is not in the vocabulary.
+        tokens: dict of int to str, the code points that stand for tokens.
+
+    Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
+    """
+
+    def __init__(self, ids, merges, unk_id, tokens):
+        # What a merge makes may be missing in the vocabulary, but other merges may need it.
+        merges = [(left, right, left + right) for left, right in merges]
+        symbols = list(dict.fromkeys([*ids, *itertools.chain(*merges)]))
+        number = {symbol: position for position, symbol in enumerate(symbols)}
+        super().__init__([], [[number[symbol] for symbol in merge] for merge in merges])
+        unknown = len(symbols)  # one more, for every character that nothing is known of
+        self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
+        at_end = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
+        at_end |= {chr(code): number[token] for code, token in tokens.items()}
+        characters = sorted({*at_end, *(symbol for symbol in symbols if len(symbol) == 1)})
+        self._characters = np.array([*map(ord, characters)], np.int32)
+        at_end = [at_end.get(character, unknown) for character in characters]
+        inside = [number.get(character, unknown) for character in characters]
+        self._symbols = np.array([[*inside, unknown], [*at_end, unknown]], np.int32)
+
+    def __call__(self, words):
+        """Pieces of words.
+
+        Args:
+            words: string [words], none of them empty.
+
+        Returns:
+            (ids, starts): int32 `tf.RaggedTensor`s [words, (pieces)]; `starts` in characters.
+        """
+        codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
+        word = tf.cast(codes.value_rowids(), tf.int32)
+        position = tf.searchsorted(self._characters, codes.values)
+        unknown = len(self._characters)
+        known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
+        is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
+        place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
+        start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
+        symbols = tf.gather_nd(self._symbols, place)
+        symbols, starts = self._merged_pieces(symbols, word, start, tf.size(words))
+        return symbols.with_values(tf.gather(self._ids, symbols.values)), starts

@@ -1,0 +1,260 @@
+"""Moses' tokenizer for French in graph: where it cuts a normalized text into words.
+
+Moses inserts spaces by one rule after the other. Here the characters stay where they are, and a
+space is a gap: a flag of a character that something parts from the one before. Most rules look at
+the neighbours of commas, dots and apostrophes only, which are few.
+Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the
+rules and the abbreviations are those of its tokenizer for French, as `sacremoses` 0.2.0 has them.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_bert_impl.tokenizers.moses.characters import (
+    SPECIAL,
+    TEXT_END,
+    TEXT_START,
+    TokenFinder,
+    is_boundary,
+)
+from keras_bert_impl.tokenizers.moses.punctuation import PunctuationNormalizer
+from keras_bert_impl.tokenizers.moses.table import (
+    LETTER,
+    LOWER,
+    NUMBER,
+    REMOVED,
+    SPACE,
+    WORD,
+    MosesTable,
+    has,
+)
+from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of, put
+
+_NOTHING = 256  # a flag beside those of the table: here the text begins or ends, or a special token
+_COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
+
+# Words that keep a dot after them. Those with a dot or a sign inside do, or do not, by other rules.
+_ABBREVIATIONS = (
+    "art ann apr av auj lib boul ca cf chap contr dir éd env al etc ex fasc fém fig fr hab ibid id "
+    "inf masc MM ms pl pp SS sec sect sing sq sqq suiv sup suppl tél vb vol vs"
+)
+_KEEPS_DOT = "[A-Zb-z]|" + _ABBREVIATIONS.replace(" ", "|")
+
+
+@dataclasses.dataclass
+class MosesWords:
+    """Words of a batch of texts, special tokens among them, as flat tensors.
+
+    Attributes:
+        codes: int32 [characters], code points of all words.
+        first, last: int32 [characters], what each stands for among the characters of all texts:
+            from the first one to that before the last one.
+        starts, ends: int32 [words], where each word stands in `codes`.
+        texts: int64 [texts + 1], where each text begins among the words.
+        text_starts: int32 [texts + 1], where each text begins among the characters of all texts.
+    """
+
+    codes: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    texts: tf.Tensor
+    text_starts: tf.Tensor
+
+    def strings(self):
+        """The words as a string tensor [words]; a special token is one character."""
+        return utf8.encode(self.codes, self.starts, self.ends)
+
+    def per_text(self, pieces):
+        """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
+        splits = tf.gather(pieces.row_splits, self.texts)
+        return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+
+    def offsets(self, pieces):
+        """Where pieces stand in their texts.
+
+        Args:
+            pieces: int32 ragged [words, (pieces)], the character of the word each begins with.
+
+        Returns:
+            (starts, ends): int32 ragged [texts, (pieces)].
+        """
+        word = pieces.value_rowids()
+        begin = tf.gather(self.starts, word) + pieces.values
+        is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
+        following = tf.concat([begin[1:], [0]], axis=0)[: tf.size(word)]
+        end = tf.where(is_last, tf.gather(self.ends, word), following)
+        texts = self.per_text(pieces)
+        before = tf.gather(self.text_starts, texts.value_rowids())
+        starts = tf.gather(self.first, begin) - before
+        return texts.with_values(starts), texts.with_values(tf.gather(self.last, end - 1) - before)
+
+
+class MosesSplitter:
+    """Splits texts into words, with FlauBERT's special tokens and added ones found first.
+
+    Args:
+        lowercase: bool.
+        find: a `TokenFinder`. Default: one of the special tokens alone.
+
+    Example:
+        words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
+        words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
+    """
+
+    def __init__(self, lowercase, find=None):
+        self._table = MosesTable()
+        find = find or TokenFinder(SPECIAL)
+        self._normalize = PunctuationNormalizer(self._table, lowercase, find)
+
+    def __call__(self, texts):
+        characters, text_starts = self._normalize(texts)
+        flags = self._table.lookup(characters.codes)
+        flags = tf.where(is_boundary(characters.codes), _NOTHING, flags)
+        is_space = has(flags, SPACE) & ~has(flags, REMOVED)
+        spaces = tf.cumsum(tf.cast(is_space, tf.int32))
+        kept = places_of(~has(flags, SPACE | REMOVED))
+        characters, flags = characters.gather(kept), tf.gather(flags, kept)
+        spaces = tf.gather(spaces, kept)
+        line = _Line(characters.codes, flags, spaces != _before(spaces, 0))
+        line.set_apart_signs()
+        line.set_apart_runs_of_dots()
+        line.set_apart_commas()
+        line.cut_at_apostrophes()
+        line.set_apart_last_dots()
+        breaks = line.breaks()
+        starts = places_of(breaks)
+        ends = tf.concat([starts, [tf.size(breaks)]], axis=0)[1:]
+        texts = tf.concat([[0], characters.places(TEXT_END)], axis=0)
+        is_end = (characters.codes == TEXT_START) | (characters.codes == TEXT_END)
+        is_word = ~tf.gather(is_end, starts)
+        starts, ends = chosen(starts, is_word), chosen(ends, is_word)
+        return MosesWords(
+            codes=tf.where(is_end, ord("\n"), characters.codes),
+            first=characters.starts,
+            last=characters.ends,
+            starts=starts,
+            ends=ends,
+            texts=tf.searchsorted(starts, texts, out_type=tf.int64),
+            text_starts=text_starts,
+        )
+
+
+class _Line:
+    """Characters and the gaps before them, to which each rule adds some.
+
+    Args:
+        codes: int32 [characters], without white space.
+        flags: int32 [characters], of the table, or _NOTHING at boundaries.
+        gaps: bool [characters], where white space was before the character.
+    """
+
+    def __init__(self, codes, flags, gaps):
+        self._codes, self._flags = codes, flags
+        nothing = tf.equal(flags, _NOTHING)
+        self._gaps = gaps & ~nothing & ~_before(nothing, True)
+
+    def breaks(self):
+        """bool [characters], where a word begins."""
+        nothing = tf.equal(self._flags, _NOTHING)
+        return self._gaps | nothing | _before(nothing, True)
+
+    def set_apart_signs(self):
+        """Whatever is no letter, digit, dot, comma, apostrophe or hyphen is a word of its own."""
+        apart = ~has(self._flags, WORD | _NOTHING)
+        for code in map(ord, ".',-"):
+            apart &= self._codes != code
+        self._gaps |= apart | _before(apart, False)
+
+    def set_apart_runs_of_dots(self):
+        dots = tf.equal(self._codes, _DOT)
+        goes_on = dots & _before(dots, False) & ~self._gaps  # a run of dots
+        begins = dots & ~goes_on & _after(goes_on, False)
+        self._gaps |= begins | (_before(goes_on, False) & ~goes_on)
+        self._in_runs = begins | goes_on
+
+    def set_apart_commas(self):
+        """Commas, but for those between two digits."""
+        places = self._places(_COMMA)
+        before = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
+        place = tf.gather(self._places_in_string(), before)
+        before = chosen(before, leftmost(place - 1, place + 1))
+        self._add_gaps(before, before + 1)
+        after = chosen(places, ~has(self._right(places), NUMBER | _NOTHING))
+        self._add_gaps(after, after + 1)
+        at_end = has(self._right(places), _NOTHING) & has(self._left(places), NUMBER)
+        self._add_gaps(chosen(places, at_end))
+
+    def cut_at_apostrophes(self):
+        """After an apostrophe between letters, around other ones; not at an end of the text."""
+        places = self._places(_APOSTROPHE)
+        before, after = self._left(places), self._right(places)
+        neither = chosen(places, ~has(before | after, LETTER | _NOTHING))
+        place = tf.gather(self._places_in_string(), neither)
+        neither = chosen(neither, leftmost(place - 1, place + 2))
+        self._add_gaps(neither, neither + 1)
+        before, after = self._left(places), self._right(places)
+        inside = ~has(before | after, _NOTHING)
+        one = chosen(places, inside & (has(before, LETTER) != has(after, LETTER)))
+        both = chosen(places, inside & has(before, LETTER) & has(after, LETTER))
+        both = chosen(both, leftmost(both - 1, both + 2))
+        self._add_gaps(one, one + 1, both + 1)
+
+    def set_apart_last_dots(self):
+        """The dot at a word's end, unless it is an abbreviation's or goes on in lowercase."""
+        breaks = self.breaks()
+        ends_word = _after(breaks, True) & ~breaks
+        dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
+        dots = chosen(dots, ~tf.gather(self._in_runs, dots))
+        words = places_of(breaks)
+        starts = tf.gather(words, tf.searchsorted(words, dots, side="right") - 1)
+        has_dot = self._count(tf.equal(self._codes, _DOT), starts, dots) > 0
+        has_letter = self._count(has(self._flags, LETTER), starts, dots) > 0
+        before = tf.ragged.range(starts, dots)  # what stands before each dot
+        before = before.with_values(tf.gather(self._codes, before.values))
+        listed = tf.strings.regex_full_match(tf.strings.unicode_encode(before, "UTF-8"), _KEEPS_DOT)
+        next_is_lower = has(tf.gather(self._flags, dots + 1), LOWER)
+        keeps = (has_dot & has_letter) | listed | next_is_lower
+        quotes = self._places(_APOSTROPHE)
+        at_end = has(self._right(quotes), _NOTHING) & ~tf.gather(self._gaps, quotes)
+        at_end &= tf.gather(self._codes, quotes - 1) == _DOT
+        quotes = chosen(quotes, at_end)
+        self._add_gaps(chosen(dots, ~keeps), quotes - 1, quotes)
+
+    def _places(self, code):
+        return places_of(tf.equal(self._codes, code))
+
+    def _left(self, places):
+        """Flags of what stands before."""
+        gaps = tf.gather(self._gaps, places)
+        return tf.where(gaps, SPACE, tf.gather(self._flags, places - 1))
+
+    def _right(self, places):
+        """Flags of what follows."""
+        gaps = tf.gather(self._gaps, places + 1)
+        return tf.where(gaps, SPACE, tf.gather(self._flags, places + 1))
+
+    def _add_gaps(self, *places):
+        self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
+
+    def _places_in_string(self):
+        """int32 [characters], where each stands when gaps are spaces."""
+        return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
+
+    @staticmethod
+    def _count(wanted, starts, ends):
+        total = tf.cumsum(tf.cast(wanted, tf.int32), exclusive=True)
+        return tf.gather(total, ends) - tf.gather(total, starts)
+
+
+def _before(values, fill):
+    """What stands one place before."""
+    return tf.concat([[fill], values[:-1]], axis=0)
+
+
+def _after(values, fill):
+    """What stands one place later."""
+    return tf.concat([values[1:], [fill]], axis=0)

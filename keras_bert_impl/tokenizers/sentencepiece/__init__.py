@@ -1,0 +1,1 @@
+"""SentencePiece unigram models in graph."""

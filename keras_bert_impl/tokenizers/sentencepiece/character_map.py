@@ -1,0 +1,227 @@
+"""SentencePiece's normalization in graph: characters become others, and know where they came from.
+
+A model brings its own map of characters, a compiled trie. It is applied as the `tokenizers` library
+does: where a character and the marks on it have less than six bytes together, the whole is looked
+up, and what is found for its beginning stands for all of it; elsewhere each character by itself.
+"""
+
+import base64
+import binascii
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.unicode.table import (
+    BLOCK,
+    CODE_POINTS,
+    CONTROL,
+    JOINS,
+    PREPENDS,
+    GraphemeTable,
+    in_blocks,
+)
+
+_SEQUENCE = 1 << 22  # entries from here on are rows of sequences, others are added to the character
+_MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up by itself
+_MAX_NODES = 1 << 15  # of a trie, so deep; that of nmt_nfkc has 8,568
+
+
+def read_map(encoded):
+    """What a model's compiled map makes of characters and of short sequences of them.
+
+    Args:
+        encoded: str, base64 of `precompiled_charsmap`, as `tokenizer.json` holds it; may be empty.
+
+    Returns:
+        dict of str to str; what becomes something else has at most 5 bytes.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        data = base64.b64decode(encoded, validate=True)
+        return _keys_of(data) if data else {}
+    except (binascii.Error, IndexError, TypeError, ValueError) as error:
+        message = f"the map of characters (precompiled_charsmap) is damaged: {error}."
+        raise InputError(message) from error
+
+
+def _keys_of(data):
+    """Walks through a double-array trie, all nodes of a depth at once."""
+    size = int.from_bytes(data[:4], "little")
+    if size % 4 or size > len(data) - 4:
+        raise ValueError(f"a trie of {size} bytes in {len(data)}")
+    units, texts = np.frombuffer(data[4 : 4 + size], "<u4").astype(np.int64), data[4 + size :]
+    labels = units & 0x800000FF
+    offsets = (units >> 10) << ((units & 0x200) >> 6)
+    places, prefixes, found, visited = offsets[:1], [b""], {}, 0
+    for _ in range(_MAX_BYTES):  # nothing longer is ever looked up
+        children = places[:, np.newaxis] ^ np.arange(1, 256)  # [nodes, 255]
+        exists = children < len(units)
+        exists &= labels[np.where(exists, children, 0)] == np.arange(1, 256)
+        rows, columns = np.nonzero(exists)
+        children = children[rows, columns]
+        prefixes = [prefixes[row] + bytes([byte + 1]) for row, byte in zip(rows, columns)]
+        visited += len(children)
+        if visited > _MAX_NODES:
+            raise ValueError(f"its trie has more than {_MAX_NODES} nodes")
+        places = children ^ offsets[children]
+        for number in np.nonzero(units[children] & 0x100)[0]:
+            start = units[places[number]] & 0x7FFFFFFF
+            text = texts[start : texts.index(b"\0", start)]
+            found[prefixes[number].decode()] = text.decode()
+    return found
+
+
+class CharacterTable:
+    """What single characters become, whatever stands beside them.
+
+    Args:
+        changes: dict of str, one character, to str of any length.
+        others: list of str, more rows that `put_in` can be asked for, after those of `changes`.
+
+    Example:
+        table = CharacterTable({"A": "a", "½": "1/2"})
+        characters, row = table.lookup(tf.constant([0x41, 0xBD]))
+        table.put_in(characters, row)[0]  # [0x61, 0x31, 0x2F, 0x32]
+    """
+
+    def __init__(self, changes, others=()):
+        entries = np.zeros(CODE_POINTS + BLOCK, np.int32)
+        rows = []
+        for character, text in changes.items():
+            if len(text) == 1:
+                entries[ord(character)] = ord(text) - ord(character)
+            else:
+                entries[ord(character)] = _SEQUENCE + len(rows)
+                rows.append(text)
+        self._index, self._blocks = in_blocks(entries)
+        self.first_other = len(rows)
+        rows.extend(others)
+        self._codes = np.array([ord(c) for text in rows for c in text] + [0], np.int32)
+        self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
+
+    def lookup(self, characters):
+        """What int32 characters [n] become: (characters, row); `row` is -1 or one for `put_in`."""
+        codes = tf.minimum(characters, CODE_POINTS)
+        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
+        entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
+        is_sequence = entries >= _SEQUENCE
+        row = tf.where(is_sequence, entries - _SEQUENCE, -1)
+        return tf.where(is_sequence, characters, characters + entries), row
+
+    def put_in(self, characters, row, covered=None, count=None):
+        """Puts rows in the place of characters.
+
+        Args:
+            characters: int32 [n].
+            row: int32 [n], what stands in the place of each; -1: it stays.
+            covered: bool [n], those that go because another one's row stands for them too.
+            count: int32 [n], how many characters each row stands for.
+
+        Returns:
+            (characters, source): int32 [m], and which of the characters each one comes from.
+        """
+        covered = tf.zeros_like(row, tf.bool) if covered is None else covered
+        count = tf.ones_like(row) if count is None else count
+
+        def put():
+            start = tf.gather(self._splits, tf.maximum(row, 0))  # [n]
+            size = tf.gather(self._splits, tf.maximum(row, 0) + 1) - start
+            size = tf.where(covered, 0, tf.where(row >= 0, size, 1))
+            source = tf.repeat(tf.range(tf.size(row)), size)  # [m]
+            within = tf.range(tf.size(source)) - tf.gather(tf.cumsum(size, exclusive=True), source)
+            is_new = tf.gather(row, source) >= 0
+            new = tf.gather(self._codes, tf.where(is_new, tf.gather(start, source) + within, 0))
+            new = tf.where(is_new, new, tf.gather(characters, source))
+            # `tokenizers` spreads the new characters over those that they stand for.
+            return new, source + tf.minimum(within, tf.gather(count, source) - 1)
+
+        unchanged = tf.reduce_all(row < 0) & tf.logical_not(tf.reduce_any(covered))
+        return tf.cond(unchanged, lambda: (characters, tf.range(tf.size(row))), put)
+
+
+class CharacterMap:
+    """A model's normalization.
+
+    Args:
+        changes: dict of str to str, as `read_map` returns it.
+
+    Example:
+        CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
+    """
+
+    def __init__(self, changes):
+        single = {key: text for key, text in changes.items() if len(key) == 1}
+        pairs = {
+            key: text
+            for key, text in changes.items()
+            if len(key) == 2 and key[0] not in single and len(key.encode()) <= _MAX_BYTES
+        }
+        keys = np.array([ord(a) * CODE_POINTS + ord(b) for a, b in pairs], np.int64)
+        order = np.argsort(keys)
+        # One more, that no pair has, so that a search never ends past the last.
+        self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
+        self._table = CharacterTable(single, list(pairs.values()))
+        self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
+        self._graphemes = GraphemeTable()
+
+    def __call__(self, characters):
+        """Normalizes texts.
+
+        Args:
+            characters: int32 [n]; codes after Unicode's stand between texts.
+
+        Returns:
+            (characters, source): int32 [m], and which of the n each one comes from, as
+            `tokenizers` has it.
+        """
+        single, row = self._table.lookup(characters)
+        kind = self._graphemes.lookup(characters)
+        before = tf.concat([[CONTROL], kind[:-1]], axis=0)[: tf.size(kind)]
+        joins = (kind == JOINS) & (before != CONTROL)
+        begins = tf.logical_not(joins | ((before == PREPENDS) & (kind != CONTROL)))
+
+        def with_marks():
+            changed = (single != characters) | (row >= 0)
+            return self._look_up_marked(characters, row, changed, begins)
+
+        def without():
+            return row, tf.zeros_like(begins), tf.ones_like(row)
+
+        row, covered, count = tf.cond(tf.reduce_all(begins), without, with_marks)
+        single, source = self._table.put_in(single, row, covered, count)
+        return single, _places_of_tokenizers(source, characters)
+
+    def _look_up_marked(self, characters, row, changed, begins):
+        """Lets what a character with marks begins with stand for the whole, if it is short."""
+        size = 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))
+        whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], number of the grapheme
+        count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
+        short = tf.gather(tf.math.segment_sum(size, whole), whole) <= _MAX_BYTES
+        following = tf.concat([characters[1:], [0]], axis=0)
+        keys = tf.cast(characters, tf.int64) * CODE_POINTS + tf.cast(following, tf.int64)
+        number = tf.searchsorted(self._pairs, keys)
+        is_pair = tf.equal(tf.gather(self._pairs, number), keys) & tf.logical_not(changed)
+        is_short = begins & short & (count > 1)
+        row = tf.where(is_short & is_pair, tf.gather(self._pair_rows, number), row)
+        stands_for_all = is_short & (changed | is_pair)
+        first = tf.boolean_mask(stands_for_all, begins)  # [graphemes]
+        covered = tf.gather(first, whole) & tf.logical_not(begins)
+        return row, covered, tf.where(stands_for_all, count, 1)
+
+
+def _places_of_tokenizers(source, characters):
+    """Where `tokenizers` sees characters beside those that vanished, which it counts otherwise."""
+    # The last of several in the place of one takes the place of what vanished after it.
+    before = tf.concat([[-1], source], axis=0)[: tf.size(source)]
+    after = tf.concat([source[1:], [0]], axis=0)[: tf.size(source)]
+    source += tf.cast((source == before) & (after > source + 1), tf.int32)
+    # A text is seen too early by as many as vanished at its start.
+    is_edge = characters >= CODE_POINTS
+    part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]
+    start = tf.math.segment_min(tf.range(tf.size(part)), part)  # [parts]
+    vanished = tf.math.segment_min(source, tf.gather(part, source)) - start
+    shift = tf.gather(vanished, tf.gather(part, source))
+    return source - tf.where(tf.gather(is_edge, source), 0, shift)

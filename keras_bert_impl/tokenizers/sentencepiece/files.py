@@ -1,0 +1,208 @@
+"""The files of a SentencePiece tokenizer in a model directory: Hugging Face's layout."""
+
+
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    no_tokenizer,
+    to_json,
+    tokenizer_directory,
+)
+from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+from keras_bert_impl.tokenizers.sentencepiece.model import read_model
+from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole
+
+_NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
+_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
+_SAME = {"bos_token": 2, "eos_token": 3}  # as these special tokens
+_NOT_USED_SCORE = -100.0
+AVOIDED = 100.0  # taken from the score of a piece that ALBERT does not use
+
+
+def read(directory):
+    """Reads the tokenizer of a directory.
+
+    Args:
+        directory: str or `Path` with `tokenizer.json`, `spiece.model` or
+            `sentencepiece.bpe.model`; and `tokenizer_config.json` or `config.json`, which say
+            which family it is of. Without them the layout of tokenizer.json or the name of the
+            file says it: ALBERT's is `spiece.model`, XLM-RoBERTa's the other.
+
+    Returns:
+        dict of the arguments of `SentencePieceTokenizer`.
+
+    Raises:
+        InputError: a file is missing or damaged or asks for something that is not supported.
+    """
+    directory = tokenizer_directory(directory)
+    whole = directory / "tokenizer.json"
+    if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
+        return _read_preset(directory, whole)
+    settings = added_files.read_if_there(directory / "tokenizer_config.json")
+    model = added_files.read_if_there(directory / "config.json")
+    family = _family_named(directory, settings, model)
+    if whole.exists():
+        arguments = read_whole(whole, family)
+    else:
+        arguments = _read_model(directory, family)
+    facts = FAMILIES[arguments["family"]]
+    _check_config(directory / "tokenizer_config.json", settings, facts)
+    found = added_files.read_added_tokens(directory, facts.special_tokens)
+    named = {token.content for token, _ in found}
+    lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
+    if facts.tokenizer_class == "CamembertTokenizer" and whole.exists():
+        if all(settings.get(name) is None for name in lists):  # as this class has it
+            not_used = [AddedToken(t, normalized=False, special=True) for t in _NOT_USED]
+            found += [(token, None) for token in not_used if token.content not in named]
+    if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
+        arguments["prepend_scheme"] = "never"
+    mask = {token.content: token for token, _ in found}.get(facts.special_tokens[-1])
+    tells = whole.exists() or added_files.tells_flags(directory)
+    strips = mask.lstrip if mask and tells else not whole.exists()
+    vocabulary = added_files.with_added_tokens(
+        directory, arguments["vocabulary"], found, facts.special_tokens
+    )
+    size = len(vocabulary)
+    if isinstance(model.get("vocab_size"), int) and model["vocab_size"] < size:
+        raise InputError(
+            f"{directory}: the tokenizer has {size} tokens, but config.json says "
+            f"vocab_size={model['vocab_size']}."
+        )
+    usual = special(facts, strips)
+    if not tells:
+        usual += special(facts, False)
+    return arguments | {
+        "vocabulary": vocabulary,
+        "mask_strips_left": strips,
+        "added_tokens": added_files.settings_of(found, usual),
+    }
+
+
+def special(facts, mask_strips_left):
+    """list of `AddedToken`: the special tokens of a family as they are found."""
+    *others, mask = facts.special_tokens
+    tokens = [AddedToken(token, normalized=False, special=True) for token in others]
+    return [*tokens, AddedToken(mask, lstrip=mask_strips_left, normalized=False, special=True)]
+
+
+def write(directory, settings):
+    """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+
+    Args:
+        directory: str or `Path`; made if needed.
+        settings: dict of the arguments of `SentencePieceTokenizer`.
+    """
+    facts = FAMILIES[settings["family"]]
+    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
+    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    added = as_added_tokens(settings["added_tokens"])
+    tokens = special(facts, settings["mask_strips_left"])
+    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    config = {
+        "add_prefix_space": settings["prepend_scheme"] != "never",
+        "tokenizer_class": facts.tokenizer_class,
+        **named,
+        **added_files.added_settings(tokens, added, ids),
+    }
+    if facts.tokenizer_class == "CamembertTokenizer":  # which else would add some of its own
+        config.setdefault("extra_special_tokens", [])
+        config["additional_special_tokens"] = config["extra_special_tokens"]
+    if facts.folds:
+        config |= {"do_lower_case": True, "keep_accents": False}
+    if facts.segment_of_second:  # `transformers` leaves segments out of what it was not told of
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    whole = make_whole(facts, settings)
+    files = {
+        "tokenizer_config.json": to_json(config),
+        "special_tokens_map.json": to_json(named),
+        "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
+    }
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _family_named(directory, settings, model):
+    """The family that the configurations name, or None where they name none."""
+    name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
+    if name and name not in _GENERIC_CLASSES:
+        for family, facts in FAMILIES.items():
+            if name == facts.tokenizer_class:
+                return family
+        raise InputError(
+            f"{directory / 'tokenizer_config.json'}: tokenizer_class {shown(name)} is not supported, of "
+            f"SentencePiece only {', '.join(FAMILIES)}."
+        )
+    if not model.get("model_type"):
+        return None
+    for family, facts in FAMILIES.items():
+        if model["model_type"] in facts.model_types:
+            return family
+    raise InputError(
+        f"{directory / 'config.json'}: the tokenizer of model_type {shown(model['model_type'])} is not "
+        f"supported, of SentencePiece only {', '.join(FAMILIES)}."
+    )
+
+
+def _check_config(path, settings, facts):
+    wanted = {"add_prefix_space": (True, False), **added_files.ROWS}
+    if facts.folds:
+        wanted |= {"do_lower_case": (True,), "keep_accents": (False,)}
+    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
+    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    wanted |= {name: (token, None) for name, token in named.items()}
+    settings = {
+        name: added_files.content(value) if name in named else value for name, value in settings.items()
+    }
+    check_settings(path, settings, wanted)
+
+
+def _read_preset(directory, whole):
+    """The arguments of a tokenizer in a preset of KerasHub, whose classes are named as these."""
+    name = read_json(whole)["registered_name"].partition(">")[2]
+    family = _family_named(directory, {"tokenizer_class": name}, {})
+    path = keras_hub_files.sentencepiece_model(directory)
+    return {**_of_model(path, family), **keras_hub_files.sentencepiece_notes(whole)}
+
+
+def _read_model(directory, family):
+    """The arguments of a tokenizer whose SentencePiece model is all there is."""
+    # A name that two families have is that of the first.
+    for candidate in [family] if family else FAMILIES:
+        for name in FAMILIES[candidate].files:
+            if (directory / name).exists():
+                return _of_model(directory / name, candidate)
+    raise no_tokenizer(directory)
+
+
+def _of_model(path, family):
+    """The arguments that follow from the SentencePiece model of a family."""
+    facts = FAMILIES[family]
+    pieces, scores, character_map = read_model(path)
+    if facts.first_tokens:
+        if tuple(pieces[:3]) != ("<unk>", "<s>", "</s>"):
+            raise InputError(
+                f"{path}: the first pieces of a model of {family} are <unk>, <s> and "
+                f"</s>, but these are {' '.join(pieces[:3])}."
+            )
+        first_scores = [_NOT_USED_SCORE if t == "<unk>NOTUSED" else 0.0 for t in facts.first_tokens]
+        pieces = [*facts.first_tokens, *pieces[facts.num_replaced :], "<mask>"]
+        scores = [*first_scores, *scores[facts.num_replaced :], 0.0]
+    if facts.folds:
+        scores = [s - AVOIDED if is_avoided(p) else s for p, s in zip(pieces, scores)]
+    return {
+        "family": family,
+        "vocabulary": pieces,
+        "scores": scores,
+        "character_map": character_map,
+    }
+
+
+def is_avoided(piece):
+    """Whether ALBERT cuts the comma off a piece: after a digit."""
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()

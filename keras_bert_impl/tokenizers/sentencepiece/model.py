@@ -1,0 +1,50 @@
+"""Reading a SentencePiece model: pieces, their scores, and the map of characters."""
+
+import base64
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_bytes
+
+_UNIGRAM, _BYTE = 1, 6  # of sentencepiece_model.proto
+_TYPES = {2: "BPE", 3: "word", 4: "character"}
+
+
+def read_model(path):
+    """Reads a unigram model.
+
+    Args:
+        path: `Path`.
+
+    Returns:
+        (pieces, scores, character_map): list of str; list of float; str, base64 of the compiled
+        map of characters, which may be empty.
+
+    Raises:
+        InputError: it is no such model, damaged, or of a kind that is not supported.
+    """
+    # Not at the top: reading these models is all that needs protobuf.
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(read_bytes(path))
+    except DecodeError as error:
+        raise InputError(f"{path} is no SentencePiece model, or a damaged one.") from error
+    if not model.pieces or not model.HasField("trainer_spec"):
+        raise InputError(f"{path} is no SentencePiece model, or a damaged one: it has no pieces.")
+    kind, size = model.trainer_spec.model_type, model.trainer_spec.vocab_size
+    if kind != _UNIGRAM:
+        raise InputError(
+            f"{path}: a SentencePiece model of type {_TYPES.get(kind, kind)} is not supported, "
+            "only unigram."
+        )
+    if model.trainer_spec.byte_fallback or any(piece.type == _BYTE for piece in model.pieces):
+        raise InputError(f"{path}: byte_fallback is not supported.")
+    if model.trainer_spec.treat_whitespace_as_suffix or not model.normalizer_spec.add_dummy_prefix:
+        raise InputError(f"{path}: only models with the space in front of words are supported.")
+    if size and size != len(model.pieces):
+        raise InputError(f"{path} has {len(model.pieces)} pieces, but says that it has {size}.")
+    pieces = [piece.piece for piece in model.pieces]
+    scores = [piece.score for piece in model.pieces]
+    return pieces, scores, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()

@@ -1,0 +1,222 @@
+"""SentencePiece's unigram models as ALBERT, XLM-RoBERTa and CamemBERT have them, in graph."""
+
+import functools
+import math
+
+import keras
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.sentencepiece import files
+from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK, UnigramModel
+from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
+from keras_bert_impl.tokenizers.unicode import utf8
+
+_ARGUMENTS = ("family", "vocabulary", "scores", "character_map", "mask_strips_left")
+_ARGUMENTS += ("prepend_scheme",)
+_BETWEEN = "\n"  # between words that have no mark; no word has it inside
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class SentencePieceTokenizer(Tokenizer):
+    """A unigram tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+
+    The text is normalized by the model's own map of characters; ALBERT's is decomposed, stripped
+    of marks and lowercased before that. A special token written in the text becomes that token.
+    Offsets leave out the space before a piece; a `▁` by itself has the place of the character after
+    it. docs/tokenization.md has the details.
+
+    Args:
+        family: str, `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
+        vocabulary: list of str, the token of each id, with `▁` for the space before a word.
+        scores: list of float, logarithms of the probabilities of the tokens. Added tokens at the end
+            of the vocabulary have none.
+        character_map: str, base64 of the model's compiled map. Default `""`: no normalization.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
+            in the text as they are written. Those that the vocabulary lacks get the next ids. One
+            that is a special token changes how that is found.
+        prepend_scheme: str, which words get a `▁` if they have none: `"always"`, the default,
+            `"first"`, that with which a text begins, or `"never"`.
+        mask_strips_left: bool. Whether a mask in the text takes the white space before it along;
+            only its offset shows that. Default True, as in the published models.
+
+    Raises:
+        InputError: a token that the family needs is missing, a token is there twice, a score is
+            no number, or the map is damaged.
+
+    Source: Kudo 2018 (arXiv:1804.10959); Lan et al. 2019 (arXiv:1909.11942), section 4.1; Conneau
+    et al. 2019 (arXiv:1911.02116), section 3; Martin et al. 2019 (arXiv:1911.03894), section 4.
+
+    Example:
+        vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "b", "<mask>"]
+        tokenizer = SentencePieceTokenizer("XLM-RoBERTa", vocabulary, [0, 0, 0, 0, -2, -3, 0])
+        tokenizer.tokenize(["ab b"])  # [[4, 5, 3, 5]], where 3 is the ▁ that is no piece
+    """
+
+    kind = "SentencePiece"
+    later_settings = {"prepend_scheme": "always"}
+
+    def __init__(
+        self,
+        family,
+        vocabulary,
+        scores,
+        character_map="",
+        added_tokens=(),
+        mask_strips_left=True,
+        prepend_scheme="always",
+    ):
+        if family not in list(FAMILIES):
+            raise InputError(f"family {family!r} is not supported, only {', '.join(FAMILIES)}.")
+        facts = FAMILIES[family]
+        self.family = family
+        self.special_tokens = facts.special_tokens
+        self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
+        vocabulary = list(vocabulary)
+        _check_unique(vocabulary)
+        for token in self.special_tokens:
+            if token not in vocabulary:
+                raise InputError(f"the vocabulary lacks {token!r}, which {family}'s tokenizer has.")
+        self._set_vocabulary(vocabulary, added_tokens)
+        self.scores = _as_numbers(scores, self.vocabulary, self.added_tokens)
+        self.character_map = character_map
+        self.mask_strips_left = bool(mask_strips_left)
+        if prepend_scheme not in ("always", "first", "never"):
+            raise InputError(
+                f"prepend_scheme must be always, first or never. Received: {prepend_scheme!r:.40}"
+            )
+        self.prepend_scheme = prepend_scheme
+        special = files.special(facts, self.mask_strips_left)
+        tokens = found_tokens(special, self.added_tokens)
+        self._token_ids = [self.token_to_id(token.content) for token in tokens]
+        self._split = MarkedWordSplitter(tokens, read_map(character_map), facts.folds, prepend_scheme)
+        pieces, scores = vocabulary[: len(self.scores)], self.scores
+        if prepend_scheme != "always" and _BETWEEN not in pieces:
+            pieces, scores = [*pieces, _BETWEEN], [*scores, 0.0]
+        self._model = UnigramModel(pieces, scores, self.unk_id)
+
+    def _is_word_start(self, piece):
+        return piece.startswith(SPACE_MARK)
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        added = {"added_tokens": [token.setting for token in self.added_tokens]}
+        return {name: getattr(self, name) for name in _ARGUMENTS} | added
+
+    @classmethod
+    def from_config(cls, config):
+        if "extra_tokens" in config:  # as an earlier version called them
+            extra = [{"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]]
+            config = {n: v for n, v in config.items() if n != "extra_tokens"} | {"added_tokens": extra}
+        return cls(**config)
+
+    def _join(self, pieces):
+        pieces = [self._split.written.get(piece, piece) for piece in pieces]
+        text = "".join(pieces).replace(SPACE_MARK, " ")
+        drops_first = self.prepend_scheme != "never" and pieces and pieces[0][:1] == SPACE_MARK
+        return text[1:] if drops_first else text
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model` of a directory.
+
+        Args:
+            directory: str or `Path`; its `tokenizer_config.json` or `config.json` says which
+                family it is of.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(**files.read(directory))
+
+    def save_pretrained(self, directory):
+        """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        files.write(directory, self.get_config())
+
+    def words(self, texts):
+        words = self._split(texts)
+        return tf.boolean_mask(words.strings, words.added < 0)
+
+    def word_ids(self, words):
+        return self._pieces_of_words(words)[0]
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return per_text(self._pieces(words)[0], words)
+
+        return in_graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, starts, ends = self._pieces(words)
+            starts, ends = words.characters_of(starts, ends)  # [pieces]
+            ids = per_text(ids, words)
+            before = tf.gather(words.text_starts, ids.value_rowids())
+            return ids, ids.with_values(starts - before), ids.with_values(ends - before)
+
+        return in_graph(tokenize_with_offsets)
+
+    def _pieces(self, words):
+        """Ids of each word's pieces, and the characters that they begin with and end before.
+
+        All ragged [words, (pieces)]; the first character of a word is its mark.
+        """
+        unique, number = tf.unique(words.strings)
+        number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
+        nothing = [0] * len(self._token_ids)
+        added = self._token_ids, nothing, [1] * len(self._token_ids)
+        pieces = [
+            tf.concat([values, tf.RaggedTensor.from_tensor(tf.constant(more)[:, tf.newaxis])], 0)
+            for values, more in zip(self._pieces_of_words(unique), added)
+        ]
+        return [tf.gather(values, number) for values in pieces]
+
+    def _pieces_of_words(self, words):
+        """The same of words, string [words], none of them an added token."""
+        characters, bounds = utf8.decode(words)  # with a line end after each
+        # The line end of a word is the place for the mark of the next one.
+        characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
+        if self.prepend_scheme == "always":
+            characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
+        ids, starts = self._model(characters)
+        splits = tf.searchsorted(starts, bounds, out_type=tf.int64)
+        ends = tf.concat([starts[1:], bounds[-1:]], axis=0)[: tf.size(starts)]
+        ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+        first = tf.gather(bounds, ids.value_rowids())
+        pieces = ids, ids.with_values(starts - first), ids.with_values(ends - first)
+        if self.prepend_scheme == "always":
+            return pieces
+        return tuple(values[:, 1:] for values in pieces)  # without what stands between words
+
+
+def _as_numbers(scores, vocabulary, added_tokens):
+    scores = [float(score) for score in scores]
+    rest = {*vocabulary[len(scores) :]} - {"", *(token.content for token in added_tokens)}
+    if rest or len(scores) > len(vocabulary):
+        raise InputError(f"{len(vocabulary)} tokens, but {len(scores)} scores.")
+    for token, score in zip(vocabulary, scores):
+        if not math.isfinite(score):
+            raise InputError(f"the score of {token!r:.40} is {score}; scores are finite numbers.")
+    return scores
+
+
+def _check_unique(vocabulary):
+    ids = {}
+    for number, token in enumerate(vocabulary):
+        if token and token in ids:
+            raise InputError(f"the token {token!r:.40} has the ids {ids[token]} and {number}.")
+        ids[token] = number

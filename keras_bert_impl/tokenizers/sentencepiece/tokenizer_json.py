@@ -1,0 +1,148 @@
+"""tokenizer.json of a SentencePiece tokenizer: reading and making it."""
+
+import base64
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+
+_SPACES = {"Regex": " {2,}"}
+_QUOTES = ({"String": "``"}, {"String": "''"})
+_FOLDING = ("NFKD", "StripAccents", "Lowercase")
+
+
+def make_whole(facts, settings):
+    """The `tokenizers.Tokenizer`, without its added tokens.
+
+    Args:
+        facts: `Family`.
+        settings: dict of the arguments of `SentencePieceTokenizer`.
+    """
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+    vocabulary, character_map = settings["vocabulary"], settings["character_map"]
+    _, unk, cls, sep, _ = facts.special_tokens
+    pieces = list(zip(vocabulary, settings["scores"]))
+    whole = tokenizers.Tokenizer(models.Unigram(pieces, vocabulary.index(unk), False))
+    steps = []
+    if facts.folds:
+        steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+        steps += [getattr(normalizers, name)() for name in _FOLDING]
+    if character_map:
+        steps.append(normalizers.Precompiled(base64.b64decode(character_map)))
+    if steps:
+        whole.normalizer = normalizers.Sequence(steps)
+    marks = {"replacement": "▁", "prepend_scheme": settings["prepend_scheme"]}
+    whole.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
+    )
+    whole.decoder = decoders.Metaspace(**marks)
+    second = facts.segment_of_second
+    between = " ".join([sep] * facts.num_separators)
+    whole.post_processor = processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
+        special_tokens=[(token, vocabulary.index(token)) for token in (cls, sep)],
+    )
+    return whole
+
+
+def read_whole(path, family):
+    """Reads a tokenizer.json; checks that it does what ours does.
+
+    Args:
+        path: `Path`.
+        family: str, or None: follows from how the vocabulary begins.
+
+    Returns:
+        dict of arguments of `SentencePieceTokenizer`, without added tokens.
+
+    Raises:
+        InputError: it is damaged or asks for something that is not supported.
+    """
+    whole = read_json(path)
+    model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
+    check_settings(path, {"type": None} | model, {"type": ("Unigram",)}, "model.")
+    check_settings(path, model, {"byte_fallback": (False, None)}, "model.")
+    vocabulary, scores = _pieces(path, model.get("vocab"))
+    if family is None:
+        family = _family_of(path, vocabulary)
+    facts = FAMILIES[family]
+    unk = facts.special_tokens[1]
+    if unk in vocabulary:
+        check_settings(path, model, {"unk_id": (vocabulary.index(unk),)}, "model.")
+    normalizers = _parts(path, whole, "normalizer", "normalizers")
+    kinds = {"Precompiled", "Replace", "Strip", *(_FOLDING if facts.folds else ())}
+    character_map, replaced = "", []
+    for part in normalizers:
+        check_settings(path, part, {"type": tuple(sorted(kinds))}, "normalizer.")
+        if part["type"] == "Replace":
+            replaced.append(part.get("pattern"))
+            allowed = (_SPACES, *(_QUOTES if facts.folds else ()))
+            check_settings(path, part, {"pattern": allowed}, "normalizer Replace: ")
+        if part["type"] == "Precompiled":
+            character_map = part.get("precompiled_charsmap") or ""
+    for kind in _FOLDING if facts.folds else ():
+        if kind not in [part["type"] for part in normalizers]:
+            raise InputError(f"{path}: normalizer {kind} is missing; {family}'s has it.")
+    wanted = {"type": ("Metaspace", "WhitespaceSplit"), "replacement": ("▁",)}
+    schemes = ("always", "first", "never")
+    wanted |= {"prepend_scheme": schemes, "add_prefix_space": (True, False), "split": (True,)}
+    splitters = _parts(path, whole, "pre_tokenizer", "pretokenizers")
+    scheme = "always"
+    for part in splitters:
+        check_settings(path, part, wanted, "pre_tokenizer.")
+        if part["type"] == "Metaspace":
+            usual = "always" if part.get("add_prefix_space", True) else "never"
+            scheme = part.get("prepend_scheme", usual)
+    # Where white space is not what words end at, several spaces have to become one before.
+    if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
+        raise InputError(f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported.")
+    return {
+        "family": family,
+        "vocabulary": vocabulary,
+        "scores": scores,
+        "character_map": character_map,
+        "prepend_scheme": scheme,
+    }
+
+
+def _parts(path, whole, name, inside):
+    """The list of steps of a normalizer or pre-tokenizer, one or a sequence."""
+    part = whole.get(name)
+    if isinstance(part, dict) and part.get("type") == "Sequence":
+        part = part.get(inside)
+    parts = part if isinstance(part, list) else [part] * (part is not None)
+    if not all(isinstance(part, dict) and "type" in part for part in parts):
+        raise InputError(f"{path}: {name} is damaged.")
+    return parts
+
+
+def _pieces(path, vocabulary):
+    """(pieces, scores) of a list of pairs."""
+    if not isinstance(vocabulary, list) or not vocabulary:
+        raise InputError(f"{path}: there is no vocabulary in it.")
+    for number, pair in enumerate(vocabulary):
+        if not (
+            isinstance(pair, list)
+            and len(pair) == 2
+            and isinstance(pair[0], str)
+            and isinstance(pair[1], (int, float))
+        ):
+            raise InputError(f"{path}: token {number} is no piece and score: {pair!r:.60}")
+    pieces, scores = zip(*vocabulary)
+    return list(pieces), list(scores)
+
+
+def _family_of(path, vocabulary):
+    """The family that has such a vocabulary."""
+    for family, facts in FAMILIES.items():
+        first = facts.first_tokens or facts.special_tokens
+        if tuple(vocabulary[: len(first)]) == first:
+            return family
+    raise InputError(
+        f"{path}: the vocabulary is laid out as none of {', '.join(FAMILIES)}; it begins with "
+        f"{' '.join(vocabulary[:5])!r:.80}."
+    )

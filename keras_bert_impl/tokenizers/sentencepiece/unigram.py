@@ -1,0 +1,220 @@
+"""A unigram language model over pieces: the best cut of many words at once, in graph."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS, in_blocks
+
+SPACE_MARK = "▁"  # begins every word
+_UNKNOWN_PENALTY = 10.0  # below the least score
+_MAX_CHARACTERS = 128  # of a piece; published ones have 16
+
+
+class UnigramModel:
+    """Cuts words into the pieces whose scores have the greatest sum.
+
+    A character that is no piece by itself may be an unknown one, which scores 10 less than the
+    worst piece; neighbouring unknown ones become one. Of equal sums the one with the longer last
+    piece wins, at every character. Sums have 64 bits, so that they are exact: with 32 bits, as
+    SentencePiece has them, rounding decides whether 888 is 8 88 or 88 8.
+
+    Args:
+        vocabulary: list of str, pieces, where a space is written as `▁`.
+        scores: list of float, logarithms of probabilities.
+        unk_id: int, the id of the unknown piece.
+
+    Raises:
+        InputError: a piece is too long.
+
+    Source: Kudo 2018 (arXiv:1804.10959), section 3.2; Viterbi 1967.
+    """
+
+    def __init__(self, vocabulary, scores, unk_id):
+        # No word has a mark but in front, so such a piece is never found.
+        ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
+        self._unk_id = unk_id
+        self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
+        self._scores = np.array(scores, np.float64)
+        longest = max((len(vocabulary[i]) for i in ids), default=1)
+        if longest > _MAX_CHARACTERS:
+            raise InputError(
+                f"the vocabulary has a piece of {longest} characters; at most {_MAX_CHARACTERS}."
+            )
+        letters = np.zeros([len(ids), longest], np.int64)  # 0 after the end
+        for row, i in enumerate(ids):
+            letters[row, : len(vocabulary[i])] = [ord(character) for character in vocabulary[i]]
+        alphabet = np.unique(letters[letters > 0])
+        entries = np.zeros(CODE_POINTS, np.int32)
+        entries[alphabet] = 1 + np.arange(len(alphabet))
+        self._letters_index, self._letters_blocks = in_blocks(entries)
+        self._num_letters = len(alphabet) + 1
+        self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
+
+    def __call__(self, characters):
+        """Pieces of words.
+
+        Args:
+            characters: int32 [n], code points of all words, each of which begins with SPACE_MARK
+                and has no other one.
+
+        Returns:
+            (ids, starts): int32 [pieces], and which character each piece begins with.
+        """
+        begins = tf.equal(characters, ord(SPACE_MARK))  # of words
+        first, size, ids = self._matches(characters, begins)
+        segments = _Segments(tf.size(characters), first, size)
+        num_columns = len(self._levels)  # the last is for pieces of one character
+        row = tf.gather(segments.rows, first + size - 1)
+        cells = tf.stack([row, num_columns - size], axis=1)
+        nothing = np.float64(-np.inf)
+        scores = _table(segments.rows, num_columns, nothing, self._unk_score)
+        scores = tf.tensor_scatter_nd_update(scores, cells, tf.gather(self._scores, ids))
+        table = _table(segments.rows, num_columns, -1, self._unk_id)
+        table = tf.tensor_scatter_nd_update(table, cells, ids)
+        column = segments.best_columns(scores)
+        size = num_columns - tf.gather(column, segments.rows)  # [n], of the piece that ends there
+        ends = segments.ends_of_pieces(size)
+        row = tf.gather(segments.rows, ends)
+        ids = tf.gather_nd(table, tf.stack([row, tf.gather(column, row)], axis=1))
+        starts = ends - tf.gather(size, ends) + 1
+        # Unknown pieces beside each other are one.
+        is_unknown = tf.equal(ids, self._unk_id)
+        was_unknown = tf.concat([[False], is_unknown[:-1]], axis=0)[: tf.size(ids)]
+        kept = tf.logical_not(is_unknown & was_unknown) | tf.gather(begins, starts)
+        return tf.boolean_mask(ids, kept), tf.boolean_mask(starts, kept)
+
+    def _matches(self, characters, begins):
+        """All pieces that stand anywhere: (first character, number of characters, id)."""
+        block = tf.gather(self._letters_index, tf.bitwise.right_shift(characters, 7))
+        block += tf.bitwise.bitwise_and(characters, BLOCK - 1)
+        letters = tf.gather(self._letters_blocks, block)
+        # What no piece goes beyond: the next word, and the end.
+        inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
+        place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
+        found = []
+        for level, (keys, pieces) in enumerate(self._levels):
+            letter = tf.gather(inner, place + level) if level else letters
+            key = tf.cast(node, tf.int64) * self._num_letters + tf.cast(letter, tf.int64)
+            node = tf.searchsorted(keys, key)
+            is_node = tf.where(tf.equal(tf.gather(keys, node), key))[:, 0]
+            place, node = tf.gather(place, is_node), tf.gather(node, is_node)
+            piece = tf.gather(pieces, node)
+            is_piece = tf.where(piece >= 0)[:, 0]
+            size = tf.fill(tf.shape(is_piece, tf.int32), level + 1)
+            found.append((tf.gather(place, is_piece), size, tf.gather(piece, is_piece)))
+        return [tf.concat(parts, axis=0) for parts in zip(*found)]
+
+
+class _Segments:
+    """Parts of words that no piece reaches out of, to find the best cut of all of them at once.
+
+    The tables of what ends in a character have their rows in another order than the characters:
+    first the first characters of all segments, then the second ones, and so on, long ones first.
+
+    Args:
+        num_characters: int32.
+        first, size: int32 [matches], where pieces stand.
+
+    Attributes:
+        rows: int32 [characters], the row of each character.
+    """
+
+    def __init__(self, num_characters, first, size):
+        # A piece of several characters holds together what it reaches over.
+        change = tf.concat([first + 1, first + size], axis=0)
+        value = tf.concat([tf.ones_like(first), -tf.ones_like(first)], axis=0)
+        holds = tf.cumsum(tf.math.unsorted_segment_sum(value, change, num_characters + 1))
+        begins = tf.equal(holds[:num_characters], 0)
+        self._segment = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
+        self._starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [segments]
+        self._ends = tf.concat([self._starts[1:], [num_characters]], 0)[: tf.size(self._starts)]
+        lengths = self._ends - self._starts
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        steps = tf.range(tf.reduce_max(tf.concat([lengths, [0]], axis=0)))
+        # How many segments are longer than that: the first ones.
+        self._alive = tf.searchsorted(-tf.gather(lengths, order), -steps)  # [steps]
+        self._row_starts = tf.cumsum(self._alive, exclusive=True)
+        place = tf.range(num_characters) - tf.gather(self._starts, self._segment)
+        rank = tf.gather(tf.math.invert_permutation(order), self._segment)
+        self.rows = tf.gather(self._row_starts, place) + rank
+
+    def best_columns(self, scores):
+        """The column of each row that the best way to there ends with.
+
+        Args:
+            scores: float64 [characters, columns], of the pieces that end there, longest first.
+
+        Returns:
+            int32 [characters], in the order of rows.
+        """
+        num_columns = scores.shape[1]
+        # Of each segment the sums up to the characters before, one for each length of a piece.
+        sums = _table(self._starts, num_columns, np.float64(-np.inf), np.float64(0))
+
+        def step(number, sums, chosen):
+            size, row = self._alive[number], self._row_starts[number]
+            sums = sums[:size]
+            candidates = sums + scores[row : row + size]
+            best = tf.reduce_max(candidates, axis=1, keepdims=True)
+            column = tf.where(tf.equal(candidates, best), tf.range(num_columns), num_columns)
+            chosen = chosen.write(number, tf.reduce_min(column, axis=1))
+            return number + 1, tf.concat([sums[:, 1:], best], axis=1), chosen
+
+        num_steps = tf.size(self._alive)
+        chosen = tf.TensorArray(tf.int32, num_steps, infer_shape=False, element_shape=[None])
+        return tf.while_loop(
+            lambda number, *_: number < num_steps,
+            step,
+            (0, sums, chosen),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, num_columns]), None),
+        )[2].concat()
+
+    def ends_of_pieces(self, size):
+        """The last character of each piece of the best cut, in order.
+
+        Args:
+            size: int32 [characters], of the piece of the best way that ends there.
+        """
+
+        def step(number, ends, found):
+            found = found.write(number, ends)
+            before = ends - tf.gather(size, ends)
+            inside = before >= tf.gather(self._starts, tf.gather(self._segment, ends))
+            return number + 1, tf.boolean_mask(before, inside), found
+
+        found = tf.TensorArray(
+            tf.int32, 0, dynamic_size=True, infer_shape=False, element_shape=[None]
+        )
+        found = tf.while_loop(
+            lambda number, ends, _: tf.size(ends) > 0,
+            step,
+            (0, self._ends - 1, found),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None]), None),
+        )[2].concat()
+        return tf.sort(found)
+
+
+def _table(rows, num_columns, value, last):
+    """[rows, columns] of one value, with another one of its type in the last column."""
+    size = tf.size(rows)
+    return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
+
+
+def _levels(letters, ids, num_letters):
+    """The trie of pieces, a level at a time.
+
+    Yields:
+        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, in order; int32
+        [nodes + 1], the id of the piece that ends in the node, or -1. The last is no node.
+    """
+    parents = np.zeros(len(ids), np.int64)
+    for level in range(letters.shape[1]):
+        here = letters[:, level] > 0
+        letters, ids, parents = letters[here], ids[here], parents[here]
+        keys, nodes = np.unique(parents * num_letters + letters[:, level], return_inverse=True)
+        pieces = np.full(len(keys) + 1, -1, np.int32)
+        ends = np.append(letters, np.zeros([len(ids), 1], letters.dtype), axis=1)[:, level + 1] == 0
+        pieces[nodes[ends]] = ids[ends]
+        yield np.append(keys, np.iinfo(np.int64).max), pieces
+        parents = nodes

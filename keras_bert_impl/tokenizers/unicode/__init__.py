@@ -1,0 +1,1 @@
+"""Properties of code points, normalization and positions, in graph."""

@@ -1,0 +1,1 @@
+"""WordPiece in graph."""

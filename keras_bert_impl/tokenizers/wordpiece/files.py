@@ -1,0 +1,271 @@
+"""The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
+
+import logging
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.published import published_lowercase
+from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
+from keras_bert_impl.tokenizers.files import (
+    check_settings,
+    ids_by_token,
+    no_tokenizer,
+    to_json,
+    tokenizer_directory,
+    tokens_by_id,
+    without_last,
+)
+from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
+from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
+
+_log = logging.getLogger(__name__)
+
+# Classes of `transformers` that do what ours does; other classes split words in other ways.
+_CLASSES = (
+    "BertTokenizer",
+    "ConvBertTokenizer",
+    "DistilBertTokenizer",
+    "ElectraTokenizer",
+    "LayoutLMTokenizer",
+    "MobileBertTokenizer",
+    "PreTrainedTokenizer",
+    "SqueezeBertTokenizer",
+    "TokenizersBackend",
+)
+# With these, tokenizer.json decides; with others, what tokenizer_config.json says.
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
+_PARTS = {
+    "model": "WordPiece",
+    "normalizer": "BertNormalizer",
+    "pre_tokenizer": "BertPreTokenizer",
+}
+
+
+_NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_config.json
+    "lowercase": ("lowercase", "do_lower_case"),
+    "strip_accents": ("strip_accents", "strip_accents"),
+    "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
+}
+_CAPITALS = 0.05  # of the tokens with letters, at least, have capitals in a cased vocabulary
+
+
+def read(directory):
+    """Reads vocabulary and settings.
+
+    Args:
+        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and the other files of a
+            tokenizer.
+
+    Returns:
+        dict of the arguments of `WordPieceTokenizer`.
+
+    Raises:
+        InputError: a file is missing or damaged or asks for something that is not supported.
+    """
+    directory = tokenizer_directory(directory)
+    settings, vocabulary = {}, None
+    whole = directory / "tokenizer.json"
+    if whole.exists():
+        if keras_hub_files.is_preset(read_json(whole)):
+            path, settings = keras_hub_files.read_wordpiece(directory)
+            return {"vocabulary": read_vocabulary(path), **settings}
+        vocabulary, settings = _read_whole(whole)
+    for path in (directory / "vocab.txt", directory / "assets" / "vocab.txt"):
+        if path.exists():
+            lines = read_vocabulary(path)
+            if vocabulary is not None and _ids(vocabulary) != _ids(lines):
+                raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
+            vocabulary = lines
+            break
+    if vocabulary is None:
+        raise no_tokenizer(directory)
+    settings = _read_config(directory / "tokenizer_config.json", settings)
+    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
+    check_vocabulary(vocabulary, directory)
+    if settings.get("lowercase") is None:  # as in Google's checkpoints
+        settings["lowercase"] = _lowercase_of(directory, vocabulary)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    added = added_files.settings_of(found, SPECIAL)
+    return {"vocabulary": vocabulary, "added_tokens": added, **settings}
+
+
+def _ids(vocabulary):
+    """dict of str to int: of equal tokens the last counts."""
+    return {token: number for number, token in enumerate(vocabulary) if token}
+
+
+def _lowercase_of(directory, vocabulary):
+    """Whether to lowercase where no configuration says it."""
+    model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
+    names = [model] if isinstance(model, str) else []
+    names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
+    known = published_lowercase(vocabulary, names)
+    if known is not None:
+        _log.info("%s: lowercase=%s, as the published %s.", directory, *known)
+        return known[0]
+    written = [t for t in vocabulary if t.lower() != t.upper() and not t.startswith(("[", "<"))]
+    share = sum(token != token.lower() for token in written) / max(len(written), 1)
+    _log.warning(
+        "%s: no tokenizer_config.json says do_lower_case; lowercase=%s by the vocabulary, of which "
+        "%.1f %% has capital letters.",
+        directory,
+        share < _CAPITALS,
+        100 * share,
+    )
+    return share < _CAPITALS
+
+
+def read_vocabulary(path):
+    """Reads a vocabulary file: UTF-8, a token on each line, the first has id 0.
+
+    A byte order mark and blank lines at the end are left out.
+
+    Args:
+        path: str or `Path`.
+
+    Returns:
+        list of str.
+
+    Raises:
+        InputError: no text, empty, or a special token missing.
+    """
+    text = read_text(Path(path)).removeprefix("\ufeff")
+    tokens = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+    if tokens == [""]:
+        tokens = []
+    if not tokens:
+        raise InputError(f"{path} is empty; a vocabulary has a token on each line.")
+    return tokens
+
+
+def check_vocabulary(vocabulary, path=None):
+    """Raises InputError where a vocabulary is empty or lacks a special token.
+
+    Args:
+        vocabulary: list of str.
+        path: the file it came from, for the message.
+    """
+    where = path or "the vocabulary"
+    if not vocabulary:
+        raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
+    for line, token in enumerate(vocabulary, 1):
+        if not isinstance(token, str):
+            raise InputError(f"{where}, line {line}: {token!r:.40} must be a string.")
+    missing = [token for token in SPECIAL_TOKENS if token not in set(vocabulary)]
+    if missing:
+        raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")
+
+
+def write(directory, settings):
+    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+    Args:
+        directory: str or `Path`; made if needed.
+        settings: dict of the arguments of `WordPieceTokenizer`.
+    """
+    special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
+    added = as_added_tokens(settings["added_tokens"])
+    ids = _ids(settings["vocabulary"])
+    config = {
+        "do_lower_case": settings["lowercase"],
+        "strip_accents": settings["strip_accents"],
+        "tokenize_chinese_chars": settings["split_on_cjk"],
+        "tokenizer_class": "BertTokenizer",
+        **special,
+        **added_files.added_settings(SPECIAL, added, ids),
+    }
+    lines = without_last(
+        settings["vocabulary"], {token.content for token in added} - set(SPECIAL_TOKENS)
+    )
+    files = {
+        "vocab.txt": "".join(f"{token}\n" for token in lines),
+        "tokenizer_config.json": to_json(config),
+        "special_tokens_map.json": to_json(special),
+        "tokenizer.json": _whole(lines, settings, added, ids),
+    }
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _whole(lines, settings, added, ids):
+    """tokenizer.json, as the `tokenizers` library itself writes it."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+    whole = tokenizers.Tokenizer(
+        models.WordPiece(ids_by_token(lines), unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS)
+    )
+    whole.normalizer = normalizers.BertNormalizer(
+        lowercase=settings["lowercase"],
+        strip_accents=settings["strip_accents"],
+        handle_chinese_chars=settings["split_on_cjk"],
+    )
+    whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    whole.decoder = decoders.WordPiece()
+    whole.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return added_files.to_whole(whole, SPECIAL, added, ids)
+
+
+def _read_config(path, settings):
+    """Settings of tokenizer_config.json and those of tokenizer.json; checks the others."""
+    config = added_files.read_if_there(path)
+    kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
+    if kind not in _CLASSES:
+        raise InputError(
+            f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece."
+        )
+    wanted = {
+        "do_lower_case": (True, False),
+        "strip_accents": (None, True, False),
+        "tokenize_chinese_chars": (True, False),
+        "do_basic_tokenize": (True,),
+        "never_split": (None, []),
+        **added_files.ROWS,
+    }
+    for name, token in zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS):
+        config[name] = added_files.content(config.get(name))
+        wanted[name] = (token, None)
+    check_settings(path, config, wanted)
+    said = {ours: config.get(name) for ours, (_, name) in _NORMALIZER.items() if name in config}
+    if kind in _GENERIC:
+        return said | settings
+    for name in said:
+        if settings.get(name) not in (None, said[name]):
+            _log.warning(
+                "%s: %s=%s, but tokenizer.json says %s; the former counts, as in transformers.",
+                path,
+                _NORMALIZER[name][1],
+                said[name],
+                settings[name],
+            )
+    return settings | said
+
+
+def _read_whole(path):
+    """Vocabulary and normalizer of a tokenizer.json; checks that it does what ours does."""
+    whole = read_json(path)
+    parts = {}
+    for name, kind in _PARTS.items():
+        parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
+        if parts[name].get("type") != kind:
+            found = parts[name].get("type")
+            raise InputError(f"{path}: {name} {shown(found)} is not supported, only {kind}.")
+    model, normalizer = parts["model"], parts["normalizer"]
+    wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
+    wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
+    check_settings(path, model, wanted, "model.")
+    wanted = {"lowercase": (True, False), "strip_accents": (None, True, False)}
+    wanted |= {"handle_chinese_chars": (True, False), "clean_text": (True,)}
+    check_settings(path, normalizer, wanted, "normalizer.")
+    settings = {"lowercase": True}
+    settings |= {ours: normalizer[n] for ours, (n, _) in _NORMALIZER.items() if n in normalizer}
+    return tokens_by_id(path, model.get("vocab")), settings

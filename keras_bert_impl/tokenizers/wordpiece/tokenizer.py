@@ -1,0 +1,221 @@
+"""WordPiece as BERT has it, as one graph of TensorFlow and TensorFlow Text operations."""
+
+import functools
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
+from keras_bert_impl.tokenizers.wordpiece import files
+from keras_bert_impl.tokenizers.wordpiece.translation import Translation
+from keras_bert_impl.tokenizers.wordpiece.words import (
+    MAX_CHARACTERS,
+    SPECIAL,
+    SPECIAL_TOKENS,
+    TEXT_END,
+    WORD_BREAKS,
+    WordSplitter,
+    unreachable_word,
+    word_of_token,
+)
+
+_CLEANED = {" .": ".", " ?": "?", " !": "!", " ,": ",", " ' ": "'", " n't": "n't", " 'm": "'m"}
+_CLEANED |= {" do not": " don't", " 's": "'s", " 've": "'ve", " 're": "'re"}
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class WordPieceTokenizer(Tokenizer):
+    """BERT's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+
+    Works eagerly, in `tf.data`, in `tf.function`, and in a SavedModel, whose only needs are then
+    TensorFlow and TensorFlow Text. Words become pieces by longest match first; a word with a part
+    that no piece fits, or of more than 100 characters, becomes [UNK]. A special token written
+    in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
+    Source: Devlin et al. 2018 (arXiv:1810.04805), section 3; docs/tokenization.md has the details.
+
+    Args:
+        vocabulary: list of str, the token of each id, or str or `Path` of a file with a token on each
+            line. Holds [PAD], [UNK], [CLS], [SEP], [MASK]. Of a token that is there twice the last
+            id is used.
+        lowercase: bool. Default True, as the uncased models.
+        strip_accents: bool. Whether accents are removed. Default None: as `lowercase`.
+        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: tokens that are found in the
+            text as they are written. Those that the vocabulary lacks get the next ids. One that is a
+            special token changes how that is found.
+
+    Raises:
+        InputError: the vocabulary is empty or lacks a special token.
+
+    Example:
+        tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
+        tokenizer.tokenize(["AB a"])  # [[5, 6, 5]]
+    """
+
+    kind = "wordpiece"
+    word_breaks = WORD_BREAKS
+    later_settings = {"strip_accents": None, "split_on_cjk": True, "added_tokens": []}
+    special_tokens = SPECIAL_TOKENS
+
+    @known_arguments("WordPieceTokenizer")
+    def __init__(
+        self, vocabulary, lowercase=True, strip_accents=None, split_on_cjk=True, added_tokens=()
+    ):
+        if isinstance(vocabulary, (str, Path)):
+            vocabulary = files.read_vocabulary(vocabulary)
+        files.check_vocabulary(vocabulary)
+        self.lowercase = bool(lowercase)
+        self.strip_accents = strip_accents if strip_accents is None else bool(strip_accents)
+        self.split_on_cjk = bool(split_on_cjk)
+        self._set_vocabulary(vocabulary, added_tokens)
+        if self.added_tokens:  # they may hold spaces and punctuation
+            self.word_breaks = ""
+        tokens = found_tokens(SPECIAL, self.added_tokens)
+        self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
+        self._translation = Translation(self._split.table)
+        written, self._ids = _reachable(self.vocabulary, [token.content for token in tokens])
+        with tf.init_scope():
+            self._fast_pieces = tensorflow_text.FastWordpieceTokenizer(
+                vocab=written,
+                unknown_token=word_of_token(SPECIAL_TOKENS.index("[UNK]")),
+                max_bytes_per_word=4 * MAX_CHARACTERS,
+                token_out_type=tf.int32,
+                no_pretokenization=True,
+            )
+
+    @classmethod
+    def from_pretrained(cls, directory):
+        """Reads `vocab.txt` (or `tokenizer.json`) and `tokenizer_config.json` of a directory.
+
+        Args:
+            directory: str or `Path`. Without a configuration the text is lowercased, with a
+                warning.
+
+        Raises:
+            InputError: a file is missing or damaged, or asks for something not supported.
+        """
+        return cls(**files.read(directory))
+
+    def save_pretrained(self, directory):
+        """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+        `transformers.AutoTokenizer` reads them and gives the same ids.
+
+        Args:
+            directory: str or `Path`; made if needed. Other files in it stay.
+        """
+        files.write(directory, self.get_config())
+
+    def _is_word_start(self, piece):
+        return not piece.startswith("##")
+
+    def get_config(self):
+        """The arguments that it was made with, for `.keras` files."""
+        return {
+            "vocabulary": self.vocabulary,
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "split_on_cjk": self.split_on_cjk,
+            "added_tokens": [token.setting for token in self.added_tokens],
+        }
+
+    def _join(self, pieces):
+        # As `decoders.WordPiece` of `tokenizers` has it, which cleans up each piece alone.
+        pieces = [self._split.written.get(piece, piece) for piece in pieces]
+        pieces = [
+            _clean(piece) if not number else _clean(_continued(piece))
+            for number, piece in enumerate(pieces)
+        ]
+        return "".join(pieces)
+
+    def words(self, texts):
+        return self._split(texts).ordinary()
+
+    def word_ids(self, words):
+        return self._pieces(words)
+
+    def _pieces(self, words):
+        """Ids of the pieces of words, int32 ragged [words, (pieces)]."""
+        return self._own_ids(self._fast_pieces.tokenize(words))
+
+    def _own_ids(self, ids):
+        return ids if self._ids is None else ids.with_values(tf.gather(self._ids, ids.values))
+
+    def tokenize_words(self, words):
+        """What `tokenize` gives, without its graph, for many different words at once.
+
+        Args:
+            words: list of str, of any text without a line end.
+
+        Returns:
+            (the ids of all words, int32 [tokens], how many each has, int64 [words]).
+        """
+        parts = None if self.added_tokens else self._translation(words)
+        if parts is None:
+            ragged = self.tokenize(words)
+            return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
+        pieces = self._pieces(tf.constant(parts, tf.string))
+        is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
+        ends = pieces.row_splits.numpy()[:-1][is_end]  # of the unknown token that each becomes
+        lengths = np.diff(ends, prepend=-1) - 1
+        return np.delete(pieces.flat_values.numpy(), ends), lengths
+
+    @functools.cached_property
+    def _tokenize(self):
+        def tokenize(texts):
+            words = self._split(texts)
+            return words.per_text(self._pieces(words.strings()))
+
+        return in_graph(tokenize)
+
+    @functools.cached_property
+    def _with_offsets(self):
+        def tokenize_with_offsets(texts):
+            words = self._split(texts)
+            ids, starts, ends = self._fast_pieces.tokenize_with_offsets(words.strings())
+            return words.per_text(self._own_ids(ids)), *words.offsets(starts, ends)
+
+        return in_graph(tokenize_with_offsets)
+
+
+def _reachable(vocabulary, tokens):
+    """The vocabulary as the graph needs it, and the ids of its entries.
+
+    Args:
+        vocabulary: list of str.
+        tokens: list of str, the added tokens, by number.
+
+    Returns:
+        (written, ids): list of str, with words that no text contains in place of added tokens, empty
+        tokens and all but the last of equal ones; None where the entries have their own ids, or
+        int32 array. Tokens that are not special have a second entry, for where they are one
+        character.
+    """
+    last = {token: position for position, token in enumerate(vocabulary) if token}
+    written = [
+        token if last.get(token) == position else unreachable_word(position)
+        for position, token in enumerate(vocabulary)
+    ]
+    for number, token in enumerate(tokens):
+        written[last[token]] = word_of_token(number)
+    more = range(len(SPECIAL_TOKENS), len(tokens))
+    if not more:
+        return written, None
+    written += [word_of_token(number)[0] for number in more]
+    ids = [*range(len(vocabulary)), *(last[tokens[number]] for number in more)]
+    return written, np.array(ids, np.int32)
+
+
+def _continued(piece):
+    return piece[2:] if piece.startswith("##") else f" {piece}"
+
+
+def _clean(piece):
+    for before, after in _CLEANED.items():
+        piece = piece.replace(before, after)
+    return piece

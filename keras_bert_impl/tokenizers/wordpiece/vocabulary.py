@@ -1,0 +1,85 @@
+"""Learning a WordPiece vocabulary from texts."""
+
+import collections
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.new_tokens import count_words
+from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
+
+_PREFIX = "##"  # of a piece that continues a word
+_ALPHABET = 1000  # most characters that get a token of their own
+
+
+def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min_frequency=2):
+    """Learns a WordPiece vocabulary from texts.
+
+    Starts from the 1,000 most frequent characters and joins the most frequent pair of pieces
+    until the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and
+    not kept; memory grows with the number of different words. The same texts give the same list.
+
+    Args:
+        texts: iterable of str.
+        vocabulary_size: int, tokens to learn, special ones included. Fewer where the texts do
+            not have more. Default 30522, as BERT.
+        lowercase: bool: lowercase and strip accents. Give the tokenizer the same. Default True.
+        min_frequency: int: a pair of pieces that is rarer is not joined. Default 2.
+
+    Returns:
+        list of str: [PAD] [UNK] [CLS] [SEP] [MASK], characters, then pieces in the order learned.
+
+    Raises:
+        InputError: the texts have no word, or `vocabulary_size` is too small for the characters.
+
+    Example:
+        vocabulary = learn_wordpiece_vocabulary(open("corpus.txt"), vocabulary_size=8000)
+    """
+    split = WordSplitter(lowercase)
+    counts = count_words(texts, lambda batch: split(batch).ordinary())
+    if not counts:
+        raise InputError("the corpus is empty: no text to learn a vocabulary from has a word.")
+    # The trainer numbers pieces in the order it meets them, which is random, and breaks ties by
+    # number: naming all characters beforehand, in order, makes it repeatable.
+    characters = _alphabet(counts)
+    inside = {character for word in counts for character in word[1:]}
+    start = [*SPECIAL_TOKENS, *characters]
+    start += [_PREFIX + character for character in characters if character in inside]
+    if vocabulary_size < len(start):
+        raise InputError(
+            f"vocabulary_size={vocabulary_size} is too small: special tokens and characters alone "
+            f"take {len(start)}."
+        )
+    return _train(counts, start, vocabulary_size, min_frequency)
+
+
+def _alphabet(counts):
+    """The most frequent characters, in the order of their code points."""
+    frequency = collections.Counter()
+    for word, count in counts.items():
+        for character in word:
+            frequency[character] += count
+    ranked = sorted(frequency, key=lambda character: (-frequency[character], character))
+    return sorted(ranked[:_ALPHABET])
+
+
+def _train(counts, start, vocabulary_size, min_frequency):
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=min_frequency,
+        special_tokens=start,
+        limit_alphabet=0,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_repeated(counts), trainer)
+    ids = tokenizer.get_vocab()
+    return sorted(ids, key=ids.get)
+
+
+def _repeated(counts):
+    """Every word as often as it was counted, in texts of bounded size: all the trainer takes."""
+    for word, count in sorted(counts.items()):
+        for done in range(0, count, 1000):
+            yield f"{word} " * min(1000, count - done)

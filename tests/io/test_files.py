@@ -1,0 +1,204 @@
+import errno
+import os
+import stat
+
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory, replace_file, replace_files
+from tests.helpers import small_disk
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_file_is_made_with_its_folders(tmp_path):
+    with replace_file(tmp_path / "a" / "b" / "scores.json") as temporary:
+        assert not (tmp_path / "a" / "b" / "scores.json").exists()
+        temporary.write_text("{}")
+    assert (tmp_path / "a" / "b" / "scores.json").read_text() == "{}"
+    assert names(tmp_path / "a" / "b") == ["scores.json"]
+
+
+def test_file_is_replaced_and_readable_as_usual(tmp_path):
+    (tmp_path / "plain").write_text("old")
+    usual = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    with replace_file(str(tmp_path / "plain")) as temporary:
+        temporary.write_text("new")
+        assert (tmp_path / "plain").read_text() == "old"
+    assert (tmp_path / "plain").read_text() == "new"
+    assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == usual
+
+
+def test_failed_file_leaves_the_old_one(tmp_path):
+    (tmp_path / "f").write_text("old")
+    with pytest.raises(KeyError), replace_file(tmp_path / "f") as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert (tmp_path / "f").read_text() == "old"
+    assert names(tmp_path) == ["f"]
+
+
+def test_directory_is_made(tmp_path):
+    with replace_directory(tmp_path / "run") as temporary:
+        (temporary / "a").write_text("1")
+        assert not (tmp_path / "run").exists()
+    assert names(tmp_path) == ["run"]
+    assert names(tmp_path / "run") == ["a"]
+
+
+def test_directory_is_filled_and_keeps_the_rest(tmp_path):
+    run = tmp_path / "run"
+    (run / "model").mkdir(parents=True)
+    (run / "model" / "stale").write_text("old")
+    (run / "notes").write_text("mine")
+    (run / "scores").write_text("old")
+    with replace_directory(run) as temporary:
+        (temporary / "model").mkdir()
+        (temporary / "model" / "weights").write_text("new")
+        (temporary / "scores").write_text("new")
+    assert names(run) == ["model", "notes", "scores"]
+    assert names(run / "model") == ["weights"]
+    assert [(run / name).read_text() for name in ("notes", "scores")] == ["mine", "new"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_failed_directory_leaves_nothing(tmp_path, exists):
+    if exists:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "a").write_text("old")
+    with pytest.raises(KeyError), replace_directory(tmp_path / "run") as temporary:
+        (temporary / "a").write_text("half")
+        raise KeyError
+    assert names(tmp_path) == (["run"] if exists else [])
+    if exists:
+        assert names(tmp_path / "run") == ["a"]
+        assert (tmp_path / "run" / "a").read_text() == "old"
+
+
+def test_current_directory_can_be_filled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with replace_directory(".") as temporary:
+        (temporary / "a").write_text("1")
+    assert names(tmp_path) == ["a"]
+
+
+def test_existing_directory_is_filled_from_inside(tmp_path):
+    # The parent of a mounted disk is another disk, from which nothing can be renamed.
+    (tmp_path / "run").mkdir()
+    with replace_directory(tmp_path / "run") as temporary:
+        assert (tmp_path / "run") in temporary.parents
+
+
+def test_long_name(tmp_path):
+    name = "n" * 255  # the longest that common file systems take
+    with replace_file(tmp_path / name) as temporary:
+        temporary.write_text("1")
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("replace", [replace_file, replace_directory])
+def test_refused_write_is_one_clear_error(tmp_path, replace, code):
+    message = f"cannot write .*out: {os.strerror(code)}.*Nothing was left behind"
+    with pytest.raises(InputError, match=message), replace(tmp_path / "out"):
+        raise OSError(code, os.strerror(code))
+    assert names(tmp_path) == []
+
+
+def test_other_errors_are_not_hidden(tmp_path):
+    with pytest.raises(FileNotFoundError), replace_file(tmp_path / "out"):
+        (tmp_path / "missing").read_text()
+
+
+def test_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    with small_disk(disk):
+        with replace_file(disk / "out") as temporary:
+            temporary.write_bytes(b"old")
+        with pytest.raises(InputError, match="cannot write .*out: "):
+            with replace_file(disk / "out") as temporary:
+                temporary.write_bytes(bytes(3 * 2**20))
+        with pytest.raises(InputError, match="cannot write .*run: "):
+            with replace_directory(disk / "run") as temporary:
+                (temporary / "weights").write_bytes(bytes(3 * 2**20))
+        assert names(disk) == ["out"]
+        assert (disk / "out").read_bytes() == b"old"
+
+
+def test_a_full_disk_of_which_a_library_speaks(tmp_path):
+    words = "Error while serializing: I/O error: No space left on device (os error 28)"
+    message = f"cannot write {tmp_path / 'deep' / 'out'}: No space left on device. Nothing was left"
+    with pytest.raises(InputError, match=message), replace_directory(tmp_path / "deep" / "out"):
+        raise RuntimeError(words)
+    assert names(tmp_path) == []
+    with pytest.raises(RuntimeError, match="of no concern"), replace_file(tmp_path / "out"):
+        raise RuntimeError("of no concern")
+
+
+def test_files_appear_together(tmp_path):
+    paths = tmp_path / "a.npy", tmp_path / "a.jsonl"
+    for text in "first", "second":
+        with replace_files(*paths) as temporary:
+            for path in temporary:
+                path.write_text(text)
+                assert all(not path.exists() or path.read_text() == "first" for path in paths)
+        assert [path.read_text() for path in paths] == [text, text]
+    assert names(tmp_path) == ["a.jsonl", "a.npy"]
+    with pytest.raises(KeyError), replace_files(*paths) as temporary:
+        temporary[0].write_text("third")
+        raise KeyError
+    assert [path.read_text() for path in paths] == ["second", "second"]
+    assert names(tmp_path) == ["a.jsonl", "a.npy"]
+
+
+def test_scratch_of_others_is_left_alone(tmp_path):
+    """Of the living, and what only looks like it."""
+    (tmp_path / ".out.original").mkdir()
+    (tmp_path / ".out.0123abcd").mkdir()
+    (tmp_path / ".out.0123abcd.bak").write_text("mine")
+    with replace_directory(tmp_path / "out") as living:
+        (living / "a").write_text("1")
+        with replace_directory(tmp_path / "out") as other:
+            (other / "a").write_text("2")
+        assert (living / "a").exists()
+    assert (tmp_path / "out" / "a").read_text() == "1"
+    assert names(tmp_path) == [".out.0123abcd", ".out.0123abcd.bak", ".out.original", "out"]
+
+
+def test_an_entry_that_must_not_be_moved_leaves_all_as_they_were(tmp_path, monkeypatch):
+    with replace_directory(tmp_path / "out") as new:
+        for name in "a", "b", "c":
+            (new / name).write_text("old")
+    replace = os.replace
+
+    def refuse(source, target):
+        if str(source).endswith("out/b"):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(InputError, match="cannot write .*out: Operation not permitted"):
+        with replace_directory(tmp_path / "out") as new:
+            for name in "a", "b", "c":
+                (new / name).write_text("new")
+    assert names(tmp_path / "out") == ["a", "b", "c"]
+    assert {(tmp_path / "out" / name).read_text() for name in "abc"} == {"old"}
+
+
+def test_path_of_the_wrong_kind(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a directory; give the name of a file"):
+        with replace_file(tmp_path):
+            raise AssertionError("the block must not run")
+    with pytest.raises(InputError, match="file is a file; give the name of a directory"):
+        with replace_directory(tmp_path / "file"):
+            raise AssertionError("the block must not run")
+    with pytest.raises(InputError, match="cannot write .*below"):
+        with replace_directory(tmp_path / "file" / "below"):
+            raise AssertionError("the block must not run")
+    for replace in replace_file, replace_directory:
+        with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
+            with replace("gs://bucket/out"):
+                raise AssertionError("the block must not run")

@@ -1,0 +1,232 @@
+"""What lies in a model directory, and what only seems to."""
+
+import math
+import os
+
+import pytest
+
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import file_within, parse_json_line, read_json, read_text, read_yaml
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "/etc/passwd", "../x", "a/../../x", "a/..", "..", "a\\..\\x", "a\0b"]
+)
+def test_names_that_lead_out(tmp_path, name):
+    with pytest.raises(InputError, match="is not the name of a file in this directory"):
+        file_within(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", ["a", "a/b.json", "..a", "a..b", "./a"])
+def test_names_within(tmp_path, name):
+    assert file_within(tmp_path, name) == tmp_path / name
+
+
+def test_links_within_and_out(tmp_path):
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (directory / "real").write_text("r")
+    (directory / "within").symlink_to("real")
+    assert read_text(file_within(directory, "within")) == "r"
+    for target in ("../secret", tmp_path / "secret", "/dev/zero"):
+        (directory / "out").symlink_to(target)
+        with pytest.raises(InputError, match="out is a link that leads out of its directory"):
+            file_within(directory, "out")
+        (directory / "out").unlink()
+    (directory / "folder").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="leads out"):
+        file_within(directory, "folder/secret")
+
+
+def test_links_in_a_circle(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(InputError, match=r"a cannot be (followed|read)|leads out|cannot read"):
+        read_text(file_within(tmp_path, "a"))
+
+
+def test_a_directory_that_is_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x").write_text("x")
+    (tmp_path / "link").symlink_to("real")
+    assert read_text(file_within(tmp_path / "link", "x")) == "x"
+
+
+def test_the_cache_of_the_hub(tmp_path):
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
+    blobs = tmp_path / "models--a--b" / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    (blobs / "f00").write_text("{}")
+    (snapshot / "config.json").symlink_to("../../blobs/f00")
+    assert read_json(file_within(snapshot, "config.json")) == {}
+    (tmp_path / "models--a--b" / "refs").write_text("{}")
+    (snapshot / "refs").symlink_to("../../refs")
+    with pytest.raises(InputError, match="leads out"):
+        file_within(snapshot, "refs")
+
+
+def test_what_is_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(InputError, match=f"{name} is not a regular file"):
+            file_within(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1,\n "a": 2}', "has the key 'a' twice"),
+        ('{"b": {"a": 1, "a": 1}}', "has the key 'a' twice"),
+        ('{"a": 1,\n "b": }', "line 2, is not valid JSON"),
+        ("[1]", "must hold one JSON object, not list"),
+        ("[" * 100_000, "is not valid JSON"),
+        ("", "line 1, is not valid JSON"),
+        ('{"a":\n\0', "line 2: not UTF-8 text"),
+        ('{"a": ' + "9" * 5_000 + "}", "a number of too many digits"),
+        ('{"a": ' + "[" * 150 + "]" * 150 + "}", "is nested too deeply"),
+        # Where each key is compared with all others, this takes minutes.
+        ("{" + "".join(f'"{n}": 1, ' for n in range(100_000)) + '"99999": 1}', "'99999' twice"),
+    ],
+)
+def test_damaged_json(tmp_path, text, message):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_json(path)
+    assert str(path) in str(caught.value)
+
+
+def test_very_large_text(tmp_path):
+    path = tmp_path / "config.json"
+    with open(path, "wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(InputError, match="more than 64 MiB"):
+        read_json(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_json(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "a.json") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {b: 1, b: 2}", "has the key 'b' twice"),
+        ("a: b\n  c: [", "a.yaml, line 2: not valid YAML"),
+        ("- 1", "must hold a YAML mapping of keys to values, not list"),
+        ("a: 2024-99-99", "not valid YAML: .*month"),
+        ("a: !!int ''", "not valid YAML"),
+        ("a: !!python/object:os.x {}", "could not determine a constructor"),
+        ("a: " + "9" * 5_000, "a number of too many digits"),
+        ("a: 0x" + "f" * 5_000, "a number of too many digits"),
+        ("a: " + ":".join("1" * 10_000), "a number of too many digits"),
+        ("a: " + "{a: " * 2_000, "is nested too deeply"),
+        ("a: " + "{a: " * 110 + "1" + "}" * 110, "nested too deeply"),
+        ("a: &a [*a]", "repeats parts of itself|nested too deeply"),
+        ("b: {<<: {a: 1}}", "merging by << is not supported"),
+        ("a: " + "x" * (1 << 20), "more than 256 KiB of YAML"),
+    ],
+)
+def test_damaged_yaml(tmp_path, text, message):
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_yaml(tmp_path / "a.yaml")
+    assert str(tmp_path / "a.yaml") in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_names_in_yaml_that_stand_for_each_other(tmp_path):
+    """A kilobyte is a tree of 2**40 leaves for whoever walks through it."""
+    lines = ["a0: &a0 [x]", *(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40))]
+    (tmp_path / "a.yaml").write_text("\n".join(lines))
+    with pytest.raises(InputError, match="repeats parts of itself too often"):
+        read_yaml(tmp_path / "a.yaml")
+    (tmp_path / "a.yaml").write_text("\n".join(lines[:3]))
+    assert read_yaml(tmp_path / "a.yaml")["a2"] == [[["x"], ["x"]]] * 2
+
+
+def test_an_empty_yaml_file(tmp_path):
+    (tmp_path / "a.yaml").write_text("# nothing\n")
+    assert read_yaml(tmp_path / "a.yaml") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": ]', r"^x: not valid JSON: Expecting value \(character 6\)"),
+        ('{"a": ' + "1" * 5_000 + "}", "^x: the line .*a number of too many digits"),
+        ('{"a": NaN}', "^x: the line has NaN, which is not valid JSON"),
+        ("[" * 5_000, "^x: the line .*nested too deeply"),
+        (b"\xff", "^x: the line is not valid JSON"),
+    ],
+)
+def test_damaged_lines(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_json_line(text, "x", finite=True)
+    assert math.isnan(parse_json_line('{"a": NaN}')["a"])
+
+
+# === Values by their types ===
+
+VALUES = {"size": 3, "rate": 0.5, "name": "x", "on": True, "nothing": None, "inner": {"deep": {"n": "1"}}}
+VALUES |= {"names": ["a", "b"], "parts": [{"n": 1}, {"n": 1.5}], "nan": math.nan, "half": "\ud800"}
+
+
+@pytest.fixture
+def document():
+    return Document(VALUES, "config.json")
+
+
+def test_values_of_the_right_types(document):
+    assert document.integer("size", least=1, most=3) == 3
+    assert document.number("size") == 3 and document.number("rate", least=0, below=1) == 0.5
+    assert document.text("name", choices=("x", "y")) == "x" and document.flag("on") is True
+    assert document.list_of("names", str) == ["a", "b"]
+    assert document.mapping("inner").mapping("deep").text("n") == "1"
+    assert document.list_of("parts", dict)[0].integer("n") == 1
+    for key in ("nothing", "missing"):
+        assert document.integer(key, 7) == 7 and document.text(key, None) is None
+        assert document.mapping(key) == {} and document.mapping(key, None) is None
+    assert document["size"] == 3 and set(document) == set(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda d: d.integer("missing"), "config.json: missing is missing; it must be a whole"),
+        (lambda d: d.integer("nothing"), "config.json: nothing is missing"),
+        (lambda d: d.integer("on"), "config.json: on must be a whole number. Received: True"),
+        (lambda d: d.integer("rate"), "rate must be a whole number. Received: 0.5"),
+        (lambda d: d.integer("size", least=4), "size must be a whole number, at least 4"),
+        (lambda d: d.integer("size", most=2), "size must be a whole number from .* to 2"),
+        (lambda d: d.number("nan"), "nan must be a number. Received: nan"),
+        (lambda d: d.number("on"), "on must be a number. Received: True"),
+        (lambda d: d.number("rate", above=0.5), "rate must be a number above 0.5"),
+        (lambda d: d.flag("size"), "size must be true or false. Received: 3"),
+        (lambda d: d.text("size"), "size must be a string. Received: 3"),
+        (lambda d: d.text("half"), "half must be a string"),
+        (lambda d: d.text("name", choices=("y", "z")), "name must be one of y, z. Received: 'x'"),
+        (lambda d: d.mapping("names"), "names must be an object. Received: .'a', 'b'."),
+        (lambda d: d.list_of("name", str), "name must be a list of strings. Received: 'x'"),
+        (lambda d: d.list_of("names", int), "names must be a list of whole numbers"),
+        (lambda d: d.list_of("parts", dict)[1].integer("n"), r"config.json: parts\[1\].n must be"),
+        (lambda d: d.mapping("inner").mapping("deep").integer("n"), "config.json: inner.deep.n must"),
+    ],
+)
+def test_values_of_other_types(document, read, message):
+    with pytest.raises(InputError, match=message):
+        read(document)
+
+
+def test_messages_show_little_of_large_values():
+    tree = [1]
+    for _ in range(40):
+        tree = [tree, tree]
+    for value in ("x" * 1_000_000, list(range(100_000)), tree, {str(n): n for n in range(10_000)}, 1 << 99_999):
+        with pytest.raises(InputError) as caught:
+            Document({"a": value}, "f").flag("a")
+        assert len(str(caught.value)) < 150

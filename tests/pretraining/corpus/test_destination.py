@@ -1,0 +1,88 @@
+"""Records that are written to a bucket: those of a folder, complete once their manifest is there."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus import blocks, preparation
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.examples import records
+
+ARGUMENTS = {"length": 32, "held_out": 0.1, "block_characters": 4000, "num_open_shards": 4,
+             "rows_per_shard": 64, "seed": 3}  # those of `records_directory`
+NAME = "ram://written/records"
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """The folder for what is temporary; what a test writes to the bucket is removed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    if tf.io.gfile.exists("ram://written"):
+        tf.io.gfile.rmtree("ram://written")
+
+
+def assert_same(name, expected):
+    files = sorted(path.name for path in expected.iterdir())
+    assert sorted(tf.io.gfile.listdir(name)) == files
+    for file in files:
+        with tf.io.gfile.GFile(f"{name}/{file}", "rb") as copy:
+            assert copy.read() == (expected / file).read_bytes()
+
+
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypatch, num_workers):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
+    manifest = prepare(corpus, NAME, tokenizer, num_workers=num_workers, **ARGUMENTS)
+    assert manifest == records.read_manifest(records_directory) == records.read_manifest(NAME)
+    assert_same(NAME, records_directory)
+    assert not list(scratch.iterdir())
+    for name in NAME, f"{NAME}/":
+        with pytest.raises(InputError, match=f"{name} holds records; name another folder or remove"):
+            prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
+    assert_same(NAME, records_directory)
+
+
+def test_an_interrupted_upload_goes_on(
+    scratch, tmp_path_factory, corpus, tokenizer, records_directory, monkeypatch
+):
+    # What is written once more in TensorFlow's memory is added to what is there.
+    name = f"file://{tmp_path_factory.mktemp('bucket')}/records"
+    copy, copied = tf.io.gfile.copy, []
+
+    def break_off(source, target, overwrite):
+        if len(copied) == 5:
+            raise tf.errors.UnavailableError(None, None, "no connection")
+        copied.append(target)
+        copy(source, target, overwrite)
+
+    monkeypatch.setattr(tf.io.gfile, "copy", break_off)
+    message = rf"cannot write {name}/\S+: no connection. What was built is kept"
+    with pytest.raises(InputError, match=message):
+        prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
+    with pytest.raises(InputError, match="holds no records"):
+        records.read_manifest(name)
+    monkeypatch.setattr(tf.io.gfile, "copy", copy)
+    monkeypatch.setattr(blocks, "build", None)  # nothing is built again
+    prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
+    assert_same(name, records_directory)
+    assert not list(scratch.iterdir())
+
+
+def test_a_closed_bucket_is_known_before_anything_is_read(scratch, tokenizer):
+    with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
+        prepare("no text", "nowhere://records", tokenizer)
+    with pytest.raises(InputError, match="gs:/bucket/records is no folder of this machine"):
+        prepare("no text", Path("gs://bucket/records"), tokenizer)  # which has lost a slash
+    assert not list(scratch.iterdir())
+
+
+def test_bad_text_leaves_nothing(scratch, corpus, tokenizer):
+    text = corpus.parent / "broken.txt"
+    text.write_bytes(corpus.read_bytes() + b"\n\xff\n")
+    with pytest.raises(InputError, match="is not UTF-8"):
+        prepare(text, NAME, tokenizer, num_workers=1, **ARGUMENTS)
+    assert not tf.io.gfile.listdir(NAME) and not list(scratch.iterdir())

@@ -1,0 +1,174 @@
+"""A `prepare` that is interrupted goes on from what it has built, to the same bytes."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+
+import filelock
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.examples import records
+
+ARGUMENTS = {"length": 32, "held_out": 0.1, "block_characters": 4000, "num_open_shards": 4,
+             "rows_per_shard": 64, "seed": 3}  # those of `records_directory`
+
+
+@pytest.fixture
+def interrupted(tmp_path, corpus, tokenizer):
+    """`Path` of records that Ctrl-C ended behind the third block."""
+    seen = []
+
+    def progress(one):
+        seen.append(one)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(
+            corpus, tmp_path / "records", tokenizer, num_workers=1, progress=progress, **ARGUMENTS
+        )
+    return tmp_path / "records"
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """list of the numbers of the blocks that are built from now on."""
+    numbers, build = [], blocks.build
+
+    def counting(text_block, *arguments):
+        numbers.append(text_block.number)
+        return build(text_block, *arguments)
+
+    monkeypatch.setattr(blocks, "build", counting)
+    return numbers
+
+
+def assert_same(directory, expected):
+    files = sorted(path.name for path in expected.iterdir())
+    assert sorted(path.name for path in directory.iterdir()) == files
+    for name in files:
+        assert (directory / name).read_bytes() == (expected / name).read_bytes()
+
+
+def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_directory, built):
+    folder = interrupted.parent
+    assert [path.name for path in folder.iterdir()] == [".records.unfinished"]
+    (folder / ".records.a1b2c3d4.aside" / "records").mkdir(parents=True)  # as a killed run leaves it
+    (folder / ".records.a1b2c3d4.writing").touch()
+    (folder / ".records.original").mkdir()
+    (folder / ".records.original" / "thesis.txt").write_text("precious")
+    prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
+    assert built == list(range(3, 3 + len(built))) and len(built) > 3
+    assert_same(interrupted, records_directory)
+    assert sorted(path.name for path in folder.iterdir()) == [".records.original", "records"]
+    assert (folder / ".records.original" / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("change", ["seed", "text", "cut", "damage"])
+def test_what_does_not_fit_is_built_anew(
+    interrupted, corpus, tokenizer, built, tmp_path, change, records_directory
+):
+    arguments = dict(ARGUMENTS)
+    first = interrupted.parent / ".records.unfinished" / "00000000.block"
+    if change == "seed":
+        arguments["seed"] = 4
+    elif change == "text":
+        first_document, second, *others = corpus.read_text().split("\n\n")  # the first is held out
+        second = ("ab" if second.startswith("aa") else "aa") + second[2:]
+        corpus = tmp_path / "corpus.txt"
+        corpus.write_text("\n\n".join([first_document, second, *others]))
+    elif change == "cut":  # behind the first line
+        content = first.read_bytes()
+        first.write_bytes(content[: content.index(b"\n") + 1])
+    else:
+        content = bytearray(first.read_bytes())
+        content[-20] ^= 1
+        first.write_bytes(content)
+    prepare(corpus, interrupted, tokenizer, num_workers=1, **arguments)
+    if change == "seed":
+        assert built[:3] == [0, 1, 2]
+        return
+    assert built[0] == 0 and 1 not in built and 2 not in built
+    if change != "text":
+        assert_same(interrupted, records_directory)
+
+
+def test_bad_input_loses_no_finished_blocks(interrupted, tokenizer, tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("aa ab.\nac ad.\n")
+    with pytest.raises(InputError, match="1 different document"):
+        prepare(bad, interrupted, tokenizer, num_workers=1)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".records.unfinished", "bad.txt"]
+
+
+def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):
+    folder = interrupted.parent / ".records.unfinished"
+    with filelock.FileLock(folder / "lock"):
+        with pytest.raises(InputError, match="another prepare writes beside"):
+            prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
+    assert (folder / "00000002.block").exists()
+
+
+def test_an_empty_folder_is_still_one_after_a_kill(interrupted, corpus, tokenizer, built):
+    folder = interrupted.parent / ".records.unfinished"
+    interrupted.mkdir()
+    shutil.move(folder, interrupted)
+    prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
+    assert built[0] == 3
+    records.check_shards(interrupted)
+
+
+def test_records_are_made_again_in_a_folder_that_is_not_named_from_the_root(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    for name in "records", "records", "./elsewhere/../records":
+        prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
+        assert_same(tmp_path / "records", records_directory)
+
+
+@pytest.mark.slow
+def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
+    """Two workers, killed after random numbers of blocks until a run ends by itself."""
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(f"""
+        import os, signal, sys
+        from keras_bert_impl.pretraining import preparation
+        from keras_bert_impl.tokenizers import Tokenizer
+
+        def progress(one, left=[int(sys.argv[1])]):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        if __name__ == "__main__":
+            preparation._SECONDS_ALONE = 0
+            preparation.prepare(
+                {str(corpus)!r}, {str(tmp_path / "records")!r},
+                Tokenizer.from_pretrained({str(tmp_path / "tokenizer")!r}),
+                num_workers=2, progress=progress, **{ARGUMENTS!r},
+            )
+    """))
+    generator, killed, before = random.Random(0), 0, 0
+    while True:
+        before += generator.randint(1, 4)  # each gets further than the one before it
+        # Its output ends with the last of its workers: none is left behind.
+        done = subprocess.run(
+            [sys.executable, program, str(before)], timeout=300, capture_output=True
+        )
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+        killed += 1
+    assert killed >= 2
+    assert_same(tmp_path / "records", records_directory)
+    assert not list(tmp_path.glob(".records*"))

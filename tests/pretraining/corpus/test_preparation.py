@@ -1,0 +1,495 @@
+"""A corpus becomes records: the same bytes for any number of workers, whole or not at all."""
+
+import errno
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.corpus import blocks, preparation, readers
+from keras_bert_impl.pretraining.corpus.cutting import split_of
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.masking.batches import checked_objectives
+from keras_bert_impl.tokenizers import Tokenizer
+from tests.helpers import small_disk
+
+
+def read_rows(directory, split="train"):
+    """Every record of a split, in the order of its shards, as a dict of numpy arrays."""
+    manifest = records.read_manifest(directory)
+    files = [str(directory / shard["file"]) for shard in manifest["splits"][split]["shards"]]
+    serialized = list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
+    rows = records.parse_rows(tf.constant(serialized), manifest)
+    return {name: value.numpy() for name, value in rows.items()}
+
+
+def segments(row, tokenizer):
+    """(first, second, label) of each example of a row, as texts."""
+    start = 0
+    for length, first_length, label in zip(
+        row["example_lengths"], row["first_lengths"], row["pair_labels"]
+    ):
+        if length:
+            ids = row["token_ids"][start : start + length]
+            assert ids[0] == tokenizer.cls_id
+            assert ids[first_length - 1] == ids[-1] == tokenizer.sep_id
+            pieces = [tokenizer.id_to_token(int(index)) for index in ids]
+            yield " ".join(pieces[1 : first_length - 1]), " ".join(pieces[first_length:-1]), label
+        start += length
+    assert not row["token_ids"][start:].any()
+
+
+def each(rows):
+    for index in range(len(rows["row_id"])):
+        yield {name: value[index] for name, value in rows.items()}
+
+
+def test_rows_hold_text_of_the_corpus(records_directory, corpus, tokenizer):
+    documents = [" ".join(text.split()) for text in corpus.read_text().split("\n\n")]
+    manifest = records.read_manifest(records_directory)
+    for split in records.SPLITS:
+        rows = read_rows(records_directory, split)
+        count = manifest["splits"][split]
+        pairs = [pair for row in each(rows) for pair in segments(row, tokenizer)]
+        assert len(pairs) == count["examples"]
+        assert sum(label for _, _, label in pairs) == count["pairs_labelled_1"]
+        assert (rows["example_lengths"] > 0).sum(axis=1).max() == count["examples_in_fullest_row"]
+        assert rows["example_lengths"].sum() == count["tokens"]
+        assert len(set(rows["row_id"])) == count["rows"] == len(rows["row_id"])
+        for first, second, label in pairs[:100]:
+            homes = [
+                {number for number, text in enumerate(documents) if part in text}
+                for part in (first, second)
+            ]
+            assert homes[0] and homes[1]
+            # Long segments are in one document only: there the label can be checked.
+            if min(len(first), len(second)) > 20:
+                assert bool(homes[0] & homes[1]) != bool(label)
+
+
+def test_held_out_documents_share_nothing_with_training(records_directory, corpus, tokenizer):
+    manifest = records.read_manifest(records_directory)
+    held_out, train = (manifest["splits"][split]["documents"] for split in ("held_out", "train"))
+    assert held_out + train == 400
+    # Binomial(400, 0.1): 40 ± 4 standard deviations of 6.
+    assert abs(held_out - 40) < 24
+    sentences = {
+        split: {
+            part
+            for row in each(read_rows(records_directory, split))
+            for pair in segments(row, tokenizer)
+            for part in pair[:2]
+            if len(part) > 20
+        }
+        for split in records.SPLITS
+    }
+    assert sentences["train"] and sentences["held_out"]
+    assert not sentences["train"] & sentences["held_out"]
+
+
+def test_manifest(records_directory, tokenizer):
+    manifest = json.loads((records_directory / "manifest.json").read_text())
+    assert manifest["documents"] == 400 and manifest["duplicate_documents"] == 0
+    assert manifest["tokenizer"] == {
+        "fingerprint": tokenizer.fingerprint,
+        "vocabulary_size": tokenizer.vocabulary_size,
+    }
+    assert manifest["settings"]["length"] == 32
+    train = manifest["splits"]["train"]
+    assert train["fill"] == pytest.approx(train["tokens"] / (32 * train["rows"]), abs=1e-6)
+    assert sum(shard["rows"] for shard in train["shards"]) == train["rows"]
+    assert max(shard["rows"] for shard in train["shards"]) <= 64
+    assert Tokenizer.from_pretrained(records_directory).fingerprint == tokenizer.fingerprint
+    records.check_shards(records_directory)
+
+
+@pytest.mark.slow
+def test_number_of_workers_changes_no_byte(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)  # of all blocks but the first
+    prepare(
+        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
+        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+    )
+    files = sorted(path.name for path in records_directory.iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "two").iterdir())
+    for name in files:
+        assert (tmp_path / "two" / name).read_bytes() == (records_directory / name).read_bytes()
+
+
+def test_a_small_corpus_is_done_before_a_process_starts(
+    tmp_path, corpus, tokenizer, records_directory, monkeypatch
+):
+    monkeypatch.delattr(ProcessPoolExecutor, "__init__")
+    manifest = prepare(
+        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
+        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+    )
+    assert manifest == records.read_manifest(records_directory)
+
+
+def test_rows_of_a_block_are_spread_over_shards(records_directory):
+    rows = read_rows(records_directory)
+    blocks_of_rows = rows["row_id"] >> 32
+    assert len(set(blocks_of_rows)) > 5
+    # Neighbours in a shard are neither in the order of packing nor all of one block.
+    assert (np.diff(rows["row_id"]) < 0).mean() > 0.2
+
+
+def test_seed_and_passes(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    ids = {}
+    for name, keywords in {"a": {}, "b": {"seed": 1}, "c": {"passes": 2}}.items():
+        prepare(corpus, tmp_path / name, tokenizer, length=32, num_workers=1, **keywords)
+        rows = read_rows(tmp_path / name)
+        ids[name] = {tuple(tokens) for tokens in rows["token_ids"]}
+    assert ids["a"] != ids["b"]
+    # The first pass is the same, the second makes other pairs.
+    assert ids["a"] < ids["c"] and len(ids["c"]) > 1.5 * len(ids["a"])
+
+
+def test_duplicates_are_dropped(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab ac.\nad ae.\n\n" * 5 + "ba bb.\n\n" * 3)
+    manifest = prepare(path, tmp_path / "records", tokenizer, length=16, num_workers=1)
+    assert (manifest["documents"], manifest["duplicate_documents"]) == (8, 6)
+    assert manifest["splits"]["train"]["documents"] == 2
+
+
+def test_hash_set_remembers_across_its_two_halves(monkeypatch):
+    monkeypatch.setattr(blocks.HashSet, "_MOST_RECENT", 8)
+    seen = blocks.HashSet()
+    values = [(index * 0x9E3779B97F4A7C15) % 2**64 for index in range(50)]
+    assert all(seen.add(value) for value in values)
+    assert not any(seen.add(value) for value in values)
+    assert seen.add(2**64 - 1) and not seen.add(2**64 - 1)
+
+
+def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 40)
+    manifest = prepare(
+        corpus, tmp_path / "records", tokenizer, length=32, pack=False, num_workers=1
+    )
+    train = manifest["splits"]["train"]
+    assert train["rows"] == train["examples"] and train["examples_in_fullest_row"] == 1
+
+
+def test_token_ids_take_as_much_room_as_they_need():
+    none = np.zeros((1, 2), np.int32)
+    for vocabulary_size, width in ((65_536, 2), (65_537, 4)):
+        manifest = {
+            "tokenizer": {"vocabulary_size": vocabulary_size},
+            "settings": {"length": 3, "max_examples_per_row": 2},
+        }
+        ids = np.array([[0, 40_000, vocabulary_size - 1]], np.int32)
+        arrays = {
+            "token_ids": ids,
+            "example_lengths": np.array([[3, 0]], np.int32),
+            "first_lengths": none,
+            "pair_labels": none,
+        }
+        serialized = records.serialize_rows(arrays, vocabulary_size, first_id=1 << 40)
+        rows = records.parse_rows(tf.constant(serialized), manifest)
+        assert records.token_type(vocabulary_size).itemsize == width
+        assert rows["token_ids"].dtype == tf.int32
+        assert rows["token_ids"].numpy().tolist() == ids.tolist()
+        assert rows["example_lengths"].numpy().tolist() == [[3, 0]]
+        assert rows["row_id"].numpy().tolist() == [1 << 40]
+
+
+def test_masked_lm_alone(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab ac ad.\nba bb.\nca cb cc.\n")
+    manifest = prepare(
+        path, tmp_path / "records", tokenizer, length=12, objective="mlm", num_workers=1
+    )
+    assert manifest["splits"]["train"]["examples"] == 2
+    rows = read_rows(tmp_path / "records")
+    found = {pair for row in each(rows) for pair in segments(row, tokenizer)}
+    assert found == {("aa ab ac ad . ba bb . ca cb", "", 0), ("cc .", "", 0)}
+    assert (rows["first_lengths"] == rows["example_lengths"]).all()
+
+
+def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")
+    manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
+    assert manifest["splits"]["train"]["documents"] == 3
+    assert set(read_rows(tmp_path / "records")["row_id"] >> 32) == {0}
+
+
+def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokenizer, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.txt", 400)
+    read, ahead = [], []
+    read_documents = readers.read_documents
+
+    def counting(*arguments):
+        for document in read_documents(*arguments):
+            read.append(document)
+            yield document
+
+    monkeypatch.setattr(readers, "read_documents", counting)
+    prepare(
+        corpus, tmp_path / "records", tokenizer, block_characters=4000, num_workers=1,
+        progress=lambda progress: ahead.append(len(read) - progress.documents),
+    )
+    # One block waits for the next to be complete.
+    documents_of_a_block = 400 / len(ahead)
+    assert len(ahead) > 10
+    assert max(ahead) < 2.5 * documents_of_a_block
+
+
+def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    lines = []
+    prepare(
+        corpus, tmp_path / "records", tokenizer, block_characters=2000, num_workers=1,
+        progress=lines.append,
+    )
+    assert len(lines) > 3 and lines[-1].documents == 60
+    number = r"[\d,]+"
+    form = f"60 documents, {number} examples, {number} tokens, {number} tokens/s"
+    assert re.fullmatch(form, str(lines[-1]))
+
+
+@pytest.mark.parametrize(
+    "text, keywords, message",
+    [
+        ("aa ab.\nac ad.\n", {}, r"1 different document .*corpus.txt:1.*--objective mlm"),
+        ("", {}, "no text"),
+        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves too few of 2 documents to hold out"),
+        ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
+        ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
+        ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
+        ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be a positive integer or None, got 0"),
+        ("aa.\n\nab.\n\n", {"held_out": 1.0}, r"held_out must be a number in \[0, 1\), got 1.0"),
+        ("\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
+    path = tmp_path / "corpus.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        prepare(path, tmp_path / "records", tokenizer, **{"num_workers": 1, **keywords})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+@pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
+def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
+    path = tmp_path / "corpus.txt"
+    path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
+    with pytest.raises(InputError, match="fewer than two have text"):
+        prepare(path, tmp_path / "records", tokenizer, block_characters=4, num_workers=2)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
+    for rows_per_shard in (8, 1000):
+        keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
+        manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
+        (tmp_path / "records" / "mine.tfrecord.gz").touch()
+    shards = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]
+    found = sorted(path.name for path in (tmp_path / "records").glob("*.gz"))
+    assert found == ["mine.tfrecord.gz", *sorted(shards)]
+    assert len(shards) == 2
+
+
+def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="exists and holds other files"):
+        prepare(corpus, tmp_path, tokenizer, num_workers=1)
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        tf.errors.ResourceExhaustedError(None, None, "shard: No space left on device"),
+    ],
+)
+def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
+    corpus = write_corpus(tmp_path / "corpus.txt", 60)
+    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
+    before = (tmp_path / "records" / "manifest.json").read_bytes()
+
+    class FullDisk:
+        def __init__(self, path, options=None):
+            open(path, "w").close()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def write(self, record):
+            raise error
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
+    with pytest.raises(InputError, match="cannot write .*records: No space left on device"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, seed=1)
+    assert (tmp_path / "records" / "manifest.json").read_bytes() == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.txt", "records"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_really_full(tmp_path, write_corpus, tokenizer):
+    # 1.4 million tokens of 7.6 bits.
+    corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
+    with small_disk(tmp_path / "disk"):
+        with pytest.raises(InputError, match="cannot write .*records: (No space|File too large)"):
+            prepare(
+                corpus, tmp_path / "disk" / "records", tokenizer, num_open_shards=1, num_workers=1
+            )
+        assert not list((tmp_path / "disk").iterdir())
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer):
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import resource, sys
+            from keras_bert_impl.pretraining import preparation
+            from keras_bert_impl.tokenizers import Tokenizer
+
+            if __name__ == "__main__":
+                corpus, records, tokenizer = sys.argv[1:]
+                tokenizer = Tokenizer.from_pretrained(tokenizer)
+                preparation._SECONDS_ALONE = 0
+                preparation.prepare(
+                    corpus, records, tokenizer, block_characters=400_000, num_workers=2
+                )
+                for who in resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN:
+                    print(resource.getrusage(who).ru_maxrss)
+            """
+        )
+    )
+    most = {}
+    for documents in 20_000, 160_000:  # 7 and 55 blocks
+        corpus = write_corpus(tmp_path / f"{documents}.txt", documents)
+        paths = corpus, tmp_path / f"{documents}", tmp_path / "tokenizer"
+        done = subprocess.run([sys.executable, program, *paths], capture_output=True)
+        assert not done.returncode, done.stderr[-500:]
+        most[documents] = [int(line) / 1024 for line in done.stdout.split()]  # MiB
+    # Of the million sentences that are more each takes 80 bytes in Python, and each of the 140,000
+    # documents 100 in the set by which duplicates are known, until there are 262,144 in it.
+    (reader, worker), (reader_of_more, worker_of_more) = most.values()
+    assert reader_of_more < reader + 40, most
+    assert worker_of_more < worker + 20, most
+
+
+def test_a_text_of_a_megabyte(tmp_path, tokenizer):
+    path = tmp_path / "corpus.jsonl"
+    texts = ["aa ab " * 170_000, "ba.\nbb"]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    manifest = prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
+    assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
+
+
+def test_text_without_a_token_is_refused(tmp_path, tokenizer):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\x01\n\n\x01 \x02\n")
+    with pytest.raises(InputError, match="of 2 documents none of the train split has text"):
+        prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
+    assert not (tmp_path / "records").exists()
+
+
+# === Corpora of which nothing could be learned ===
+
+
+def one_sentence_documents(path, count=30):
+    path.write_text("\n\n".join(f"{'abcdefghij'[n % 10]}{'abc'[n % 3]} bb." for n in range(count)))
+    return path
+
+
+def untouched(path):
+    return [entry.name for entry in path.iterdir()]
+
+
+def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monkeypatch):
+    corpus = one_sentence_documents(tmp_path / "corpus.txt")
+    built = []
+    monkeypatch.setattr(blocks, "build", lambda *arguments: built.append(arguments))
+    with pytest.raises(InputError, match="no document of 30 has two sentences.*--objective mlm"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
+    assert not built and untouched(tmp_path) == ["corpus.txt"]
+    monkeypatch.undo()
+    for objective in ("mlm", "mlm_sop"):  # single segments; a sentence is cut in two
+        manifest = prepare(
+            corpus, tmp_path / objective, tokenizer, objective=objective, num_workers=1
+        )
+        assert manifest["splits"]["train"]["examples"] == 30
+
+
+def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
+    corpus = one_sentence_documents(tmp_path / "corpus.txt")
+    corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
+    manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
+    train = manifest["splits"]["train"]
+    true = train["examples"] - train["pairs_labelled_1"]
+    assert 0 < true < 0.2 * train["examples"]
+    assert f"only {100 * true / train['examples']:.1f} % of the pairs are true" in caplog.text
+
+
+def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n".join(f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in
+                                  ("aa", "ab", "ac", "ad", "ae")))
+    with pytest.raises(InputError, match="pairs of the train split are of two documents.*shorter"):
+        prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1,
+                short_sequence_probability=0)
+    assert untouched(tmp_path) == ["corpus.txt"]
+
+
+def test_records_of_constant_labels_are_not_trained_on(records_directory):
+    manifest = records.read_manifest(records_directory)
+    train = manifest["splits"]["train"]
+    train["pairs_labelled_1"] = train["examples"]
+    with pytest.raises(InputError, match="pairs of the train split are of two documents"):
+        checked_objectives(manifest)
+    assert checked_objectives(manifest, ["masked_lm"]) == ("masked_lm",)
+
+
+@pytest.mark.parametrize("count", [25, 40, 1000])
+def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
+    for seed in range(20):
+        held_out = [split_of(number, 0.05, seed) == "held_out" for number in range(count)]
+        assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)
+    often = np.mean([[split_of(n, 0.3, seed) == "held_out" for n in range(20)]
+                     for seed in range(400)], axis=0)  # fmt: skip
+    # Parts of three or four documents: each is held out with a third or a quarter of the draws.
+    assert often.min() > 0.18 and often.max() < 0.42
+
+
+def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
+    tmp_path, write_corpus, tokenizer, monkeypatch
+):
+    corpus = write_corpus(tmp_path / "corpus.txt", 25)
+    monkeypatch.setattr(blocks, "build", None)
+    with pytest.raises(InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"):
+        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
+    with pytest.raises(InputError, match="held_out=0.99 leaves too few of 25 documents to train on"):
+        prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
+    assert untouched(tmp_path) == ["corpus.txt"]
+    monkeypatch.undo()
+    manifest = prepare(
+        corpus, tmp_path / "records", tokenizer, held_out=0.05, objective="mlm", num_workers=1
+    )
+    assert manifest["splits"]["held_out"]["documents"] == 1

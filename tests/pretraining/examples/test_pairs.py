@@ -1,0 +1,219 @@
+"""Pairs as the rules say, seen in documents small enough to check by hand."""
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.examples import draws
+from keras_bert_impl.pretraining.examples.pairs import (
+    Example,
+    TokenBlock,
+    contiguous_examples,
+    next_sentence_examples,
+    sentence_order_examples,
+)
+
+
+@pytest.fixture
+def block():
+    generator = np.random.default_rng(0)
+    sizes = [generator.integers(1, 20, generator.integers(1, 30)) for _ in range(300)]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    document_starts = np.concatenate([[0], np.cumsum([len(size) for size in sizes])])
+    token_ids = np.arange(starts[-1], dtype=np.int32)
+    return TokenBlock(token_ids, starts, document_starts, list(range(300)))
+
+
+def test_block_of_lists():
+    block = TokenBlock.from_documents([[[5, 6], [7]], [[8]]])
+    assert block.token_ids.tolist() == [5, 6, 7, 8]
+    assert block.sentence_starts == [0, 2, 3, 4]
+    assert block.document_starts == [0, 2, 3]
+
+
+class Scripted:
+    """Gives the draws that a test has written down, in order."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def random(self):
+        return self.values.pop(0)
+
+    def getrandbits(self, count):
+        return int(self.values.pop(0)) & ((1 << count) - 1)
+
+
+def script(monkeypatch, *per_document):
+    """Replaces each document's stream of draws."""
+    streams = iter([Scripted(*values) for values in per_document])
+    monkeypatch.setattr(draws, "stream", lambda *name: next(streams))
+
+
+NOT_SHORT, ACTUAL, RANDOM = 0.5, 0.9, 0.1
+NO_MORE = [NOT_SHORT, *[RANDOM, 0.0, 0.0] * 50]
+
+
+def test_chunk_of_several_sentences_in_order(monkeypatch):
+    # Target 10 − 3 = 7: sentences of 3 + 2 + 2 reach it; a is the first randint(1, 2) of three.
+    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7], [8]], [[20]]])
+    script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0.0, 0.0], NO_MORE)
+    first, second, *_ = next_sentence_examples(block, 10)
+    assert first == Example((0, 5), (5, 7), 0)
+    # "8" is left: a chunk of one sentence, so segment b is random whatever the coin would say.
+    assert second == Example((7, 8), (8, 9), 1)
+
+
+def test_unused_sentences_go_back(monkeypatch):
+    # a = [1 2 3]; b is random, so [4 5] and [6 7] go back and begin the next chunk.
+    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7]], [[20, 21], [22, 23], [24, 25]]])
+    script(monkeypatch, [NOT_SHORT, 0.0, RANDOM, 0.0, 0.4, 0.0, ACTUAL], NO_MORE)
+    first, second, *_ = next_sentence_examples(block, 10)
+    # The target of b is 7 − 3 = 4 tokens: from the sentence int(0.4 · 3) = 1, two sentences.
+    assert first == Example((0, 3), (9, 13), 1)
+    assert second == Example((3, 5), (5, 7), 0)
+
+
+def test_random_segment_ends_with_its_document(monkeypatch):
+    block = TokenBlock.from_documents([[[1]], [[20], [21]], [[30]]])
+    script(monkeypatch, [NOT_SHORT, 0.0, 0.99], NO_MORE, NO_MORE)
+    assert next_sentence_examples(block, 20)[0] == Example((0, 1), (2, 3), 1)
+
+
+def test_short_target_is_drawn_once_a_document(monkeypatch):
+    # Short: the target is randint(2, 7) = 2, so chunks close after each sentence of two tokens.
+    block = TokenBlock.from_documents([[[1, 2], [3, 4], [5, 6]], [[20, 21], [22, 23]]])
+    script(monkeypatch, [0.05, 0.0, *[0.0, 0.0] * 3], [NOT_SHORT, 0.0, ACTUAL])
+    made = next_sentence_examples(block, 10)
+    assert made[:3] == [Example((2 * i, 2 * i + 2), (6, 8), 1) for i in range(3)]
+    assert made[3] == Example((6, 8), (8, 10), 0)
+
+
+def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
+    # Sentences of 3 + 3 + 5 pass the target 7; a has 6 tokens and b 5, and four must go: one from
+    # a, then from b, a, b in turn. A bit of 1 takes from the front, 0 from the back.
+    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5, 6], [7, 8, 9, 10, 11]], [[20]]])
+    script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0b01, 0b11], NO_MORE)
+    assert next_sentence_examples(block, 10)[0] == Example((1, 5), (8, 11), 0)
+
+
+@pytest.mark.parametrize("lengths", [(9, 9), (12, 4), (3, 15), (6, 5), (5, 6), (4, 4), (20, 1)])
+def test_trimming_takes_from_the_longer_one_token_at_a_time(lengths):
+    from keras_bert_impl.pretraining.examples.pairs import _trim
+
+    a, b = lengths
+    while a + b > 10:
+        if a > b:
+            a -= 1
+        else:
+            b -= 1
+    first, second = _trim((0, lengths[0]), (100, 100 + lengths[1]), 10, draws.stream(0))
+    assert (first[1] - first[0], second[1] - second[0]) == (a, b)
+    assert 0 <= first[0] and first[1] <= lengths[0]
+    assert 100 <= second[0] and second[1] <= 100 + lengths[1]
+
+
+def document_of(block, token):
+    sentence = np.searchsorted(block.sentence_starts, token, side="right") - 1
+    return np.searchsorted(block.document_starts, sentence, side="right") - 1
+
+
+def test_pairs_obey_the_rules(block):
+    made = next_sentence_examples(block, 64, seed=1)
+    for example in made:
+        assert 5 <= example.length <= 64
+        assert example.first[0] < example.first[1] and example.second[0] < example.second[1]
+        documents = [{document_of(block, span[0]), document_of(block, span[1] - 1)}
+                     for span in (example.first, example.second)]
+        assert len(documents[0]) == len(documents[1]) == 1
+        assert (documents[0] != documents[1]) == bool(example.label)
+        if not example.label:
+            assert example.first[1] <= example.second[0]
+
+
+def test_every_token_is_in_a_chunk(block):
+    # At a length that needs no trimming only unused sentences could be lost, and they go back.
+    covered = np.zeros(len(block.token_ids), bool)
+    for example in next_sentence_examples(block, 10_000, short_sequence_probability=0.0):
+        covered[slice(*example.first)] = True
+        if not example.label:
+            covered[slice(*example.second)] = True
+    assert covered.all()
+
+
+def test_half_of_the_pairs_are_random():
+    # Sentences of one token and targets of 61: no chunk but a document's last can have one
+    # sentence, and documents are long. The coin is fair: 4 standard deviations of a binomial.
+    block = TokenBlock.from_documents([[[1]] * 5000] * 8)
+    labels = [example.label for example in next_sentence_examples(block, 64)]
+    assert len(labels) > 800
+    assert abs(np.mean(labels) - 0.5) < 4 * 0.5 / np.sqrt(len(labels))
+
+
+def test_single_sentence_documents_are_all_random():
+    block = TokenBlock.from_documents([[[1, 2, 3]]] * 50)
+    assert all(example.label for example in next_sentence_examples(block, 32))
+
+
+def test_draws_are_named(block):
+    one = next_sentence_examples(block, 64, seed=1)
+    assert next_sentence_examples(block, 64, seed=1) == one
+    assert next_sentence_examples(block, 64, seed=2) != one
+    assert next_sentence_examples(block, 64, seed=1, pass_number=1) != one
+
+
+def test_short_sequences(block):
+    always = next_sentence_examples(block, 64, short_sequence_probability=1.0)
+    never = next_sentence_examples(block, 64, short_sequence_probability=0.0)
+    assert np.mean([e.length for e in always]) < 0.8 * np.mean([e.length for e in never])
+
+
+def test_one_document_has_no_other():
+    with pytest.raises(InputError, match="--objective mlm"):
+        next_sentence_examples(TokenBlock.from_documents([[[1], [2]]]), 16)
+
+
+def test_documents_are_cut_into_pieces_that_fit():
+    block = TokenBlock.from_documents([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
+    made = contiguous_examples(block, 12)
+    # 10 tokens beside [CLS] and [SEP], whatever sentence they are of, but of one document.
+    assert [example.first for example in made] == [(0, 10), (10, 12), (12, 22), (22, 32), (32, 34)]
+    assert [example.length for example in made] == [12, 4, 12, 12, 4]
+
+
+def test_pieces_lose_nothing(block):
+    made = contiguous_examples(block, 32)
+    assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
+    assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)
+
+
+def test_sentence_order_pairs_by_hand(monkeypatch):
+    # Target 7: three sentences reach it, cut after the first of two or the second; then one alone
+    # of three tokens is cut after one; the last, of one token, cannot be.
+    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7]], [[8, 9, 10]], [[11]]])
+    in_order, swapped = 0.5, 0.4
+    script(monkeypatch, [NOT_SHORT, 0.6, in_order], [NOT_SHORT, 0.0, swapped], [NOT_SHORT])
+    assert sentence_order_examples(block, 10) == [
+        Example((0, 5), (5, 7), 0),
+        Example((8, 10), (7, 8), 1),
+    ]
+
+
+def test_sentence_order_pairs_hold_the_text_once(block):
+    length = 32
+    made = sentence_order_examples(block, length, seed=1)
+    assert made == sentence_order_examples(block, length, seed=1)
+    assert made != sentence_order_examples(block, length, seed=2)
+    assert max(example.length for example in made) == length
+    ends = block.sentence_starts[block.document_starts]
+    spans = [(min(e.first, e.second), max(e.first, e.second)) for e in made]
+    for (start, middle), (after, end) in spans:
+        assert start < middle <= after < end
+        # Of one document, and next to each other but for what was cut off to fit.
+        assert np.searchsorted(ends, start, "right") == np.searchsorted(ends, end - 1, "right")
+        assert after == middle or end - start >= length - 3
+    assert all(one[1][1] <= other[0][0] for one, other in zip(spans, spans[1:]))
+    swapped = np.array([example.label for example in made])
+    assert ([e.first > e.second for e in made] == swapped.astype(bool)).all()
+    # Binomial, four standard deviations.
+    assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(made))

@@ -1,0 +1,406 @@
+"""Batches are a function of the step alone: resumed or read by several workers, the same."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.building import masking as masking_of
+from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
+from keras_bert_impl.pretraining.masking.masking import Masking
+from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+
+BATCH = 48
+
+
+def flat(batch):
+    """A batch as one dict of numpy arrays."""
+    features, labels, weights = batch
+    named = dict(features)
+    named |= {f"label_{name}": value for name, value in labels.items()}
+    named |= {f"weight_{name}": value for name, value in weights.items()}
+    return {name: value.numpy() for name, value in named.items()}
+
+
+def take(directory, count, **keywords):
+    dataset = pretraining_dataset(directory, BATCH, **keywords)
+    return [flat(batch) for batch in dataset.take(count)]
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def unmasked(batch):
+    """The rows of a batch as they were before masking, as tuples."""
+    tokens = batch["token_ids"].copy()
+    for row, positions, ids, weights in zip(
+        tokens, batch["masked_positions"], batch["label_masked_lm"], batch["weight_masked_lm"]
+    ):
+        row[positions[weights == 1]] = ids[weights == 1]
+    return [tuple(row) for row in tokens]
+
+
+@pytest.fixture(scope="module")
+def num_rows(records_directory):
+    return records.read_manifest(records_directory)["splits"]["train"]["rows"]
+
+
+@pytest.fixture(scope="module")
+def two_epochs(records_directory, num_rows):
+    assert num_rows % BATCH  # so that a batch crosses from one epoch into the next
+    return take(records_directory, 2 * num_rows // BATCH + 1)
+
+
+def test_form(records_directory):
+    manifest = records.read_manifest(records_directory)
+    examples = max(
+        manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
+    )
+    slots = Masking().num_slots(32, examples)
+    features, labels, weights = pretraining_dataset(records_directory, BATCH).element_spec
+    row, predictions = tf.TensorSpec([BATCH, 32], tf.int32), tf.TensorSpec([BATCH, slots], tf.int32)
+    pairs = tf.TensorSpec([BATCH, examples], tf.int32)
+    assert features == {
+        "token_ids": row,
+        "segment_ids": row,
+        "position_ids": row,
+        "example_ids": row,
+        "masked_positions": predictions,
+        "cls_positions": pairs,
+    }
+    assert labels == {"masked_lm": predictions, "next_sentence": pairs}
+    assert weights == {
+        "masked_lm": tf.TensorSpec([BATCH, slots], tf.float32),
+        "next_sentence": tf.TensorSpec([BATCH, examples], tf.float32),
+    }
+
+
+def test_training_does_not_wait_for_the_autotuner_at_its_end(records_directory):
+    assert pretraining_dataset(records_directory, BATCH).options().autotune.enabled is False
+
+
+def test_rows_are_consistent(two_epochs, tokenizer):
+    for batch in two_epochs[:4]:
+        examples = batch["example_ids"]
+        is_cls = unmasked_ids(batch) == tokenizer.cls_id
+        assert (is_cls == ((examples > 0) & (batch["position_ids"] == 0))).all()
+        assert ((examples == 0) == (unmasked_ids(batch) == tokenizer.pad_id)).all()
+        # Segment 1 begins after the first [SEP] of its example.
+        is_sep = unmasked_ids(batch) == tokenizer.sep_id
+        for row in range(BATCH):
+            for example in range(1, examples[row].max() + 1):
+                mine = examples[row] == example
+                before = np.cumsum(is_sep[row][mine]) - is_sep[row][mine]
+                assert (batch["segment_ids"][row][mine] == before).all()
+        used = batch["weight_next_sentence"] == 1
+        assert (used.sum(axis=1) == examples.max(axis=1)).all()
+        assert (np.take_along_axis(is_cls, batch["cls_positions"], axis=1)[used]).all()
+        assert not batch["cls_positions"][~used].any()
+
+
+def unmasked_ids(batch):
+    return np.array(unmasked(batch))
+
+
+def test_an_epoch_has_every_row_once_in_a_new_order_with_new_masks(two_epochs, num_rows):
+    rows = [row for batch in two_epochs for row in unmasked(batch)]
+    masked = [tuple(row) for batch in two_epochs for row in batch["token_ids"]]
+    first, second = rows[:num_rows], rows[num_rows : 2 * num_rows]
+    assert sorted(first) == sorted(second)
+    assert first != second
+    masks = dict(zip(first, masked))
+    changed = sum(masks[row] != new for row, new in zip(second, masked[num_rows:]))
+    # About 4 of 28 tokens are chosen: the same again would be one row in thousands.
+    assert changed > 0.98 * num_rows
+
+
+def test_static_masks_are_those_of_the_epoch_before(records_directory, num_rows):
+    settings = PretrainSettings(dupe_factor=1)
+    batches = take(records_directory, 2 * num_rows // BATCH + 1, masking=masking_of(settings))
+    masked = [tuple(row) for batch in batches for row in batch["token_ids"]]
+    first, second = masked[:num_rows], masked[num_rows : 2 * num_rows]
+    assert sorted(first) == sorted(second)
+    assert first != second
+
+
+def test_shuffle_is_global(records_directory, two_epochs, num_rows):
+    serialized_order = []
+    manifest = records.read_manifest(records_directory)
+    for shard in manifest["splits"]["train"]["shards"]:
+        dataset = tf.data.TFRecordDataset(str(records_directory / shard["file"]), "GZIP")
+        serialized = tf.constant(list(dataset.as_numpy_iterator()))
+        rows = records.parse_rows(serialized, manifest)
+        serialized_order += [tuple(row) for row in rows["token_ids"].numpy()]
+    place = {row: index for index, row in enumerate(serialized_order)}
+    places = [place[row] for batch in two_epochs for row in unmasked(batch)][:num_rows]
+    neighbours = np.mean(np.abs(np.diff(places)) == 1)
+    assert neighbours < 0.1
+
+
+@pytest.mark.parametrize("step", [5, 23])
+def test_start_row_resumes_exactly(records_directory, two_epochs, step):
+    resumed_batches = take(records_directory, 3, start_row=step * BATCH)
+    for resumed, batch in zip(resumed_batches, two_epochs[step:]):
+        assert_same(resumed, batch)
+
+
+@pytest.mark.slow
+def test_start_row_at_the_edges_of_shards_and_epochs(records_directory, num_rows, tokenizer):
+    def rows(**keywords):
+        return pretraining_dataset(records_directory, 1, tokenizer=tokenizer, **keywords)
+
+    whole = [
+        tuple(features["token_ids"].numpy()[0]) for features, _, _ in rows().take(num_rows + 2)
+    ]
+    for row in [63, 64, num_rows - 1, num_rows]:
+        features, _, _ = next(iter(rows(start_row=row)))
+        assert tuple(features["token_ids"].numpy()[0]) == whole[row]
+
+
+def test_far_steps_start_at_once(records_directory):
+    (batch,) = take(records_directory, 1, start_row=10**12)
+    assert batch["token_ids"].shape == (BATCH, 32)
+
+
+@pytest.mark.parametrize("num_shards", [2, 3])
+def test_workers_share_each_global_batch(records_directory, two_epochs, num_shards):
+    parts = [
+        take(records_directory, 12, shard_index=index, num_shards=num_shards)
+        for index in range(num_shards)
+    ]
+    for step, batch in enumerate(two_epochs[:12]):
+        union = {
+            name: np.concatenate([part[step][name] for part in parts]) for name in batch
+        }
+        assert_same(union, batch)
+
+
+def test_seed_changes_order_and_masks(records_directory, two_epochs):
+    (other,) = take(records_directory, 1, seed=1)
+    assert set(unmasked(other)) != set(unmasked(two_epochs[0]))
+
+
+def test_held_out_is_read_once_with_fixed_masks(records_directory):
+    manifest = records.read_manifest(records_directory)
+    count = manifest["splits"]["held_out"]
+    assert count["rows"] % BATCH
+    one = take(records_directory, 100, split="held_out")
+    assert len(one) == -(-count["rows"] // BATCH)
+    rows = [row for batch in one for row in unmasked(batch) if any(row)]
+    assert len(rows) == count["rows"]
+    assert sum(batch["weight_next_sentence"].sum() for batch in one) == count["examples"]
+    # The rows that fill the last batch weigh nothing.
+    empty = ~(one[-1]["example_ids"] > 0).any(axis=1)
+    assert empty.sum() == BATCH - count["rows"] % BATCH
+    assert not one[-1]["weight_masked_lm"][empty].any()
+    for first, second in zip(one, take(records_directory, 100, split="held_out")):
+        assert_same(first, second)
+
+
+def test_masked_lm_alone(tmp_path, corpus, tokenizer):
+    prepare(corpus, tmp_path / "r", tokenizer, length=32, objective="mlm", num_workers=1)
+    features, labels, weights = pretraining_dataset(tmp_path / "r", BATCH).element_spec
+    assert "cls_positions" not in features
+    assert set(labels) == set(weights) == {"masked_lm"}
+
+
+def test_no_host_code_and_nothing_stateful(records_directory):
+    # What `tf.data` would refuse to check-point or send elsewhere must not be in the graph.
+    graph = pretraining_dataset(records_directory, BATCH)._as_serialized_graph().numpy()
+    graph_def = tf.compat.v1.GraphDef.FromString(graph)
+    nodes = list(graph_def.node)
+    for function in graph_def.library.function:
+        nodes += function.node_def
+    names = {node.op for node in nodes}
+    assert "TFRecordDatasetV2" in names or "TFRecordDataset" in names
+    assert not [name for name in names if "PyFunc" in name or "Random" in name or "Shuffle" in name]
+
+
+@pytest.fixture
+def copy(tmp_path, records_directory):
+    return shutil.copytree(records_directory, tmp_path / "copy")
+
+
+def test_missing_shard(copy):
+    (copy / "train-00001.tfrecord.gz").unlink()
+    with pytest.raises(InputError, match="train-00001.tfrecord.gz is missing"):
+        pretraining_dataset(copy, BATCH)
+
+
+def test_shard_cut_short(copy):
+    path = copy / "train-00001.tfrecord.gz"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InputError, match="train-00001.tfrecord.gz is cut short"):
+        pretraining_dataset(copy, BATCH)
+
+
+def test_damaged_shard_is_named_while_reading(copy):
+    path = copy / "train-00001.tfrecord.gz"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    dataset = pretraining_dataset(copy, BATCH)
+    with pytest.raises(InputError, match="train-00001.tfrecord.gz is damaged"):
+        with records.clear_read_errors(copy):
+            for _ in dataset.take(100):
+                pass
+
+
+def test_rows_fewer_than_the_manifest_says(copy, records_directory):
+    # A valid shard of the same size on disk, but not the one of the manifest.
+    manifest = json.loads((copy / "manifest.json").read_text())
+    shards = manifest["splits"]["train"]["shards"]
+    shards[1]["rows"] += 1
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rows are missing"):
+        for _ in pretraining_dataset(copy, BATCH).take(100):
+            pass
+
+
+def test_another_tokenizer(records_directory, tokenizer):
+    other = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
+    with pytest.raises(InputError, match="made with another tokenizer"):
+        pretraining_dataset(records_directory, BATCH, tokenizer=other)
+
+
+def test_records_on_a_bucket_give_the_same_batches(records_directory, bucket):
+    for arguments in {}, {"start_row": 700}, {"split": "held_out"}:
+        expected = pretraining_dataset(records_directory, BATCH, **arguments).take(5)
+        for batches in zip(pretraining_dataset(bucket, BATCH, **arguments).take(5), expected):
+            tf.nest.map_structure(np.testing.assert_array_equal, *batches)
+
+
+def test_mistakes_of_a_bucket(records_directory, bucket):
+    name = "train-00001.tfrecord.gz"
+    content = bytearray((records_directory / name).read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    tf.io.gfile.remove(f"{bucket}/{name}")
+    with tf.io.gfile.GFile(f"{bucket}/{name}", "wb") as file:
+        file.write(bytes(content))
+    with pytest.raises(InputError, match=f"the shard {bucket}/{name} is damaged"):
+        records.check_shards(bucket)
+    tf.io.gfile.remove(f"{bucket}/{name}")
+    with pytest.raises(InputError, match=f"the shard {bucket}/{name} is missing"):
+        pretraining_dataset(bucket, BATCH)
+    with pytest.raises(InputError, match="ram://other holds no records"):
+        pretraining_dataset("ram://other", BATCH)
+    with pytest.raises(InputError, match="cannot read nowhere://bucket/manifest.json: File system"):
+        pretraining_dataset("nowhere://bucket", BATCH)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "manifest.json is damaged"),
+        ('{"version": 1}', "format version 1"),
+        ('{"version": %d}' % records.FORMAT_VERSION, "manifest.json is damaged"),
+        ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
+         "format version 9"),
+        ('{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
+         ' "held_out": {"shards": []}}}', "file must be the name of a file in the folder"),
+    ],
+)
+def test_bad_manifest(tmp_path, text, message):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        records.read_manifest(tmp_path)
+
+
+def test_no_records(tmp_path, corpus, tokenizer):
+    with pytest.raises(InputError, match="holds no records"):
+        pretraining_dataset(tmp_path, BATCH)
+    prepare(corpus, tmp_path / "r", tokenizer, length=32, num_workers=1)
+    with pytest.raises(InputError, match="no held_out rows"):
+        pretraining_dataset(tmp_path / "r", BATCH, split="held_out")
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"split": "test"},
+        {"num_shards": 5},
+        {"shard_index": 1},
+        {"start_row": -1},
+        {"start_row": 1, "split": "held_out"},
+        {"objectives": ["masked_words"]},
+        {"objectives": []},
+    ],
+)
+def test_wrong_arguments(records_directory, keywords):
+    with pytest.raises(ValueError, match="Received"):
+        pretraining_dataset(records_directory, BATCH, **keywords)
+
+
+def test_left_to_right_labels_are_the_next_tokens(records_directory, tokenizer):
+    (batch,) = take(records_directory, 1, objectives=["left_to_right"])
+    assert set(batch) == {
+        "token_ids", "segment_ids", "position_ids", "example_ids",
+        "label_left_to_right", "weight_left_to_right",
+    }
+    tokens, examples = batch["token_ids"], batch["example_ids"]
+    assert not (tokens == tokenizer.mask_id).any()
+    labels, weights = batch["label_left_to_right"], batch["weight_left_to_right"]
+    for row in range(BATCH):
+        for place in range(32):
+            there = place < 31 and examples[row, place] == examples[row, place + 1] > 0
+            assert weights[row, place] == there
+            assert labels[row, place] == (tokens[row, place + 1] if there else 0)
+
+
+def test_features_of_what_goes_with_masks(records_directory, two_epochs):
+    (batch,) = take(
+        records_directory,
+        1,
+        objectives=["masked_lm", "span_boundary", "replaced_token"],
+        masking=Masking(unit="word"),
+    )
+    # Every word of this language is one piece: words are masked where tokens would be.
+    for name in ("token_ids", "masked_positions", "label_masked_lm"):
+        np.testing.assert_array_equal(batch[name], two_epochs[0][name])
+    np.testing.assert_array_equal(batch["label_span_boundary"], batch["label_masked_lm"])
+    for name in ("span_starts", "span_ends"):
+        np.testing.assert_array_equal(batch[name], batch["masked_positions"])
+    draws = batch["replacement_draws"][batch["weight_masked_lm"] == 1]
+    # Uniform in [0, 2^24): the mean of n has a deviation of 2^24 / sqrt(12 n); four of them.
+    assert draws.min() >= 0 and draws.max() < 2**24
+    assert abs(draws.mean() / 2**24 - 0.5) < 4 / np.sqrt(12 * len(draws))
+
+
+def test_objectives_without_labels(records_directory):
+    with pytest.raises(InputError, match="no labels for sentence_order"):
+        take(records_directory, 1, objectives=["masked_lm", "sentence_order"])
+
+
+def test_sentence_order(tmp_path, corpus, tokenizer):
+    manifest = prepare(
+        corpus, tmp_path / "r", tokenizer, length=32, objective="mlm_sop", num_workers=1
+    )
+    count = manifest["splits"]["train"]
+    # Binomial, four standard deviations.
+    share = count["pairs_labelled_1"] / count["examples"]
+    assert abs(share - 0.5) < 2 / np.sqrt(count["examples"])
+    (batch,) = take(tmp_path / "r", 1)
+    text = " ".join(corpus.read_text().split())
+    checked = set()
+    for row, ids in enumerate(unmasked(batch)):
+        for example in range(1, batch["example_ids"][row].max() + 1):
+            mine = batch["example_ids"][row] == example
+            in_second = batch["segment_ids"][row][mine] == 1
+            words = np.array([tokenizer.vocabulary[i] for i in np.array(ids)[mine]])
+            first, second = words[~in_second][1:-1], words[in_second][:-1]
+            label = batch["label_sentence_order"][row, example - 1]
+            if len(words) == 32:
+                continue  # something may have been cut off between the two
+            whole = [*second, *first] if label else [*first, *second]
+            assert " ".join(whole) in text
+            checked.add(int(label))
+    assert checked == {0, 1}

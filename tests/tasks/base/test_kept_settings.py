@@ -1,0 +1,49 @@
+"""Settings that the files of a task model keep."""
+
+import pytest
+
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import QuestionAnswerer, TextEmbedder
+from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
+from tests.tasks.helpers import encoder
+
+
+def kept(names, **own):
+    return kept_settings(Document({"keras_bert_impl": own}, "config.json"), names)
+
+
+def test_settings_come_back_with_their_types():
+    own = {"max_length": 16, "null_threshold": -1.5, "head_dropout": None, "other": 3}
+    names = ("max_length", *QuestionAnswerer.settings)
+    assert kept(names, **own) == {"max_length": 16, "null_threshold": -1.5, "head_dropout": None}
+    assert kept(TextEmbedder.settings, layer_weights=[1, 0.5]) == {"layer_weights": [1, 0.5]}
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"max_length": "16"}, "keras_bert_impl.max_length must be a whole number from 1"),
+        ({"max_length": -1}, "max_length must be a whole number from 1 .*Received: -1"),
+        ({"head_dropout": float("nan")}, "keras_bert_impl.head_dropout must be a number at least 0"),
+        ({"head_dropout": 2.0}, "head_dropout must be a number at least 0 and below 1"),
+        ({"layer_weights": [0.5, float("inf")]}, "layer_weights.1 must be a number"),
+        ({"layer_weights": {"0": 1}}, "layer_weights must be a list of numbers"),
+        ({"null_threshold": True}, "null_threshold must be a number"),
+    ],
+)
+def test_settings_of_another_type_are_refused(own, message):
+    names = ("max_length", *QuestionAnswerer.settings, *TextEmbedder.settings)
+    with pytest.raises(InputError, match=f"^config.json: .*{message}"):
+        kept(names, **own)
+
+
+def test_a_length_beyond_the_positions_is_that_of_the_positions(caplog):
+    config = encoder().config
+    assert within_positions({"max_length": 512, "crf": True}, config, "model") == {
+        "max_length": 32,
+        "crf": True,
+    }
+    assert "model: max_length is 512, but the encoder has 32 positions" in caplog.text
+    assert within_positions({"max_length": 32}, config, "model") == {"max_length": 32}
+    assert within_positions({}, config, "model") == {}

@@ -1,0 +1,425 @@
+"""What Keras promises of a model holds for task models: `compile`, `fit`, `.keras` files, copies."""
+
+import copy
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import losses, metrics
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import (
+    MultipleChoice,
+    NextSentencePredictor,
+    QuestionAnswerer,
+    TextEmbedder,
+    TokenClassifier,
+)
+from keras_bert_impl.tasks.runs.distillation import RDrop
+from keras_bert_impl.training.optimizer import AdamW
+from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
+
+TEXTS, LABELS = examples(count=64)
+NUMBERS = [["negative", "positive"].index(label) for label in LABELS]
+
+
+def tagger(**arguments):
+    return TokenClassifier(encoder(dropout=0.0), tokenizer(), labels=["O", "B-X"], **arguments)
+
+
+def words_and_labels():
+    words = [text.split() for text in TEXTS]
+    return words, [["B-X" if word in GOOD else "O" for word in row] for row in words]
+
+
+# === compile ===
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sparse_categorical_crossentropy",
+        "binary_crossentropy",
+        losses.CategoricalCrossentropy(label_smoothing=0.05),
+    ],
+    ids=["sparse", "binary", "smoothed"],
+)
+def test_the_line_that_every_keras_user_types_learns(loss):
+    model = classifier(dropout=0.0)
+    model.compile(keras.optimizers.Adam(1e-2), loss=loss, metrics=["accuracy", "f1", "auc"])
+    history = model.fit(TEXTS, LABELS, epochs=12, verbose=0).history
+    assert history["accuracy"][-1] > 0.95 and history["auc"][-1] > 0.95
+    found = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
+    assert found["accuracy"] == np.mean(np.array(model.classify(TEXTS)) == LABELS)
+
+
+def test_every_task_learns_by_the_loss_that_is_named():
+    words, labels = words_and_labels()
+    questions = [("which word", text) for text in TEXTS]
+    answers = [(text.split()[0], 0) for text in TEXTS]
+    prompts = [("the film is", ["good", "bad"]) if n else ("the film is", ["bad", "good"])
+               for n in NUMBERS]
+    pairs = list(zip(TEXTS, TEXTS[1:] + TEXTS[:1]))
+    for model, x, y, scores in (
+        (tagger(), words, labels, ["accuracy", "entity_f1", "macro_f1", metrics.AUC()]),
+        (
+            QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8),
+            questions,
+            answers,
+            ["accuracy", "exact_match", "f1"],
+        ),
+        (MultipleChoice(encoder(dropout=0.0), tokenizer()), prompts, [0] * 64, ["accuracy"]),
+        (
+            NextSentencePredictor(encoder(dropout=0.0), tokenizer()),
+            pairs,
+            NUMBERS,
+            ["accuracy", "f1", "matthews", "precision"],
+        ),
+    ):
+        built_in = _one_loss(model, None, x, y)
+        for loss in (
+            "sparse_categorical_crossentropy",
+            losses.CategoricalCrossentropy(),
+            losses.SparseCategoricalCrossentropy(from_logits=True),
+        ):
+            assert _one_loss(model, loss, x, y) == pytest.approx(built_in, rel=1e-4)
+        model.compile(AdamW(3e-3), "sparse_categorical_crossentropy", scores)
+        logs = model.fit(x, y, epochs=1, verbose=0).history
+        assert all(0 <= logs[name][-1] <= 1 for name in logs if name != "loss")
+        assert len(logs) == 1 + len(scores)
+
+
+def _one_loss(model, loss, x, y):
+    model.compile(AdamW(1e-3), loss, [])
+    return model.evaluate(x, y, verbose=0)
+
+
+def test_metrics_of_a_tagger_count_words_alone():
+    words, labels = words_and_labels()
+    model = tagger()
+    model.compile(metrics=["accuracy", "entity_f1", metrics.Precision(name="precision")])
+    found = model.evaluate(words, labels, verbose=0, return_dict=True)
+    model.compile(metrics=["accuracy"])
+    assert found["accuracy"] == model.evaluate(words, labels, verbose=0)[1]
+    guessed = np.concatenate(model.tag(words)) == "B-X"
+    wanted = np.concatenate(labels) == "B-X"
+    assert found["precision"] == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
+
+
+def test_a_crf_shows_metrics_its_own_probabilities():
+    words, labels = words_and_labels()
+    model = tagger(crf=True)
+    model.crf_layer.transitions.assign([[0.0, 3.0], [-2.0, 1.0]])
+    model.compile(metrics=[metrics.Precision(thresholds=0.6)])
+    found = model.evaluate(words, labels, verbose=0)[1]
+    guessed = np.concatenate([row[:, 1] for row in model.predict(words, verbose=0)]) > 0.6
+    wanted = np.concatenate(labels) == "B-X"
+    assert found == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
+    with pytest.raises(InputError, match="give no loss"):
+        model.compile(loss="sparse_categorical_crossentropy")
+
+
+def test_soft_labels_need_a_loss_for_them():
+    soft = np.array([[0.3, 0.7] if n else [1.0, 0.0] for n in NUMBERS])
+    model = classifier(dropout=0.0)
+    with pytest.raises(InputError, match="write compile\\(loss='categorical_crossentropy'\\)"):
+        model.fit(TEXTS, soft, verbose=0)
+    model.compile(AdamW(1e-3), "categorical_crossentropy", ["accuracy"])
+    loss = model.evaluate(TEXTS, soft.tolist(), verbose=0)[0]
+    expected = -np.sum(soft * np.log(model.predict(TEXTS, verbose=0)), axis=1).mean()
+    assert loss == pytest.approx(expected, rel=1e-5)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, soft.astype("float32"))).batch(16)
+    assert model.evaluate(data, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
+    one_hot = np.eye(2)[NUMBERS]
+    model = classifier(dropout=0.0)
+    model.compile()
+    expected = model.evaluate(TEXTS, LABELS, verbose=0)
+    assert model.evaluate(TEXTS, one_hot.tolist(), verbose=0) == pytest.approx(expected)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, one_hot)).batch(16)
+    assert model.evaluate(data, verbose=0) == pytest.approx(expected, rel=1e-5)
+    soft = tf.data.Dataset.from_tensor_slices((TEXTS, one_hot * 0.8 + 0.1)).batch(16)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not one-hot"):
+        model.evaluate(soft, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "model, name, message",
+    [
+        (lambda: classifier(labels=["a", "b", "c"]), "f1", "it has 'macro_f1', 'matthews'"),
+        (tagger, "f1", "'entity_f1'"),
+        (lambda: classifier(problem_type="regression"), "matthews", "it has none by name"),
+    ],
+)
+def test_a_score_of_another_task_is_refused_with_those_of_the_model(model, name, message):
+    with pytest.raises(InputError, match=message):
+        model().compile(metrics=[name])
+
+
+def test_one_hot_labels_of_words_and_endings():
+    words, labels = words_and_labels()
+    model = tagger()
+    one_hot = [np.eye(2)[[int(label == "B-X") for label in row]].tolist() for row in labels]
+    assert model.evaluate(words, one_hot, verbose=0) == model.evaluate(words, labels, verbose=0)
+    with pytest.raises(InputError, match=r"text 0: one-hot labels .*\[1.0, 1.0\]"):
+        model.fit([["good", "bad"]], [[[1.0, 1.0], [1.0, 0.0]]], verbose=0)
+    model = MultipleChoice(encoder(dropout=0.0), tokenizer())
+    prompts = [("the film is", ["good", "bad"]), ("a joy is", ["great", "dull"])]
+    assert model.evaluate(prompts, [[0, 1], [1, 0]], verbose=0) == model.evaluate(
+        prompts, [1, 0], verbose=0
+    )
+
+
+def test_an_embedder_takes_no_metrics():
+    embedder = TextEmbedder(encoder(), tokenizer())
+    with pytest.raises(InputError, match=r"keras_bert_impl.evaluate\(embedder, examples\)"):
+        embedder.compile(metrics=["mse"])
+
+
+def test_learning_rate_is_that_of_the_default_optimizer():
+    model = classifier()
+    model.compile(learning_rate=1e-3)
+    model.fit(TEXTS, LABELS, epochs=2, verbose=0)  # 4 steps
+    assert model.optimizer.learning_rate.numpy() == 0
+    model.optimizer.iterations.assign(0)
+    assert model.optimizer.learning_rate.numpy() == pytest.approx(1e-3)
+    with pytest.raises(InputError, match="an optimizer, or the learning_rate"):
+        model.compile("adam", learning_rate=1e-3)
+
+
+# === fit ===
+
+
+def test_training_accuracy_holds_nothing_from_before():
+    model = classifier(dropout=0.0)
+    model.fit(TEXTS, LABELS, epochs=12, verbose=0)
+    model.compile(learning_rate=1e-9)
+    right = model.classify(TEXTS)
+    wrong = ["negative" if label == "positive" else "positive" for label in right]
+    assert model.evaluate(TEXTS, wrong, verbose=0)[1] == 0
+    assert model.fit(TEXTS, right, verbose=0).history["accuracy"] == [1.0]
+
+
+def test_a_further_fit_traces_nothing(monkeypatch):
+    model = classifier()
+    traces = []
+    step = model.train_step
+    monkeypatch.setattr(model, "train_step", lambda data: traces.append(1) or step(data))
+    for epochs in (1, 2, 3):
+        model.fit(TEXTS[: 40 + epochs], LABELS[: 40 + epochs], epochs=epochs, verbose=0)
+    assert len(traces) == 1
+
+
+def test_each_fit_begins_the_default_optimizer_anew():
+    first, second = classifier(), classifier()
+    first.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    second.set_weights(first.get_weights())
+    for model in (first, second):
+        model.fit(TEXTS, LABELS, epochs=3, verbose=0)
+    np.testing.assert_array_equal(weights(first), weights(second))
+
+
+def test_what_is_frozen_between_two_fits_stays():
+    model = classifier()
+    model.fit(TEXTS, LABELS, verbose=0)
+    model.encoder.trainable = False
+    before = [np.array(weight) for weight in model.encoder.get_weights()]
+    head = model.head_layer.get_weights()[0]
+    model.fit(TEXTS, LABELS, verbose=0)
+    assert all(np.array_equal(*pair) for pair in zip(before, model.encoder.get_weights()))
+    assert not np.array_equal(head, model.head_layer.get_weights()[0])
+
+
+def test_a_run_restored_by_keras_meets_the_batches_of_the_undisturbed_one(tmp_path):
+    class Interruption(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    whole, parts = classifier(), classifier()
+    whole.fit(TEXTS, LABELS, epochs=4, verbose=0)
+    backup = lambda: keras.callbacks.BackupAndRestore(tmp_path / "backup")  # noqa: E731
+    with pytest.raises(KeyboardInterrupt):
+        parts.fit(TEXTS, LABELS, epochs=4, verbose=0, callbacks=[backup(), Interruption()])
+    resumed = classifier(seed=5)
+    history = resumed.fit(TEXTS, LABELS, epochs=4, verbose=0, callbacks=backup())
+    assert history.epoch == [2, 3]
+    np.testing.assert_array_equal(weights(resumed), weights(whole))
+    assert resumed.fit(TEXTS, LABELS, epochs=1, verbose=0).epoch == [0]
+
+
+def test_no_data_set_waits_for_the_autotuner():
+    model = classifier()
+    seen = []
+    for name in ("fit", "evaluate", "predict"):
+        original = getattr(keras.Model, name)
+
+        def spy(self, x, *args, _original=original, **kwargs):
+            seen.append(x.options().autotune.enabled)
+            return _original(self, x, *args, **kwargs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(keras.Model, name, spy)
+            ids = {"token_ids": np.full((4, 5), 6, "int32")}
+            data = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8)
+            for x, y in ((TEXTS, NUMBERS), (ids, [0, 1, 0, 1]), (data, None)):
+                arguments = (x,) if name == "predict" or y is None else (x, y)
+                getattr(model, name)(*arguments, verbose=0)
+    assert seen and not any(seen)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"batch_size": 0}, {"batch_size": 2.5}, {"steps_per_epoch": 0}, {"validation_batch_size": -1}],
+)
+def test_sizes_must_be_positive(arguments):
+    with pytest.raises(InputError, match=f"{next(iter(arguments))} must be an int of at least 1"):
+        classifier().fit(TEXTS, LABELS, verbose=0, **arguments)
+
+
+# === One batch, and the model as a function ===
+
+
+def test_one_batch_at_a_time():
+    model = classifier(dropout=0.0)
+    with pytest.raises(InputError, match="write compile\\(optimizer"):
+        model.train_on_batch(TEXTS, LABELS)
+    model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"])
+    first = model.train_on_batch(TEXTS, LABELS)[0]
+    for _ in range(30):
+        loss, accuracy = model.train_on_batch(TEXTS, LABELS)
+    assert loss < 0.3 * first and accuracy > 0.9
+    model.reset_metrics()
+    expected = model.evaluate(TEXTS, LABELS, verbose=0)
+    assert model.test_on_batch(TEXTS, LABELS) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(
+        model.predict_on_batch(TEXTS), model.predict(TEXTS, verbose=0), atol=1e-6
+    )
+
+
+def test_the_model_is_a_function_of_texts_and_of_features():
+    model = classifier()
+    logits = model(TEXTS[:3])
+    features = model.tokenizer(TEXTS[:3])
+    np.testing.assert_allclose(logits, model(features), atol=1e-6)
+    ids = {"token_ids": features["token_ids"]}  # the mask is where there is no padding
+    np.testing.assert_allclose(logits, model(ids), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict({"token_ids": np.asarray(ids["token_ids"])}, verbose=0),
+        model.predict(TEXTS[:3], verbose=0),
+        atol=1e-6,
+    )
+    with pytest.raises(InputError, match='Write {"token_ids": x\\["input_ids"\\]}'):
+        model.predict({"input_ids": np.ones((2, 3), "int32")})
+
+
+# === .keras files and copies ===
+
+
+def reloaded(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+def by_pickle(model, _):
+    return pickle.loads(pickle.dumps(model))
+
+
+def by_deepcopy(model, _):
+    return copy.deepcopy(model)
+
+
+@pytest.mark.parametrize("copied", [reloaded, by_pickle])
+def test_a_copy_goes_on_training_as_the_model_does(copied, tmp_path):
+    model = classifier()
+    model.compile(
+        AdamW(1e-2, global_clipnorm=1.0),
+        loss=losses.CategoricalCrossentropy(label_smoothing=0.1),
+        metrics=["accuracy", metrics.AUC()],
+        accumulation_steps=2,
+        seed=3,
+    )
+    model.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    other = copied(model, tmp_path)
+    assert other.compiled and int(other.optimizer.iterations) == 4
+    assert other.evaluate(TEXTS, LABELS, verbose=0) == model.evaluate(TEXTS, LABELS, verbose=0)
+    for one in (model, other):
+        one.fit(TEXTS, LABELS, epochs=3, initial_epoch=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(other))
+
+
+def test_a_model_with_the_default_optimizer_goes_on_too(tmp_path):
+    model = classifier()
+    model.fit(TEXTS, LABELS, verbose=0)
+    other = reloaded(model, tmp_path)
+    for one in (model, other):
+        one.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(other))
+    tagged = tagger()
+    tagged.compile(metrics=["entity_f1"])
+    assert reloaded(tagged, tmp_path).metrics_names == tagged.metrics_names
+
+
+def frozen_encoder(model):
+    model.encoder.trainable = False
+
+
+def frozen_block(model):
+    model.encoder.blocks[0].trainable = False
+
+
+def frozen_model(model):
+    model.trainable = False
+
+
+def frozen_weight(model):
+    model.encoder.embeddings.weights[0].trainable = False
+
+
+@pytest.mark.parametrize(
+    "freeze, copied",
+    [
+        (frozen_encoder, reloaded),
+        (frozen_block, reloaded),
+        (frozen_model, reloaded),
+        (frozen_weight, reloaded),
+        (frozen_block, by_pickle),
+        (frozen_block, by_deepcopy),
+    ],
+)
+def test_what_is_frozen_stays_frozen_in_a_copy(freeze, copied, tmp_path):
+    model = classifier()
+    freeze(model)
+    other = copied(model, tmp_path)
+    learned = [[w.path for w in one.trainable_weights] for one in (model, other)]
+    assert learned[0] == learned[1] and len(learned[0]) < len(model.weights)
+    clone = keras.models.clone_model(model)
+    assert [w.path for w in clone.trainable_weights] == learned[0]
+    inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in model.input}
+    outer = keras.Model(inputs, other(inputs))
+    assert len(outer.trainable_weights) == len(learned[0])
+
+
+def test_an_encoder_is_made_frozen_and_stays_so_inside_another_model(tmp_path):
+    whole = encoder()
+    made = type(whole)(whole.config, trainable=False)
+    inputs = {"token_ids": keras.Input((None,), dtype="int32")}
+    outer = keras.Model(inputs, keras.layers.Dense(2)(made(inputs)["pooled_output"]))
+    assert len(outer.trainable_weights) == 2
+    again = reloaded(outer, tmp_path)
+    assert len(again.trainable_weights) == 2
+
+
+def test_a_lost_objective_is_said_before_training_goes_on(tmp_path):
+    model = classifier()
+    model.compile(AdamW(1e-3), objective=RDrop(model, 1.0))
+    model.fit(TEXTS, LABELS, verbose=0)
+    other = reloaded(model, tmp_path)
+    with pytest.raises(InputError, match=r"write compile\(objective=RDrop\(...\)\) again"):
+        other.fit(TEXTS, LABELS, verbose=0)
+    other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
+    other.fit(TEXTS, LABELS, verbose=0)

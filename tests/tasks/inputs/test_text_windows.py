@@ -1,0 +1,279 @@
+"""Texts longer than a row: what becomes of their tokens, and models over windows."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.tasks.inputs.text_windows import pack_head_and_tail
+from tests.helpers import mirrored, randomize
+from tests.tasks.helpers import GOOD, WORDS, classifier, encoder, tokenizer, weights
+
+POOLINGS = ["mean", "max", "attention"]
+
+
+def documents(count=24, most=40, seed=0):
+    """Texts of up to 40 words, of which 6 fill a row, and whether the last has a good sound."""
+    draw = np.random.default_rng(seed)
+    texts = [" ".join(draw.choice(WORDS, draw.integers(1, most + 1))) for _ in range(count)]
+    labels = ["positive" if text.split()[-1] in GOOD else "negative" for text in texts]
+    return texts, labels
+
+
+TEXTS, LABELS = documents()
+
+
+def model_of(long_texts, scale=0.3, strategy=None, **arguments):
+    with (strategy or tf.distribute.get_strategy()).scope():
+        arguments = {"max_length": 8, "dropout": 0.0} | arguments
+        model = classifier(long_texts=long_texts, **arguments)
+        if scale:
+            randomize(model, scale=scale)
+        model.compile(keras.optimizers.SGD(0.1))
+    return model
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: model_of(name) for name in ("truncate", "head_tail", *POOLINGS)}
+
+
+def ids_of(text):
+    return tokenizer().tokenize([text]).to_list()[0]
+
+
+def scores_of(model, texts):
+    """What `predict` says, of one batch and without a graph."""
+    features = model.rows(model.as_texts(texts))[0].features(np.arange(len(texts)))
+    return model.scores(model(features)).numpy()
+
+
+def row(ids, length=8):
+    """Features of one row, by hand."""
+    ids = [2, *ids, 3]
+    real = len(ids)
+    return {
+        "token_ids": np.array([ids + [0] * (length - real)], "int32"),
+        "segment_ids": np.zeros((1, length), "int32"),
+        "padding_mask": np.array([[1] * real + [0] * (length - real)], "int32"),
+    }
+
+
+# === Head and tail ===
+
+
+def test_the_published_split_of_512():
+    text = " ".join(np.random.default_rng(0).choice(WORDS, 700))
+    received = pack_head_and_tail(tokenizer(), [text], length=512)["token_ids"].numpy()[0]
+    ids = ids_of(text)
+    assert received.tolist() == [2, *ids[:128], *ids[-382:], 3]
+
+
+@pytest.mark.parametrize("head, kept", [(None, 1), (4, 4), (9, 6)])
+def test_the_middle_of_long_texts_is_left_out(head, kept):
+    long, short = TEXTS[0], "a good film"
+    assert len(long.split()) > 8
+    both = pack_head_and_tail(tokenizer(), [short, long], 8, head)
+    ids = ids_of(long)
+    tail = ids[len(ids) - (6 - kept) :]
+    for received, expected in zip(both["token_ids"].numpy(), (ids_of(short), ids[:kept] + tail)):
+        np.testing.assert_array_equal(received, row(expected)["token_ids"][0])
+
+
+def test_of_a_pair_the_second_is_cut():
+    pair = ("what is the film", " ".join(WORDS))
+    received = pack_head_and_tail(tokenizer(), [pair], 12, 2)
+    first, second = map(ids_of, pair)
+    # Nine places beside [CLS] and two [SEP]: half of them, and what is left.
+    expected = [2, *first, 3, *second[:2], *second[-3:], 3]
+    assert received["token_ids"].numpy()[0].tolist() == expected
+    assert received["segment_ids"].numpy()[0].tolist() == [0] * 6 + [1] * 6
+
+
+def test_head_and_tail_are_classified(models):
+    model, text = models["head_tail"], max(TEXTS, key=len)
+    ids = ids_of(text)
+    expected = model.scores(model(row(ids[:1] + ids[-5:]))).numpy()
+    # Width 16 in float32, in a batch of another shape.
+    np.testing.assert_allclose(scores_of(model, [text, "film"])[:1], expected, atol=1e-6)
+    in_graph = model.features_in_graph(tf.constant([text, "film"]))
+    np.testing.assert_allclose(model.scores(model(in_graph))[:1], expected, atol=1e-6)
+
+
+# === Windows ===
+
+
+def vectors_of(model, text):
+    """The vectors of the windows of a text, each from a row of its own; 6 words, 4 apart."""
+    ids = ids_of(text)
+    starts = [0]
+    while starts[-1] + 6 < len(ids):
+        starts.append(starts[-1] + 4)
+    rows = [row(ids[start : start + 6]) for start in starts]
+    return np.concatenate([model.encoder(one)["pooled_output"] for one in rows])
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_windows_are_pooled(models, pooling):
+    model = models[pooling]
+    texts = TEXTS[:6]
+    received = scores_of(model, texts)
+    for text, scores in zip(texts, received):
+        vectors = vectors_of(model, text)[:8]
+        if pooling == "attention":
+            layer = model.get_layer("pool_windows")
+            kernel, bias, score = (np.asarray(weight) for weight in layer.weights)
+            shares = np.exp(np.tanh(vectors @ kernel + bias) @ score)
+            vector = (shares / shares.sum() * vectors).sum(axis=0)
+        else:
+            vector = getattr(np, pooling)(vectors, axis=0)
+        expected = model.scores(model.head_layer(vector[None])).numpy()[0]
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+def test_predict_keeps_the_order(models):
+    model = models["mean"]
+    expected = scores_of(model, TEXTS[:7])
+    np.testing.assert_allclose(
+        model.predict(TEXTS[:7], batch_size=4, verbose=0), expected, atol=1e-6
+    )
+    assert model.predict([], verbose=0).shape == (0, 2)
+    in_graph = model.features_in_graph(tf.constant(TEXTS[:7]))
+    np.testing.assert_allclose(model.scores(model(in_graph)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_texts_of_one_window_are_classified_as_ever(models, pooling):
+    model, texts = models[pooling], ["a good film", "dull", ""]
+    short = model_of("truncate", scale=0)
+    for ours, theirs in ((model.encoder, short.encoder), (model.head_layer, short.head_layer)):
+        theirs.set_weights(ours.get_weights())
+    np.testing.assert_allclose(scores_of(model, texts), scores_of(short, texts), atol=1e-6)
+
+
+def test_windows_behind_the_most_are_left_out():
+    model = model_of("mean", max_windows=3)
+    words = WORDS + WORDS  # 28 words; three windows have 6 + 4 + 4
+    received = scores_of(model, [" ".join(words), "film"])[0]
+    np.testing.assert_allclose(received, scores_of(model, [" ".join(words[:14])])[0], atol=1e-6)
+    rows, _ = model.rows([" ".join(words), "film"])
+    assert rows.features(np.arange(2))["token_ids"].shape == (2, 3, 8)
+    assert rows.features(np.array([1]))["token_ids"].shape == (1, 1, 3)
+    # By the number of windows, then by the longest, of up to 8 tokens.
+    assert rows.lengths.numpy().tolist() == [3 * 8 + 8, 8 + 3]
+
+
+def test_of_pairs_windows_are_of_the_second(models):
+    model = models["mean"]
+    pairs = [("what film", " ".join(WORDS)), ("plot", "good")]
+    features = model.rows(pairs)[0].features(np.arange(2))
+    ids, segments = features["token_ids"].numpy(), features["segment_ids"].numpy()
+    first, second = map(ids_of, pairs[0])
+    # Of 5 places beside the special ones the first has 2: windows of 3 words, side by side.
+    assert ids[0, 1].tolist() == [2, *first, 3, *second[3:6], 3]
+    assert segments[0, 1].tolist() == [0] * 4 + [1] * 4
+    assert ids[1, 0].tolist()[:5] == [2, *ids_of("plot"), 3, *ids_of("good"), 3]
+    with pytest.raises(InputError, match="all single, or all pairs"):
+        model.rows([pairs[0], "film"])
+
+
+@pytest.mark.slow
+def test_it_learns_what_stands_at_the_end():
+    model = model_of("max", scale=0)
+    model.compile(keras.optimizers.Adam(1e-2))
+    texts = [" ".join(["film"] * 12 + [word]) for word in WORDS]
+    labels = [int(word in GOOD) for word in WORDS]
+    history = model.fit(texts, labels, epochs=25, batch_size=7, verbose=0).history
+    # Rows of 6 words do not show the thirteenth: cut texts are all the same.
+    assert history["accuracy"][-1] == 1.0
+    scores = model.predict(texts, verbose=0)
+    loss = -np.log(scores[np.arange(len(labels)), labels]).mean()
+    evaluated = model.evaluate(texts, labels, batch_size=5, verbose=0, return_dict=True)
+    assert evaluated["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_replicas_reach_the_same_weights():
+    results = []
+    for strategy in (None, mirrored(2)):
+        model = model_of("attention", strategy=strategy)
+        # Batches of 8 of 12: the last one has 4 texts.
+        model.fit(TEXTS[:12], LABELS[:12], batch_size=8, verbose=0)
+        results.append(weights(model))
+    # Sums in another order; SGD moves weights by rounding alone.
+    np.testing.assert_allclose(*results, atol=2e-6)
+    assert np.abs(results[0] - weights(model_of("attention"))).max() > 1e-3
+
+
+# === Files ===
+
+
+def test_files_keep_the_settings(tmp_path):
+    model = model_of("attention", doc_stride=3, max_windows=5)
+    expected = scores_of(model, TEXTS[:5])
+    model.save_pretrained(tmp_path / "model")
+    own = json.loads((tmp_path / "model" / "config.json").read_text())["keras_bert_impl"]
+    assert (own["long_texts"], own["doc_stride"], own["max_windows"]) == ("attention", 3, 5)
+    again = TextClassifier.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(scores_of(again, TEXTS[:5]), expected)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(scores_of(loaded, TEXTS[:5]), expected)
+    # Another pooling over the same encoder, and more classes, whose head is new.
+    other = TextClassifier.from_pretrained(tmp_path / "model", long_texts="mean")
+    assert np.abs(scores_of(other, TEXTS[:5]) - expected).max() > 1e-4
+    more = TextClassifier.from_pretrained(tmp_path / "model", num_classes=4)
+    kept = [np.asarray(w) for w in more.get_layer("pool_windows").weights]
+    for received, weight in zip(kept, model.get_layer("pool_windows").weights):
+        np.testing.assert_array_equal(received, weight)
+
+
+def test_transformers_loads_the_model_of_a_window(models, tmp_path):
+    import torch
+    import transformers
+
+    model = models["mean"]
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    one = row(ids_of("a good film"))
+    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    with torch.no_grad():
+        expected = theirs(*(torch.tensor(one[name]) for name in names)).logits.numpy()
+    logits = model({name: feature[:, None] for name, feature in one.items()})
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    theirs.save_pretrained(tmp_path / "theirs")
+    tokenizer().save_pretrained(tmp_path / "theirs")
+    again = TextClassifier.from_pretrained(tmp_path / "theirs", long_texts="mean", max_length=8)
+    expected = scores_of(model, TEXTS[:3])
+    np.testing.assert_allclose(scores_of(again, TEXTS[:3]), expected, atol=1e-6)
+
+
+def test_the_exported_model_has_windows(models, tmp_path):
+    model = models["max"]
+    model.export(tmp_path / "exported")
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    signatures = served.signatures
+    scores = signatures["serving_default"](text=tf.constant(TEXTS[:4]))["scores"]
+    np.testing.assert_allclose(scores, scores_of(model, TEXTS[:4]), atol=1e-5)
+    features = signatures["tokenize"](text=tf.constant(TEXTS[:4]))
+    np.testing.assert_allclose(signatures["ids"](**features)["scores"], scores, atol=1e-6)
+    assert signatures["serving_default"](text=tf.constant([], tf.string))["scores"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"long_texts": "middle"}, "long_texts must be one of truncate, head_tail, mean"),
+        ({"doc_stride": 3}, "doc_stride is a setting of long_texts=mean, max, attention"),
+        ({"long_texts": "head_tail", "max_windows": 3}, "max_windows is a setting of long_tex"),
+        ({"long_texts": "mean", "head_tokens": 3}, "head_tokens is a setting of long_texts"),
+        ({"long_texts": "mean", "max_windows": 0}, "max_windows must be a positive integer"),
+    ],
+)
+def test_wrong_settings_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        TextClassifier(encoder(), tokenizer(), num_classes=2, **arguments)

@@ -1,0 +1,205 @@
+"""Filling in masked words."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+import transformers
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.runs.run import load_tuned
+from keras_bert_impl.training.optimizer import AdamW
+from tests.helpers import randomize
+from tests.tasks.helpers import encoder, tokenizer, weights
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    pretrainer = Pretrainer(encoder(dropout=0.0), ["masked_lm", "next_sentence"])
+    randomize(pretrainer)
+    pretrainer.save_pretrained(path, tokenizer())
+    return path
+
+
+def test_equals_transformers(directory):
+    texts = ["the film is [MASK]", "[MASK] plot, very [MASK]"]
+    fillings = MaskedLM.from_pretrained(directory).fill(texts, top_k=3)
+    assert [len(masks) for masks in fillings] == [1, 2]
+    theirs = transformers.BertForMaskedLM.from_pretrained(directory).double().eval()
+    for text, masks in zip(texts, fillings, strict=True):
+        ids = np.asarray(tokenizer()([text])["token_ids"])
+        with torch.no_grad():
+            logits = theirs(input_ids=torch.tensor(ids)).logits[0].numpy()
+        places = np.flatnonzero(ids[0] == tokenizer().mask_id)
+        for place, mask in zip(places, masks, strict=True):
+            scores = np.exp(logits[place]) / np.exp(logits[place]).sum()
+            best = np.argsort(-scores)[:3]
+            assert [filling.token for filling in mask] == [tokenizer().vocabulary[i] for i in best]
+            # A softmax does not enlarge the 1e-5 that logits may differ by.
+            assert [filling.score for filling in mask] == pytest.approx(scores[best], abs=1e-5)
+
+
+def test_candidates_are_chosen_from_with_their_probabilities(directory):
+    model = MaskedLM.from_pretrained(directory)
+    texts = ["the film is [MASK]", "[MASK] plot, very [MASK]"]
+    everything = model.fill(texts, top_k=tokenizer().vocabulary_size)
+    # A word that is one piece, though not as it stands in the vocabulary.
+    some = model.fill(texts, candidates=["good", "Dull", "[UNK]", "good"])
+    for all_of_mask, of_mask in zip(sum(everything, []), sum(some, []), strict=True):
+        expected = [f for f in all_of_mask if f.token in ("good", "dull", "[UNK]")]
+        assert of_mask == expected and len(of_mask) == 3
+    assert model.fill(texts, top_k=1, candidates=["film"])[1][0][0].token == "film"
+
+
+def test_the_command_takes_candidates(directory, capsys):
+    text = "the film is [MASK]"
+    command = ["fill-mask", str(directory), "--candidate", "good", "--candidate", "bad"]
+    assert main([*command, "--json", text]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    fillings = MaskedLM.from_pretrained(directory).fill([text], candidates=["good", "bad"])
+    expected = [[dataclasses.asdict(filling) for filling in mask] for mask in fillings[0]]
+    assert answers == [{"text": text, "masks": expected}]
+
+
+def test_keras_file(directory, tmp_path):
+    model = MaskedLM.from_pretrained(directory)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    texts = ["the film is [MASK]"]
+    assert loaded.fill(texts) == model.fill(texts)
+
+
+def test_bad_input(directory, tmp_path):
+    model = MaskedLM.from_pretrained(directory)
+    with pytest.raises(InputError, match=r"text 1 has no \[MASK\]"):
+        model.fill(["a [MASK]", "a film"])
+    with pytest.raises(InputError, match="takes a list"):
+        model.fill("a [MASK]")
+    for candidates, message in (
+        (["good", "not bad"], "'not bad' is not one piece but 'not', 'bad'"),
+        ([" "], "' ' is not one piece but none"),
+        ("good", "must be a list of words"),
+        ([], "must be a list of words"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.fill(["a [MASK]"], candidates=candidates)
+    encoder().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="cls.predictions.transform.dense.weight is missing"):
+        MaskedLM.from_pretrained(tmp_path)
+
+
+# === Training ===
+
+# Two kinds of texts: a hidden word follows from the others.
+TEXTS = ["good great joy good great joy good great", "bad awful dull bad awful dull bad awful"] * 20
+
+
+def fresh(**arguments):
+    return MaskedLM(encoder(dropout=0.0, use_pooler=False), tokenizer(), **arguments)
+
+
+def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):
+    model = fresh(max_length=16, mask_rate=0.3)
+    model.compile(AdamW(1e-2), seed=1)
+    history = model.fit(TEXTS, batch_size=8, epochs=12, validation_data=TEXTS[:10], verbose=0).history
+    assert history["loss"][-1] < 0.6 < 2 < history["loss"][0]  # log 2: which of two kinds of words
+    assert history["accuracy"][-1] > 0.5
+    scores = model.evaluate(TEXTS, return_dict=True, verbose=0)
+    assert scores == model.evaluate(TEXTS, return_dict=True, verbose=0)  # the masks are the same
+    assert history["val_loss"][-1] == pytest.approx(scores["loss"], abs=0.3)
+    model.save_pretrained(tmp_path / "model")
+    loaded = load_tuned(tmp_path / "model")
+    assert type(loaded) is MaskedLM and (loaded.mask_rate, loaded.mask_unit) == (0.3, "token")
+    np.testing.assert_array_equal(weights(loaded), weights(model))
+    text = "good [MASK] joy"
+    assert loaded.fill([text]) == model.fill([text])
+    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "model").double().eval()
+    ids = torch.tensor(np.asarray(tokenizer()([text])["token_ids"]))
+    with torch.no_grad():
+        probabilities = theirs(input_ids=ids).logits[0, 2].softmax(-1).numpy()
+    assert model.fill([text], top_k=1)[0][0][0].score == pytest.approx(probabilities.max(), abs=1e-5)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert (again.max_length, again.mask_rate) == (16, 0.3)
+
+
+def test_the_loss_is_that_of_transformers(directory):
+    model = MaskedLM.from_pretrained(directory)
+    model.compile(metrics=[])
+    batch = {name: np.asarray(value) for name, value in tokenizer()(TEXTS[:4]).items()}
+    draw = np.random.default_rng(0)
+    labels = np.full(batch["token_ids"].shape, -100)
+    positions = np.array([[1, 3, 0], [2, 0, 0], [4, 5, 6], [1, 0, 0]])
+    targets = np.where(positions > 0, draw.integers(5, 18, positions.shape), -100)
+    np.put_along_axis(labels, positions, targets, axis=1)
+    loss = model.evaluate({**batch, "masked_positions": positions}, targets, verbose=0)
+    theirs = transformers.BertForMaskedLM.from_pretrained(directory).double().eval()
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=torch.tensor(batch["token_ids"]), labels=torch.tensor(labels)
+        ).loss
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_masks_are_new_in_each_epoch_and_a_resumed_fit_has_those_of_the_whole(monkeypatch):
+    def fitted(*parts):
+        model = fresh(max_length=16)
+        model.compile(AdamW(1e-3), seed=4)
+        for initial_epoch, epochs in parts:
+            model.fit(TEXTS, batch_size=8, epochs=epochs, initial_epoch=initial_epoch, verbose=0)
+        return weights(model)
+
+    np.testing.assert_array_equal(fitted((0, 3)), fitted((0, 1), (1, 3)))
+    masks = fresh(max_length=16)._masks
+    features = tokenizer()(TEXTS)
+    first, again, other = (masks(features, 0, number)[0]["token_ids"] for number in (0, 0, 1))
+    assert (first.numpy() == again.numpy()).all() and (first.numpy() != other.numpy()).any()
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_what_batches_hold(unit):
+    masks = fresh(max_length=32, mask_unit=unit)._masks
+    texts = ["good", "a " * 9, "the film is " * 9]
+    features = tokenizer()(texts, length=32)
+    masked, labels = masks(features, 0, 7)
+    ids, positions = np.asarray(features["token_ids"]), masked["masked_positions"].numpy()
+    lengths = np.asarray(features["padding_mask"]).sum(axis=1)
+    there = labels.numpy() != -100
+    assert there.sum(axis=1).tolist() == [max(1, round(0.15 * length)) for length in lengths]
+    found = np.take_along_axis(ids, positions, axis=1)
+    assert (found[there] == labels.numpy()[there]).all() and (positions[~there] == 0).all()
+    narrow = masks({name: value[:1, :3] for name, value in features.items()}, 0, 7)[0]
+    assert narrow["token_ids"].shape == (1, 3)
+
+
+def test_data_sets_of_texts():
+    model = fresh(max_length=16)
+    model.compile(AdamW(1e-3))
+    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(8)
+    losses = model.fit(data, epochs=2, validation_data=data, verbose=0).history["loss"]
+    assert losses[0] != losses[1] and np.isfinite(losses).all()
+    with pytest.raises(InputError, match="takes no labels"):
+        model.fit(tf.data.Dataset.zip(data, data), verbose=0)
+
+
+def test_what_training_refuses():
+    model = fresh()
+    with pytest.raises(InputError, match="the loss .* is built in"):
+        model.compile(loss="mse")
+    with pytest.raises(InputError, match="model.fill"):
+        model.predict(TEXTS)
+    with pytest.raises(InputError, match="fit masks texts itself"):
+        model.fit(TEXTS, TEXTS, verbose=0)
+    with pytest.raises(InputError, match="batch_size must be"):
+        model.fit(TEXTS, batch_size=0, verbose=0)
+    with pytest.raises(InputError, match=r"rate must be a number in \(0, 1\), got 2"):
+        fresh(mask_rate=2)

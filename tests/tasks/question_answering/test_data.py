@@ -1,0 +1,186 @@
+import json
+
+import pyarrow.parquet
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.question_answering.data import read_squad
+from tests.tasks.squad_files import ANSWERS, CONTEXT, document, question, write
+
+
+def test_questions_of_version_1(tmp_path):
+    content = document(question("a", ANSWERS, question=" Where? "), question(7))
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.ids == ["a", "7"] and len(examples) == 2
+    assert examples.pairs == [("Where?", CONTEXT), ("Where did they meet?", CONTEXT)]
+    assert examples.answers == [ANSWERS, ANSWERS[:1]]
+    # The smiling face is one character, though four bytes and two units of UTF-16.
+    assert [CONTEXT[start:][: len(text)] for text, start in ANSWERS] == ["Zürich", "Monday"]
+    assert examples.is_impossible is None and examples.titles == ["People"] * 2
+    assert examples.source == str(tmp_path / "dev.json") and examples.skipped == ()
+
+
+def test_questions_of_version_2(tmp_path):
+    none = question("b", [], is_impossible=True, plausible_answers=[{"text": "x"}])
+    content = document(question("a", is_impossible=False), none)
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.is_impossible == [False, True]
+    assert examples.answers == [ANSWERS[:1], []]
+
+
+def test_a_byte_order_mark_and_line_ends_change_nothing(tmp_path):
+    plain = read_squad(write(tmp_path / "plain.json", document(question())))
+    marked = read_squad(write(tmp_path / "marked.json", document(question()), "utf-8-sig"))
+    lines = json.dumps(document(question()), indent=1).replace("\n", "\r\n")
+    (tmp_path / "lines.json").write_bytes(lines.encode())
+    assert plain.fingerprint == marked.fingerprint
+    assert plain.fingerprint == read_squad(tmp_path / "lines.json").fingerprint
+    other = read_squad(write(tmp_path / "other.json", document(question(answers=ANSWERS))))
+    assert plain.fingerprint != other.fingerprint
+
+
+BAD = {
+    "answer 'Zürich' is not at character 16 of the context, where 'ürich ' is, but at 15": question(
+        "bad", [("Zürich", 16)]
+    ),
+    "answer 'Bob' is not at character 38 of the context, where 'ob": question(
+        "bad", [("Bob", 38)]
+    ),
+    "at character -1 of the context, which has no such character, but at 0": question(
+        "bad", [("Ann", -1)]
+    ),
+    "at character 99 of the context, which has no such character, but at 0": question(
+        "bad", [("Ann", 99)]
+    ),
+    "is, but nowhere in it": question("bad", [("Eve", 3)]),
+    "its question has 5,000,000 characters; is it damaged?": question(
+        "bad", question="x" * 5_000_000
+    ),
+    "its answer is empty": question("bad", [("", 3)]),
+    "answer_start must be a number of characters. Received: '15'": question(
+        "bad", [("Zürich", "15")]
+    ),
+    "answer_start must be a number of characters. Received: True": question("bad", [("n", True)]),
+    "an answer must be a JSON object": question("bad") | {"answers": ["Zürich"]},
+    "it has no list 'answers'": {"id": "bad", "question": "Who?"},
+    "it has no answers": question("bad", []),
+    "its question is no text": question("bad", question=" \n"),
+    "its question has half a character at 3": question("bad", question="Who\ud83d?"),
+    "the question at data[0].paragraphs[0].qas[0] has the same id": question("q0"),
+    "its id is no text": question(None),
+    "is_impossible must be true or false. Received: 'no'": question("bad") | {"is_impossible": "no"},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_question_is_refused_or_left_out_and_listed(tmp_path, message, caplog):
+    path = tmp_path / "train.json"
+    bad = BAD[message]
+    more = {"is_impossible": False} if "is_impossible" in bad else {}
+    content = document(question(**more), bad, question("q2", **more))
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError) as caught:
+        read_squad(path)
+    where = f"{path}, question {bad['id']!r} (data[0].paragraphs[0].qas[1]): "
+    assert str(caught.value).startswith(where) and message in str(caught.value)
+    examples = read_squad(path, skip_bad_rows=True)
+    assert examples.ids == ["q0", "q2"]
+    assert examples.skipped == (str(caught.value),)
+    assert caplog.messages == [f"{path}: questions left out: 1. {caught.value}"]
+
+
+def test_an_impossible_question_has_no_answers(tmp_path):
+    path = write(tmp_path / "a.json", document(question(is_impossible=True)))
+    with pytest.raises(InputError, match="it is impossible, but it has answers"):
+        read_squad(path)
+
+
+def test_both_versions_in_one_file(tmp_path):
+    content = document(question("a"), question("b", [], is_impossible=True), question("c", []))
+    examples = read_squad(write(tmp_path / "dev.json", content))
+    assert examples.is_impossible == [False, True, True]
+    content = document(question("a"), question("b", is_impossible="no"))
+    with pytest.raises(InputError, match="is_impossible must be true or false. Received: 'no'"):
+        read_squad(write(tmp_path / "dev.json", content))
+    with pytest.raises(InputError, match="it has no answers"):
+        read_squad(write(tmp_path / "dev.json", document(question("a"), question("c", []))))
+
+
+def flat(answers, **more):
+    texts, starts = zip(*answers) if answers else ((), ())
+    return {
+        "context": CONTEXT,
+        "question": "Where did they meet?",
+        "answers": {"text": list(texts), "answer_start": list(starts)},
+    } | more
+
+
+@pytest.mark.parametrize("form", ["lines.jsonl", "lines.json", "array.json", "data.json", "a.parquet"])
+def test_flat_rows(tmp_path, form):
+    rows = [flat(ANSWERS), flat([]), flat(ANSWERS[:1])]
+    path = tmp_path / form
+    if form == "a.parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif form.startswith("lines"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
+    else:
+        path.write_text(json.dumps({"data": rows} if form == "data.json" else rows, indent=1))
+    examples = read_squad(path)
+    assert examples.questions == ["Where did they meet?"] * 3 and len(set(examples.ids)) == 3
+    assert examples.answers == [ANSWERS, [], ANSWERS[:1]]
+    assert examples.is_impossible == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        (flat([("Bob", 1)]), r"line 2\): the answer 'Bob' is not at character 1"),
+        (flat([]) | {"answers": {"text": ["Ann"], "answer_start": []}}, "two lists of one length"),
+        (flat([]) | {"answers": "Ann"}, "it has no list 'answers'"),
+        (flat([], context=None), "its context is no text"),
+        ([1], "line 2: expected a JSON object"),
+    ],
+)
+def test_bad_flat_rows(tmp_path, row, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(flat(ANSWERS)) + "\n" + json.dumps(row))
+    with pytest.raises(InputError, match=message):
+        read_squad(path)
+
+
+@pytest.mark.parametrize("context", ["", " ", None, 3])
+def test_a_context_must_have_text(tmp_path, context):
+    with pytest.raises(InputError, match="its context is (empty|no text)"):
+        read_squad(write(tmp_path / "a.json", document(question(), context=context)))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ([], "has no questions"),
+        ({"data": {}}, "the file has no list 'data'"),
+        ({"data": ["x"]}, r"data\[0\] has no list 'paragraphs'"),
+        ({"data": [{"paragraphs": [{}]}]}, r"data\[0\].paragraphs\[0\] has no list 'qas'"),
+        (document(), "has no questions"),
+        (document("What?"), "must be a JSON object. Received: 'What[?]'"),
+    ],
+)
+def test_another_layout_is_refused(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        read_squad(write(tmp_path / "a.json", content))
+
+
+def test_what_is_no_json_is_refused_with_its_line(tmp_path):
+    (tmp_path / "cut.json").write_text('{"data":\n[{')
+    (tmp_path / "latin.json").write_bytes(b'{"data":\n"Z\xfcrich"}')
+    for name in ("cut", "latin"):
+        with pytest.raises(InputError, match=f"{name}.json, line 2"):
+            read_squad(tmp_path / f"{name}.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_squad(tmp_path / "none.json")
+
+
+def test_where_all_are_bad_nothing_is_left(tmp_path):
+    path = write(tmp_path / "a.json", document(question(answers=[("Eve", 0)])))
+    with pytest.raises(InputError, match="has no questions that can be used"):
+        read_squad(path, skip_bad_rows=True)

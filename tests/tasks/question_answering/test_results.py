@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import score_answers, search_null_threshold, write_answer_files
+from keras_bert_impl.tasks.question_answering.data import read_squad
+from keras_bert_impl.tasks.question_answering.decode import Answer
+from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
+from tests.tasks.squad_files import document, question, some_questions, write
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory):
+    """Questions of SQuAD 2.0 and answers, of which "" has the null odds above the best text."""
+    content, texts, odds = some_questions()
+    examples = read_squad(write(tmp_path_factory.mktemp("squad") / "dev.json", content))
+    predictions = []
+    for name in examples.ids:
+        text = texts[name] or "cat"
+        answers = [Answer(text, 0, 1, 0.5, 0.75, 0.25), Answer("dog", 0, 1, 0.1, 0.0, 0.0)]
+        answers.append(Answer("", 0, 0, 0.4, odds[name], 1.0))
+        predictions.append(sorted(answers, key=lambda answer: -answer.score))
+    return examples, predictions
+
+
+def best_texts(examples, predictions):
+    return dict(zip(examples.ids, (answers[0].text for answers in predictions)))
+
+
+def test_scores_of_version_2(some):
+    examples, predictions = some
+    texts = best_texts(examples, predictions)
+    odds = {name: answers[1].start_logit for name, answers in zip(examples.ids, predictions)}
+    assert [answers[1].text for answers in predictions] == [""] * len(examples)
+    chosen = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
+    searched = squad_v2_scores(examples, texts, odds)
+    best = {name: value for name, value in searched.items() if name.startswith("best")}
+    received = score_answers(examples, predictions, null_threshold=0.5)
+    assert received == squad_v2_scores(examples, chosen) | best and len(best) == 4
+    # Without a threshold there is always an answer, so that impossible questions are all wrong.
+    always = score_answers(examples, predictions)
+    assert always["NoAns_f1"] < received["NoAns_f1"]
+    assert always["best_f1"] == received["best_f1"]
+
+
+def test_the_threshold_that_is_found_reaches_the_best_score(some):
+    examples, predictions = some
+    for metric in ("exact", "f1"):
+        threshold = search_null_threshold(examples, predictions, metric)
+        reached = score_answers(examples, predictions, threshold)[metric]
+        tried = (score_answers(examples, predictions, t / 2)[metric] for t in range(-8, 12))
+        assert reached == max(reached, *tried)
+
+
+def test_three_files_as_the_official_script_reads_them(some, tmp_path):
+    examples, predictions = some
+    write_answer_files(tmp_path / "out", examples, predictions, null_threshold=0.5)
+    files = sorted((tmp_path / "out").iterdir())
+    content = {path.name: json.loads(path.read_bytes()) for path in files}
+    assert list(content) == ["nbest_predictions.json", "null_odds.json", "predictions.json"]
+    assert all(list(of_ids) == examples.ids for of_ids in content.values())
+    odds = content["null_odds.json"]
+    texts = best_texts(examples, predictions)
+    chosen = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
+    assert content["predictions.json"] == chosen and "" in chosen.values()
+    scores = squad_v2_scores(examples, content["predictions.json"])
+    assert scores.items() <= score_answers(examples, predictions, 0.5).items()
+    assert content["nbest_predictions.json"]["q0"][1] == {
+        "text": "",
+        "probability": 0.4,
+        "start_logit": predictions[0][1].start_logit,
+        "end_logit": 1.0,
+    }
+
+
+def test_version_1_has_two_files_and_two_scores(tmp_path):
+    examples = read_squad(write(tmp_path / "dev.json", document(question("a"), question("b"))))
+    predictions = [[Answer("zürich!", 15, 21, 1.0, 2.0, 3.0)], [Answer("Ann", 0, 3, 1.0, 2.0, 3.0)]]
+    assert score_answers(examples, predictions) == {"exact_match": 50.0, "f1": 50.0}
+    write_answer_files(tmp_path / "out", examples, predictions)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "nbest_predictions.json",
+        "predictions.json",
+    ]
+    # ASCII, which any machine reads.
+    text = (tmp_path / "out" / "predictions.json").read_text(encoding="ascii")
+    assert json.loads(text) == {"a": "zürich!", "b": "Ann"}
+
+
+def test_predictions_must_fit(some):
+    examples, predictions = some
+    with pytest.raises(InputError, match="60 questions, but 59 predictions"):
+        score_answers(examples, predictions[1:])
+    never = [answers[:1] for answers in predictions]
+    with pytest.raises(InputError, match="null_threshold=0.0"):
+        score_answers(examples, never, 0.0)
+    with pytest.raises(InputError, match="null_threshold=0.0"):
+        search_null_threshold(examples, never)
+    assert "best_f1" not in score_answers(examples, never)

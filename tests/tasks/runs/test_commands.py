@@ -1,0 +1,257 @@
+"""`keras-bert finetune`, `predict` and `export`, one after the other as a user calls them."""
+
+import gzip
+import io
+import json
+import os
+import shutil
+import tracemalloc
+import zlib
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.tasks import load_tuned
+from tests.tasks.helpers import examples, save_base
+
+
+def write_table(path, seed, label="sentiment"):
+    texts, labels = examples(count=16, seed=seed)
+    rows = [f"{text},{name}\n" for text, name in zip(texts, labels)]
+    path.write_text(f"review,{label}\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model directory, tables, and the run that the command made of them."""
+    folder = tmp_path_factory.mktemp("commands")
+    save_base(folder / "base")
+    for seed, split in enumerate(("train", "dev")):
+        write_table(folder / f"{split}.csv", seed)
+    assert main([*finetune(folder), "--json", "epochs=1", "max_length=16", "seed=3"]) == 0
+    return folder
+
+
+def finetune(folder, out="run", **changes):
+    options = {
+        "model": folder / "base",
+        "train": folder / "train.csv",
+        "dev": folder / "dev.csv",
+        "text": "review",
+        "label": "sentiment",
+        "out": folder / out,
+    } | changes
+    return ["finetune", *(f"--{key}={value}" for key, value in options.items())]
+
+
+def test_finetune_writes_a_run(folder):
+    names = {path.name for path in (folder / "run").iterdir()}
+    assert names == {
+        "model", "checkpoints", "recipe.yaml", "data.json", "metrics.jsonl", "scores.json",
+        "predictions.tsv", "tensorboard",
+    }  # fmt: skip
+    assert load_tuned(folder / "run").labels == ["negative", "positive"]
+
+
+def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypatch):
+    texts, _ = examples(count=16, seed=1)
+    (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{text}\n" for text in texts)))
+    model = ["predict", "--model", str(folder / "run")]
+    outputs = []
+    table = [str(folder / "dev.csv"), "--text", "review"]
+    for source in (["-"], [str(folder / "texts.txt")], table):
+        assert main([*model, "--input", *source, "--json"]) == 0
+        outputs.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert outputs[0] == outputs[1] == outputs[2]
+    classifier = load_tuned(folder / "run")
+    scores = classifier.predict(texts, verbose=0)
+    assert [answer["label"] for answer in outputs[0]] == classifier.classify(texts)
+    printed = [list(answer["scores"].values()) for answer in outputs[0]]
+    np.testing.assert_array_equal(printed, scores)
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The arguments that commands call `finetune` and `adapt` with."""
+    calls = []
+
+    def finetune(train, dev, output_directory, callbacks, **settings):
+        calls.append({"train": train, "dev": dev, **settings})
+        output_directory.mkdir(exist_ok=True)
+        (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
+
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.finetune", finetune)
+    monkeypatch.setattr(
+        "keras_bert_impl.pretraining.adaptation.adapt",
+        lambda *paths, **settings: calls.append({"paths": paths, **settings}),
+    )
+    return calls
+
+
+def test_settings_are_options_too(folder, called):
+    options = ["--epochs", "3", "--learning_rate=5e-5", "--batch-size", "16", "--keep-best"]
+    settings = ["epochs=3", "learning_rate=5e-5", "batch_size=16", "keep_best=true"]
+    for given in (options, settings, [*options[:2], *settings[1:]]):
+        assert main([*finetune(folder, out="options"), *given]) == 0
+    first, *others = called
+    assert first["epochs"] == 3 and first["learning_rate"] == 5e-5 and first["keep_best"]
+    assert others == [first, first]
+
+
+def test_one_table_is_split_by_the_seed(folder, called, capsys):
+    command = [each for each in finetune(folder, out="options") if not each.startswith("--dev")]
+    for seed in ("1", "1", "2"):
+        assert main([*command, "--dev-split", "0.25", "--seed", seed]) == 0
+        assert f"held out 4 of 16 examples to score on, seed {seed}" in capsys.readouterr().err
+    first, again, other = (call["dev"].texts for call in called)
+    assert len(first) == 4 and first == again != other
+    assert called[0]["seed"] == 1 and len(called[0]["train"]) == 12
+
+
+def test_adapt_is_a_command(folder, called, capsys):
+    command = ["adapt", "--model", "base", "corpus.txt", "--out", str(folder / "adapted")]
+    assert main([*command, "--adapt-steps", "20", "dtype=mixed_bfloat16", "--seed=4"]) == 0
+    (call,) = called
+    assert call["paths"] == ("base", "corpus.txt", str(folder / "adapted"))
+    assert (call["adapt_steps"], call["seed"], call["dtype"]) == (20, 4, "mixed_bfloat16")
+    assert main([*command, "steps=20"]) == 2
+    assert "there is no setting 'steps'; did you mean 'adapt_steps'?" in capsys.readouterr().err
+
+
+class TextClassifier:
+    """Stands for a model: scores that tell texts apart, at once."""
+
+    labels, problem_type = ["negative", "positive"], "single_label_classification"
+
+    def predict(self, texts, verbose):
+        return np.array([[zlib.crc32(text.encode()) / 2**32, 0.5] for text in texts])
+
+
+@pytest.fixture
+def predicted(capsys, monkeypatch):
+    """A function from an input and options to the answers of `predict`, or its line of error."""
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.load_tuned", lambda *_: TextClassifier())
+
+    def run(path, *options):
+        status = main(["predict", "--model", "run", "--input", str(path), "--json", *options])
+        out, error = capsys.readouterr()
+        if status == 0:
+            return [json.loads(line) for line in out.splitlines()]
+        assert status == 2
+        return error.strip().splitlines()[-1]
+
+    return run
+
+
+def test_predict_takes_a_table_for_a_table(predicted, tmp_path):
+    texts, labels = examples(count=4, seed=1)
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
+    expected = predicted(tmp_path / "lines.txt")
+    rows = [{"review": text, "sentiment": label} for text, label in zip(texts, labels)]
+    pyarrow.parquet.write_table(pyarrow.table({"review": texts}), tmp_path / "one.parquet")
+    (tmp_path / "one.csv").write_text("review\n" + "".join(f"{text}\n" for text in texts))
+    for name in ("one.parquet", "one.csv"):
+        assert predicted(tmp_path / name) == expected
+    semicolons = "review;sentiment\n" + "".join(f"{t};{n}\n" for t, n in zip(texts, labels))
+    (tmp_path / "two.csv.gz").write_bytes(gzip.compress(semicolons.encode()))
+    (tmp_path / "two.json").write_text(json.dumps(rows))
+    (tmp_path / "two.txt").write_text(semicolons)
+    for name, options in (("two.csv.gz", []), ("two.json", []), ("two.txt", ["--delimiter", ";"])):
+        assert predicted(tmp_path / name, "--text", "review", *options) == expected
+        error = predicted(tmp_path / name, *options)
+        assert f"{name} is a table with the columns 'review', 'sentiment'" in error
+        assert "--text COLUMN" in error
+
+
+def test_standard_input_ends_lines_where_files_do(predicted, monkeypatch, tmp_path):
+    content = "good\u2028film\nbad\x0bplot\x85joy\r\n\nawful".encode()
+    (tmp_path / "a.txt").write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    answers = predicted("-")
+    assert len(answers) == 4 and answers == predicted(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.json", "a.parquet"])
+def test_predict_holds_some_texts_at_a_time(predicted, tmp_path, monkeypatch, name):
+    peaks = []
+    for count in (2_000, 10_000):
+        texts = [f"{number} is a joy to the end of it" for number in range(count)]
+        if name == "a.parquet":
+            pyarrow.parquet.write_table(pyarrow.table({"text": texts}), tmp_path / name)
+        elif name == "a.json":
+            (tmp_path / name).write_text(json.dumps([{"text": text} for text in texts]))
+        else:
+            (tmp_path / name).write_text("\n".join(["text", *texts]))
+        del texts
+        monkeypatch.setattr("sys.stdout", open(os.devnull, "w"))
+        tracemalloc.start()
+        assert predicted(tmp_path / name) == []
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 8,000 texts and their answers would take some 6 MB. The .json file is one line of 0.5 MB.
+    assert peaks[1] - peaks[0] < (2e6 if name == "a.json" else 0.5e6)
+
+
+def test_export_writes_a_model_that_agrees(folder, capsys):
+    assert main(["export", "--model", str(folder / "run"), "--out", str(folder / "exported")]) == 0
+    served = tf.saved_model.load(str(folder / "exported" / "1")).signatures["serving_default"]
+    texts = ["a good film", ""]
+    expected = load_tuned(folder / "run").predict(texts, verbose=0)
+    np.testing.assert_allclose(served(text=tf.constant(texts))["scores"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes, settings, message",
+    [
+        ({"label": "mood"}, [], "there is no column 'mood'; there is 'review', 'sentiment'"),
+        ({"train": "nowhere.csv"}, [], "nowhere.csv cannot be read: No such file"),
+        ({"model": "nowhere"}, [], "No model is named 'nowhere'"),
+        ({}, ["epochs=0"], "epochs must be a positive integer"),
+        ({}, ["epoch=2"], "did you mean 'epochs'?"),
+        ({}, ["max_length=512"], "max_length must be from 3 to 32"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(folder, capsys, changes, settings, message):
+    assert main([*finetune(folder, out="other", **changes), *settings]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("keras-bert: ") and message in error
+    assert not (folder / "other").exists()
+
+
+def test_task_and_tables_do_not_go_together(folder, capsys):
+    assert main([*finetune(folder), "--task", "sst2"]) == 2
+    assert "--task needs --data" in capsys.readouterr().err
+
+
+def test_a_wrong_label_is_named_with_file_and_line(folder, capsys):
+    wrong = folder / "wrong.csv"
+    wrong.write_text("review,sentiment\na film,positive\na plot,odd\n")
+    assert main(finetune(folder, out="other", dev=wrong)) == 2
+    assert "wrong.csv, line 3: the label 'odd' is none of" in capsys.readouterr().err
+
+
+def test_predict_refuses_what_is_no_text(folder, capsys):
+    (folder / "binary.txt").write_bytes(b"a film\n\xff\xfe\0\n")
+    command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "binary.txt")]
+    assert main(command) == 2
+    assert "binary.txt, line 2: a NUL byte" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_checkpoints_cut_short_are_named(folder, capsys):
+    settings = ["epochs=2", "max_length=16"]
+    assert main([*finetune(folder, out="cut"), *settings]) == 0
+    shutil.rmtree(folder / "cut" / "model")
+    newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)
+    newest.write_bytes(newest.read_bytes()[:100])
+    assert main([*finetune(folder, out="cut"), *settings]) == 0  # goes on from the one before
+    for path in (folder / "cut" / "checkpoints").glob("*.data-*"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert main([*finetune(folder, out="cut"), *settings]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "no checkpoint can be read, all are damaged" in error and "ckpt-2" in error

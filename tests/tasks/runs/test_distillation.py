@@ -1,0 +1,280 @@
+"""Teachers and R-Drop: losses by hand, and the same weights however a batch is cut."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import dropout_seed
+from keras_bert_impl.tasks import (
+    FinetuneSettings,
+    IntermediateLayers,
+    MultipleChoice,
+    RDrop,
+    SoftTargets,
+    TextClassifier,
+    TokenClassifier,
+)
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from tests.helpers import mirrored, to_numpy
+from tests.tasks.helpers import encoder, examples, tokenizer, weights
+
+TEXTS, NAMES = examples(count=18)
+X = {name: to_numpy(value) for name, value in tokenizer()(TEXTS).items()}
+CLASSES = np.array([name == "positive" for name in NAMES], "int32")
+LABELS = ["negative", "positive"]
+RATE = 0.1
+KINDS = {
+    "single_label_classification": CLASSES,
+    "multi_label_classification": np.stack([CLASSES, 1 - CLASSES], 1).astype("float32"),
+    "regression": np.stack([CLASSES, 3 - CLASSES], 1).astype("float32"),
+}
+
+
+def student(strategy=None, dropout=0.0, labels=LABELS, problem_type=None, **sizes):
+    with (strategy or mirrored(1)).scope():
+        parts = encoder(dropout=dropout, **sizes)
+        return TextClassifier(parts, tokenizer(), labels=labels, problem_type=problem_type)
+
+
+def teacher(strategy=None, **arguments):
+    """Deeper, wider, and drops out, which must not be seen."""
+    sizes = {"num_layers": 4, "hidden_dim": 24, "dropout": 0.5, "seed": 1}
+    return student(strategy, **sizes | arguments)
+
+
+def words(model_class=TokenClassifier, **arguments):
+    parts = encoder(use_pooler=False, dropout=0.0)
+    return model_class(parts, tokenizer(), labels=["O", "B", "I"], **arguments)
+
+
+def share_of_all(model, objective, x, y, sample_weight=None):
+    """The objective's loss of a batch, and the model's answers."""
+    model.compile(keras.optimizers.SGD(RATE), objective=objective)
+    outputs = model(x, training=True)
+    totals = objective.loss_totals(x, y, sample_weight)
+    return float(objective.loss_share(x, y, outputs, sample_weight, totals)), to_numpy(outputs)
+
+
+def log_softmax(logits, temperature=1.0):
+    return scipy.special.log_softmax(logits.astype("float64") / temperature, axis=-1)
+
+
+def divergence(kind, targets, outputs, temperature):
+    if kind == "regression":
+        return ((targets - outputs) ** 2).mean(-1)
+    if kind == "multi_label_classification":
+        targets, outputs = (np.stack([x, 0 * x], -1) for x in (targets, outputs))
+    targets, outputs = log_softmax(targets, temperature), log_softmax(outputs, temperature)
+    values = temperature**2 * (np.exp(targets) * (targets - outputs)).sum(-1)
+    return values.mean(-1) if values.ndim == 2 else values
+
+
+def loss_of_labels(kind, y, outputs):
+    if kind == "regression":
+        return ((y - outputs) ** 2).mean(-1)
+    if kind == "multi_label_classification":
+        return (np.logaddexp(0, outputs) - y * outputs).mean(-1)
+    return -np.take_along_axis(log_softmax(outputs), y[:, None], axis=-1)[:, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_soft_targets_by_hand(kind):
+    small, large = student(problem_type=kind), teacher(problem_type=kind)
+    counts = np.linspace(0.5, 2, len(TEXTS)).astype("float32")
+    objective = SoftTargets(small, large, temperature=2.0, teacher_weight=0.3)
+    received, outputs = share_of_all(small, objective, X, KINDS[kind], counts)
+    soft = divergence(kind, to_numpy(large(X, training=False)), outputs, 2.0)
+    losses = 0.3 * soft + 0.7 * loss_of_labels(kind, KINDS[kind], outputs)
+    # Means of 18 float32 numbers of up to 10.
+    assert received == pytest.approx((counts * losses).mean(), rel=1e-5)
+
+
+def test_soft_targets_of_words_are_those_of_labelled_tokens():
+    small, large = words(), words()
+    large.set_weights([weight + 0.1 for weight in large.get_weights()])
+    y = np.where(X["padding_mask"] == 1, X["token_ids"] % 3, -1)
+    received, outputs = share_of_all(small, SoftTargets(small, large), X, y)
+    soft = divergence("single", to_numpy(large(X)).reshape(-1, 3), outputs.reshape(-1, 3), 2.0)
+    hard = -np.take_along_axis(log_softmax(outputs), np.maximum(y, 0)[..., None], -1).ravel()
+    assert received == pytest.approx((soft + hard)[y.ravel() >= 0].mean() / 2, rel=1e-5)
+
+
+def test_intermediate_layers_by_hand():
+    small, large = student(num_layers=2), teacher()
+    objective = IntermediateLayers(small, large)
+    received, _ = share_of_all(small, objective, X, CLASSES)
+    names = "hidden_states", "attention_logits"
+    (states, attention), (their_states, their_attention) = (
+        [to_numpy(outputs[name]) for name in names]
+        for outputs in (model.encoder.with_outputs(*names)(X) for model in (small, large))
+    )
+    of_embeddings, of_states = map(to_numpy, objective.variables)
+    expected = []
+    for row, n in enumerate(X["padding_mask"].sum(1)):
+        maps = of_embeddings, of_states, of_states
+        expected += [
+            ((states[m][row, :n] @ maps[m] - their_states[2 * m][row, :n]) ** 2).mean()
+            for m in range(3)
+        ]
+        pairs = zip(attention, their_attention[1::2])
+        expected += [((a - b)[row, :, :n, :n] ** 2).mean() for a, b in pairs]
+    assert received == pytest.approx(sum(expected) / len(TEXTS), rel=1e-5)
+
+
+def test_layers_of_a_model_like_its_teacher_need_no_maps_and_differ_by_dropout_alone():
+    for dropout in (0.0, 0.5):
+        one, other = student(dropout=dropout), student(dropout=dropout)
+        objective = IntermediateLayers(one, other)
+        received, _ = share_of_all(one, objective, X, CLASSES)
+        assert objective.variables == [] and (received > 0.1) == (dropout > 0)
+
+
+@pytest.mark.slow
+def test_r_drop_by_hand():
+    # One step, each half of the batch with the dropout of its micro-batch.
+    model = student(dropout=0.5)
+    x, y = {name: value[:8] for name, value in X.items()}, CLASSES[:8]
+    model.compile(
+        keras.optimizers.SGD(RATE),
+        accumulation_steps=2,
+        seed=3,
+        objective=RDrop(model, alpha=0.7),
+        metrics=[],
+    )
+    step = tf.random.experimental.stateless_fold_in(tf.constant([3, 0]), 0)  # of replica 0
+
+    @tf.function(autograph=False)
+    def by_hand():
+        loss = 0.0
+        with tf.GradientTape() as tape:
+            for half in range(2):
+                rows = {name: value[4 * half : 4 * half + 4] for name, value in x.items()}
+                with dropout_seed(tf.random.experimental.stateless_fold_in(step, half)):
+                    logs = [tf.nn.log_softmax(model(rows, training=True)) for _ in range(2)]
+                one, other = logs
+                # KL both ways: (p - q)(log p - log q), halved.
+                between = (tf.exp(one) - tf.exp(other)) * (one - other) / 2
+                right = tf.one_hot(y[4 * half : 4 * half + 4], 2)
+                loss += tf.reduce_sum(0.7 * between - right * (one + other)) / 8
+        return loss, tape.gradient(loss, model.trainable_variables)
+
+    loss, gradients = by_hand()
+    before = [to_numpy(variable.value) for variable in model.trainable_variables]
+    history = model.fit(x, y, batch_size=8, shuffle=False, verbose=0).history
+    assert history["loss"][0] == pytest.approx(float(loss), rel=1e-5)
+    for variable, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
+        expected = old - RATE * tf.convert_to_tensor(gradient).numpy()
+        np.testing.assert_allclose(to_numpy(variable.value), expected, rtol=1e-5, atol=1e-5)
+    # The two passes differ, or there would be nothing to learn.
+    model.compile(keras.optimizers.SGD(RATE), seed=3, objective=RDrop(model, alpha=1e4), metrics=[])
+    assert model.fit(x, y, batch_size=8, verbose=0).history["loss"][0] > 10
+
+
+def fitted(objective_of, replicas=1, **arguments):
+    strategy = mirrored(replicas)
+    model = student(strategy, num_layers=2)
+    objective = objective_of(model, teacher(strategy))
+    with strategy.scope():
+        keras.utils.set_random_seed(5)
+        for variable in objective.variables:
+            variable.assign(keras.random.normal(variable.shape, stddev=0.2))
+        model.compile(keras.optimizers.SGD(RATE), objective=objective, metrics=[], **arguments)
+    # The last batch has two texts: one for each replica, and micro-batches of none.
+    data = tf.data.Dataset.from_tensor_slices((X, CLASSES)).batch(8)
+    losses = model.fit(data, epochs=1, verbose=0).history["loss"]
+    return [to_numpy(variable.value) for variable in model.trainable_variables], losses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective_of", [SoftTargets, IntermediateLayers])
+def test_the_cut_changes_nothing(objective_of):
+    expected, losses = fitted(objective_of)
+    received, others = fitted(objective_of, replicas=2, accumulation_steps=2)
+    # Numbers of about 1 in float32, whose sums are taken in another order in three steps.
+    for one, other in zip(received, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(others, losses, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_maps_learn_and_leave_with_the_objective_and_the_teacher_stays_as_it_is():
+    small, large = student(), teacher()
+    before, own = weights(large), len(small.variables)
+    objective = IntermediateLayers(small, large)
+    small.compile(keras.optimizers.Adam(0.03), objective=objective, metrics=[])
+    maps = [to_numpy(variable.value) for variable in objective.variables]
+    losses = small.fit(X, CLASSES, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < 0.8 * losses[0]
+    for variable, old in zip(objective.variables, maps, strict=True):
+        assert np.abs(to_numpy(variable.value) - old).max() > 1e-3
+    assert len(small.variables) == own + 2  # and none of the teacher's
+    np.testing.assert_array_equal(weights(large), before)
+    small.compile(keras.optimizers.SGD(RATE))
+    assert len(small.variables) == own
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: RDrop(MultipleChoice(encoder(), tokenizer()), 1.0), "R-Drop is for labels"),
+        (lambda: SoftTargets(words(), words(crf=True)), "not for labels of words with a CRF"),
+        (lambda: SoftTargets(student(), words()), "teacher is a TokenClassifier, the student a"),
+        (
+            lambda: SoftTargets(student(), student(labels=["a", "b"])),
+            "the teacher has the labels 'a', 'b', the student 'negative', 'positive'",
+        ),
+        (
+            lambda: SoftTargets(student(), teacher(problem_type="multi_label_classification")),
+            "teacher is of multi_label_classification, the student of single",
+        ),
+        (lambda: SoftTargets(student(max_length=64), teacher()), "takes 32 tokens, fewer than"),
+        (lambda: IntermediateLayers(student(num_layers=3), teacher()), "3 layers must divide the"),
+        (lambda: IntermediateLayers(student(num_heads=4), teacher()), "has 4, the teacher 2"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_another_tokenizer_is_refused():
+    vocabulary = list(tokenizer().vocabulary)
+    vocabulary[-1] = "other"
+    other = TextClassifier(encoder(), WordPieceTokenizer(vocabulary), labels=LABELS)
+    with pytest.raises(InputError, match="different tokenizers"):
+        SoftTargets(student(), other)
+
+
+def test_windows_are_for_both_or_none():
+    windows = TextClassifier(encoder(), tokenizer(), labels=LABELS, long_texts="mean")
+    with pytest.raises(InputError, match="long_texts must be windows for both"):
+        SoftTargets(student(), windows)
+    with pytest.raises(InputError, match="long_texts must be no windows"):
+        IntermediateLayers(windows, windows)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"temperature": 2.0}, "temperature is a setting of a run with a teacher"),
+        ({"teacher": "t", "distillation": "hard"}, "must be one of soft, tinybert"),
+        ({"teacher": "t", "intermediate_epochs": 2}, "a setting of distillation=tinybert"),
+        ({"teacher": "t", "r_drop": 1.0}, "do not go together"),
+        ({"teacher": "t", "teacher_weight": 1.5}, r"in \[0, 1\]"),
+        ({"teacher": "t", "distillation": "tinybert", "tuning": "lora"}, "takes tuning=full"),
+        ({"r_drop": 0.0}, "r_drop must be a positive number"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        FinetuneSettings(**settings)
+
+
+def test_defaults_depend_on_the_way_to_distil():
+    soft, tinybert = (FinetuneSettings(teacher="t", distillation=d) for d in (None, "tinybert"))
+    assert (soft.distillation, soft.temperature, soft.teacher_weight) == ("soft", 2.0, 0.5)
+    assert (tinybert.temperature, tinybert.teacher_weight) == (1.0, 1.0)
+    assert tinybert.intermediate_epochs == 10 and soft.intermediate_epochs is None

@@ -1,0 +1,220 @@
+"""`evaluate` and `keras-bert evaluate`: a saved run reproduces its own score, for every task.
+
+Of texts and questions the quick tests are beside those of their runs.
+"""
+
+import json
+import shutil
+
+import pytest
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import (
+    ChoiceExamples,
+    Examples,
+    QuestionAnswerer,
+    SimilarityExamples,
+    TaggedExamples,
+    evaluate,
+    load_tuned,
+    read_squad,
+)
+from tests.tasks.helpers import GOOD, classifier, examples, write_words
+from tests.tasks.multiple_choice.test_model import choices
+from tests.tasks.squad_files import document, question, write
+
+CONTEXT = "a good film is a joy and the plot is great"
+SETTINGS = {"epochs": 1, "batch_size": 8, "max_length": 16, "learning_rate": 0.02}
+
+
+def table(path, rows):
+    """Writes rows of (label, text, ...) as a .tsv file."""
+    header = ["label", "text", "pair"][: len(rows[0])]
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [header, *rows]))
+    return path
+
+
+def of_texts(folder, seed):
+    return table(folder / f"{seed}.tsv", list(zip(*reversed(examples(16, seed)))))
+
+
+def of_several_labels(folder, seed):
+    names = [",".join(sorted(GOOD & set(text.split()))) for text in examples(16, seed)[0]]
+    return table(folder / f"{seed}.tsv", list(zip(names, examples(16, seed)[0])))
+
+
+def of_numbers(folder, seed):
+    texts = examples(16, seed)[0]
+    return table(folder / f"{seed}.tsv", [(len(text.split()), text) for text in texts])
+
+
+def of_pairs(folder, seed):
+    one, other = (examples(12, s)[0] for s in (seed, seed + 5))
+    rows = [(len(set(a.split()) & set(b.split())), a, b) for a, b in zip(one, other)]
+    return table(folder / f"{seed}.tsv", rows)
+
+
+def of_words(folder, seed):
+    return write_words(folder / f"{seed}.txt", seed)
+
+
+def of_questions(folder, seed):
+    place = CONTEXT.index("joy")
+    known = {"question": "what is great", "is_impossible": False}
+    unknown = {"question": "not bad", "is_impossible": True}
+    asked = [question(f"q{i}", [("joy", place)], **known) for i in range(3)]
+    asked += [question(f"n{i}", [], **unknown) for i in range(3 + seed)]
+    return write(folder / f"{seed}.json", document(*asked, context=CONTEXT))
+
+
+def of_choices(folder, seed):
+    rows = zip(*choices(6, seed))
+    lines = [json.dumps({"prompt": p, "endings": e, "answer": a}) + "\n" for (p, e), a in rows]
+    (folder / f"{seed}.jsonl").write_text("".join(lines))
+    return folder / f"{seed}.jsonl"
+
+
+TABLE = ["--text", "text", "--label", "label"]
+SEVERAL, NUMBERS = [*TABLE, "--label-separator", ","], [*TABLE, "--regression"]
+PAIRS = [*TABLE, "--pair", "pair"]
+QUESTIONS = ["max_question_length=4", "doc_stride=2", "epochs=2"]
+KINDS = {
+    "texts": (of_texts, None, TABLE, []),
+    "several labels": (of_several_labels, None, SEVERAL, []),
+    "numbers": (of_numbers, None, NUMBERS, []),
+    "similarity": (of_pairs, "similarity", PAIRS, ["loss=cosent"]),
+    "tags": (of_words, "tagging", [], ["dtype=mixed_bfloat16"]),
+    "features": (of_words, "tagging", [], ["features=mix"]),
+    "questions": (of_questions, "squad", [], QUESTIONS),
+    "choices": (of_choices, "choice", [], []),
+    "lora": (of_texts, None, TABLE, ["tuning=lora"]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
+    write_files, task, arguments, settings = KINDS[kind]
+    train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
+    run, scored = tmp_path / "run", tmp_path / "scored"
+    files = ["--train", str(train), "--dev", str(dev), "--out", str(run)]
+    common = [f"{name}={value}" for name, value in SETTINGS.items()]
+    command = ["finetune", "--model", str(base), *arguments, *files]
+    named = ["--task", task] if task else []
+    assert main([*command, *named, *common, *settings]) == 0
+    capsys.readouterr()
+
+    # The run says which task it is of.
+    command = ["evaluate", "--model", str(run), *arguments, "--dev", str(dev)]
+    assert main([*command, "--json", "--out", str(scored)]) == 0
+    expected = json.loads((run / "scores.json").read_text())
+    assert json.loads(capsys.readouterr().out) == expected
+    assert json.loads((scored / "scores.json").read_text()) == expected
+    written = {path.name for path in scored.iterdir()}
+    expected = {"predictions.tsv"}
+    if kind == "questions":
+        expected = {"nbest_predictions.json", "null_odds.json", "predictions.json"}
+    assert written == expected | {"scores.json"}
+    for name in written:
+        assert (scored / name).read_bytes() == (run / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def answerer(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("questions")
+    arguments = {"max_length": 16, "doc_stride": 2, "max_question_length": 4}
+    model = QuestionAnswerer.from_pretrained(base, null_threshold=0.0, **arguments)
+    return model, read_squad(of_questions(folder, 0))
+
+
+def test_the_threshold_of_no_answer_is_the_model_s(answerer):
+    model, asked = answerer
+    for threshold, without in ((1e9, 0.0), (-1e9, 100.0)):  # always an answer; never
+        model.null_threshold = threshold
+        scores = evaluate(model, asked)
+        assert scores["NoAns_exact"] == without and model.null_threshold == threshold
+        assert scores["best_exact"] >= scores["exact"]
+
+
+def test_labels_are_found_by_name(base):
+    """The numbers of a file are not those of a model that orders its labels in another way."""
+    texts, names = examples(12)
+    numbered = ["negative", "positive"]
+    data = Examples(texts, [numbered.index(n) for n in names], numbered, ("accuracy",))
+    scores = [evaluate(classifier(labels), data) for labels in (numbered, numbered[::-1])]
+    # The same weights: what one calls negative the other calls positive.
+    assert scores[0]["accuracy"] + scores[1]["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: the label 'odd' is"),
+        (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels of regression, and the model"),
+        (Examples(["a"], [["negative"]], source="d.csv"), "labels of multi_label_class"),
+        (Examples(["a"], None, source="d.csv"), "d.csv has no labelled texts"),
+        (
+            TaggedExamples([["a"]], [["O"]], ["O"], source="d.txt"),
+            "d.txt was read for a TokenClassifier, and the model is a TextClassifier",
+        ),
+        (SimilarityExamples([("a", "b")], [1.0], source="d.csv"), "was read for a TextEmbedder"),
+        (ChoiceExamples([("a", ["b", "c"])], [0], source="d.tsv"), "was read for a MultipleCho"),
+    ],
+)
+def test_examples_that_are_not_the_model_s(data, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(classifier(), data)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """What a run needs to be scored, and texts in a file."""
+    folder = tmp_path_factory.mktemp("run")
+    of_texts(folder, 1)
+    classifier().save_pretrained(folder / "run" / "model")
+    (folder / "run" / "recipe.yaml").write_text("dtype: float32\n")
+    return folder
+
+
+def test_further_sets_are_scored_under_their_names(scored, tmp_path):
+    data = Examples(*examples(16, 1))
+    scores = evaluate(scored / "run", data, tmp_path, more={"again": data})
+    assert list(scores) == ["accuracy", "macro_f1", "again/accuracy", "again/macro_f1"]
+    assert scores["again/accuracy"] == scores["accuracy"]
+    assert json.loads((tmp_path / "scores.json").read_text()) == scores
+    files = [tmp_path / folder / "predictions.tsv" for folder in ("", "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--text", "text", "--label", "label"], "--dev is missing: give --dev, --text, --label"),
+        (["--dev", "{0}/1.tsv", "--text", "text"], "--label is missing"),
+        (["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"], "--test is of a"),
+        (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task needs --data"),
+        (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: the label"),
+        (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "holds a run; give another"),
+        (["--dev", "{0}/1.tsv", *TABLE, "--base", "nowhere"], "a base is for what was tuned"),
+        (["--dev", "{0}/1.tsv", *TABLE, "--model", "{0}"], "has no config.json"),
+    ],
+)
+def test_what_is_refused(scored, capsys, arguments, message):
+    arguments = [argument.format(scored) for argument in arguments]
+    assert main(["evaluate", "--model", str(scored / "run"), *arguments]) == 2
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_the_official_test_set_without_labels_is_refused(scored, tmp_path, capsys):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    (folder / "test.tsv").write_text("index\tsentence\n0\ta film\n")
+    command = ["evaluate", "--model", str(scored / "run"), "--task", "sst2", "--data"]
+    assert main([*command, str(tmp_path), "--test"]) == 2
+    assert "test.tsv has no labelled texts" in capsys.readouterr().err
+    shutil.copy(scored / "1.tsv", folder / "dev.tsv")
+    (folder / "dev.tsv").write_text("sentence\tlabel\na good film\t1\na bad plot\t0\n")
+    assert main([*command, str(tmp_path), "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"accuracy"}
+    assert load_tuned(scored / "run").labels == ["negative", "positive"]

@@ -1,0 +1,112 @@
+"""A run that keeps its best epoch, and ends without a better one."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, load_tuned
+from keras_bert_impl.tasks.runs import registry
+from keras_bert_impl.training.strategy import number_of_chief
+from tests.helpers import mirrored
+from tests.tasks.helpers import examples
+
+TRAIN, DEV = (Examples(*examples(count=16, seed=seed)) for seed in (0, 1))
+STEPS = 2  # an epoch
+SCORES = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
+
+
+def test_patience_keeps_the_best():
+    assert FinetuneSettings(model="base", patience=2).keep_best
+    with pytest.raises(InputError, match="patience must be a positive integer"):
+        FinetuneSettings(model="base", patience=0)
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Keeps the weights of each epoch; ends in the middle of one, if that is named."""
+
+    def __init__(self, epoch=None):
+        super().__init__()
+        self.epoch = epoch
+        self.weights = {}
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == (self.epoch or -1) * STEPS - 1:
+            raise KeyboardInterrupt
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.weights[epoch + 1] = self.model.get_weights()
+
+
+@pytest.fixture
+def tune(base, tmp_path, monkeypatch):
+    """Function that runs with scores as they stand above, until patience is at its end."""
+    real = registry.Texts.finish
+
+    def finish(kind, model, dev, directory=None):
+        if directory is not None:
+            return real(kind, model, dev, directory)
+        return {"accuracy": SCORES[int(model.optimizer.iterations) // STEPS - 1]}
+
+    monkeypatch.setattr(registry.Texts, "finish", finish)
+
+    def run(name, *callbacks):
+        settings = {"epochs": 8, "batch_size": 8, "learning_rate": 1e-3, "max_length": 16}
+        out = tmp_path / name
+        return finetune(
+            base, TRAIN, DEV, out, patience=3, callbacks=callbacks, verbose=0, **settings
+        )
+
+    return run
+
+
+@pytest.mark.slow  # tests/training/test_best_epoch.py has the same without a run
+def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
+    whole = Interrupt()
+    tuned = tune("whole", whole)
+    # The second is the best, as is the fourth; the sixth, better, is never reached.
+    assert sorted(whole.weights) == [1, 2, 3, 4, 5]
+    with pytest.raises(KeyboardInterrupt):
+        tune("interrupted", Interrupt(epoch=5))
+    resumed = Interrupt()
+    again = tune("interrupted", resumed)
+    assert sorted(resumed.weights) == [5]
+    assert not any((a != b).any() for a, b in zip(again.get_weights(), whole.weights[2]))
+    assert any((a != b).any() for a, b in zip(again.get_weights(), whole.weights[5]))
+    for run in ("whole", "interrupted"):
+        lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
+        assert [line["dev_score"] for line in lines] == SCORES[:5]
+        # The newest three, and the best.
+        kept = sorted(path.stem for path in (tmp_path / run / "checkpoints").glob("*.index"))
+        assert kept == ["ckpt-2", "ckpt-3", "ckpt-4", "ckpt-5"]
+        np.testing.assert_array_equal(
+            load_tuned(tmp_path / run).predict(DEV.texts, verbose=0),
+            tuned.predict(DEV.texts, verbose=0),
+        )
+    nothing = Interrupt()
+    tune("interrupted", nothing)
+    assert not nothing.weights  # it is over
+    (tmp_path / "whole" / "metrics.jsonl").unlink()
+    with pytest.raises(InputError, match="has the scores of 0 epochs, but 5 are done"):
+        tune("whole")
+
+
+@pytest.mark.slow
+def test_of_several_workers_the_chief_scores(base, tmp_path, monkeypatch):
+    """`tests/cli/test_workers.py` has two; here the chief believes that there is another."""
+    workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
+    run = tmp_path / "run"
+    finetune(base, TRAIN, DEV, run, "one_device", keep_best=True, verbose=0, **settings)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    scores = [line["dev_score"] for line in lines]
+    assert scores == pytest.approx([line["val_accuracy"] for line in lines])
+    assert json.loads((run / "scores.json").read_text())["accuracy"] == max(scores)
+
+
+def test_a_number_of_the_first_replica_is_that_of_all():
+    for replicas in (1, 2):
+        assert number_of_chief(mirrored(replicas), 0.1) == 0.1  # to the last digit

@@ -1,0 +1,176 @@
+"""`keras-bert finetune` and `predict` for tagging and for questions, as a user calls them."""
+
+import json
+import shutil
+
+import pytest
+import seqeval.metrics
+import yaml
+
+from keras_bert_impl import QuestionAnswerer, TokenClassifier
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
+from keras_bert_impl.tasks.runs.registry import model_class_of
+from tests.tasks.helpers import classifier, write_words
+from tests.tasks.squad_files import document, question, write
+
+TEXT = "a good film is a joy and the plot is great"
+
+
+def finetune(base, task, train, dev, out, *more):
+    files = ["--train", str(train), "--dev", str(dev), "--out", str(out)]
+    return main(["finetune", "--model", str(base), "--task", task, *files, *more])
+
+
+# === Tagging ===
+
+
+@pytest.fixture(scope="module")
+def tagged(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tagged")
+    files = [write_words(folder / f"{n}.txt", seed, count=12) for seed, n in enumerate("ab")]
+    settings = ["epochs=1", "max_length=8", "doc_stride=3", "batch_size=4", "learning_rate=0.05"]
+    assert finetune(base, "tagging", *files, folder / "run", *settings) == 0
+    return folder
+
+
+@pytest.mark.slow
+def test_a_tagger_is_scored_as_it_was_saved(tagged):
+    gold = read_columns(tagged / "b.txt")
+    predicted = read_columns(tagged / "run" / "predictions.tsv")
+    model = load_tuned(tagged / "run")
+    assert isinstance(model, TokenClassifier) and (model.max_length, model.doc_stride) == (8, 3)
+    assert predicted.labels == model.tag(gold.texts)
+    scores = json.loads((tagged / "run" / "scores.json").read_text())
+    assert scores["f1"] == seqeval.metrics.f1_score(gold.labels, predicted.labels)
+    lines = (tagged / "run" / "metrics.jsonl").read_text().splitlines()
+    # Steps are counted in batches of windows: texts of up to 11 words have several.
+    assert json.loads(lines[0])["step"] > len(gold) / 4
+
+
+@pytest.mark.slow
+def test_a_tagger_is_asked(tagged, capsys):
+    (tagged / "asked.txt").write_text(f"{TEXT}\nfilm\n")
+    command = ["predict", "--model", str(tagged / "run"), "--input", str(tagged / "asked.txt")]
+    assert main([*command, "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    model = load_tuned(tagged / "run")
+    assert first["words"] == TEXT.split() and second["words"] == ["film"]
+    assert [first["labels"], second["labels"]] == model.tag([TEXT, "film"])
+    expected = [entity._asdict() for entity in model.entities([TEXT])[0]]
+    for entity, wanted in zip(first["entities"], expected, strict=True):
+        # Another batch, which rounds otherwise.
+        assert entity == wanted | {"score": pytest.approx(wanted["score"], abs=1e-6)}
+    assert main(command) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line == " ".join(map("/".join, zip(first["words"], first["labels"])))
+
+
+@pytest.mark.slow
+def test_a_tagger_is_exported_and_checked(tagged, capsys):
+    run, folder = str(tagged / "run"), tagged / "saved"
+    assert main(["export", "--model", run, "--out", str(folder), "--check"]) == 0
+    written = capsys.readouterr()
+    assert f"wrote the SavedModel to {folder / '1'}" in written.err
+    # 1e-5 is what the command itself asks for.
+    assert float(written.out.removeprefix("largest difference from the model: ")) <= 1e-5
+    assert "| f1 |" in (folder / "1" / "README.md").read_text()
+
+
+# === Questions ===
+
+
+@pytest.fixture(scope="module")
+def asked(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("asked")
+    start = TEXT.index("joy")
+    known = {"question": "what is great", "is_impossible": False}
+    unknown = {"question": "not bad", "is_impossible": True}
+    known = [question(f"q{i}", [("joy", start)], **known) for i in range(6)]
+    unknown = [question(f"n{i}", [], **unknown) for i in range(2)]
+    file = write(folder / "questions.json", document(*known, *unknown, context=TEXT))
+    settings = ["epochs=2", "max_length=16", "doc_stride=2", "learning_rate=0.02"]
+    more = ["max_question_length=4"]
+    assert finetune(base, "squad", file, file, folder / "run", *settings, *more) == 0
+    return folder
+
+
+def test_an_answerer_is_scored_as_it_was_saved(asked):
+    run = asked / "run"
+    names = "predictions", "null_odds"
+    texts, odds = (json.loads((run / f"{name}.json").read_text()) for name in names)
+    model = load_tuned(run)
+    assert isinstance(model, QuestionAnswerer) and model.doc_stride == 2
+    # The threshold that was searched is the model's.
+    assert all((texts[name] == "") == (odds[name] > model.null_threshold) for name in texts)
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["f1"] == scores["best_f1"] >= 25.0  # which is to say that nothing is known
+    assert evaluate(model, read_squad(asked / "questions.json")) == scores
+    assert len(json.loads((run / "nbest_predictions.json").read_text())) == 8
+
+
+def test_an_answerer_is_asked(asked, capsys):
+    row = {"question": "what?", "context": TEXT}
+    (asked / "asked.jsonl").write_text(json.dumps(row) + "\n")
+    command = ["predict", "--model", str(asked / "run"), "--input", str(asked / "asked.jsonl")]
+    command += ["--text", "question", "--pair", "context"]
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [answer["answer"]] == load_tuned(asked / "run").answer([("what?", TEXT)])
+    assert TEXT[answer["start"] : answer["end"]] == answer["answer"]
+
+
+# === What cannot be ===
+
+
+@pytest.mark.parametrize(
+    "task, more, message",
+    [
+        ("tagging", ["doc_stride=0"], "doc_stride must be a positive integer"),
+        ("tagging", ["--label", "tag"], "--label 'tag' is no number of a column"),
+        ("squad", ["crf=true"], "crf is no setting of a QuestionAnswerer"),
+        ("mrpc", [], "--task needs --data, its folder, in place of --train and --dev"),
+    ],
+)
+def test_what_is_refused(base, tagged, asked, tmp_path, capsys, task, more, message):
+    file = asked / "questions.json" if task == "squad" else tagged / "a.txt"
+    assert finetune(base, task, file, file, tmp_path / "run", *more) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_directory_without_a_head(base, tagged, capsys):
+    assert main(["predict", "--model", str(base), "--input", str(tagged / "a.txt")]) == 2
+    assert "holds no tuned model" in capsys.readouterr().err
+
+
+def test_the_recipe_has_the_settings_of_the_task(tagged):
+    recipe = yaml.safe_load((tagged / "run" / "recipe.yaml").read_text())
+    assert (recipe["doc_stride"], recipe["crf"], recipe["max_length"]) == (3, False, 8)
+
+
+# === Files ===
+
+
+@pytest.mark.parametrize(
+    "own, architecture, name",
+    [
+        ({"model_class": "FeatureTagger"}, "BertModel", "FeatureTagger"),
+        ({"lstm_dim": 8}, "BertModel", "FeatureTagger"),  # written before classes were named
+        ({"max_length": 8}, "BertForMultipleChoice", "MultipleChoice"),
+        ({"model_class": "Mine"}, "BertForTokenClassification", "TokenClassifier"),
+    ],
+)
+def test_the_class_of_a_directory(base, tmp_path, own, architecture, name):
+    shutil.copytree(base, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text()) | {"architectures": [architecture], OWN_SETTINGS: own}
+    path.write_text(json.dumps(config))
+    assert model_class_of(tmp_path / "model").__name__ == name
+
+
+def test_models_name_their_class(tmp_path):
+    classifier().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config[OWN_SETTINGS]["model_class"] == "TextClassifier"

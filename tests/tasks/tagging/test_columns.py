@@ -1,0 +1,211 @@
+import logging
+
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.tagging.spans import detect_scheme
+
+CONLL2003 = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+
+-DOCSTART- -X- O O
+
+Peter NNP B-NP B-PER
+"""
+CONLLU = "\n".join(
+    [
+        "# sent_id = one",
+        "# text = They don't, 1 000 times",
+        "1\tThey\tthey\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_",
+        "2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
+        "2\tdo\tdo\tAUX\tVBP\t_\t0\troot\t_\t_",
+        "3\tn't\tnot\tPART\tRB\t_\t2\tadvmod\t_\t_",
+        "3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t2:conj\t_",
+        "4\t1 000\t1000\tNUM\tCD\t_\t2\tnummod\t_\t_",
+        "",
+        "1\t#\t#\tSYM\tNN\t_\t0\troot\t_\t_",
+        "",
+    ]
+)
+
+
+def written(tmp_path, content, name="data.txt"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_conll_2003(tmp_path):
+    path = written(tmp_path, CONLL2003)
+    examples = read_columns(path)
+    assert examples.texts == [["EU", "rejects"], ["Peter"]]
+    assert examples.labels == [["B-ORG", "O"], ["B-PER"]]
+    assert examples.label_names == ["B-ORG", "B-PER", "O"]
+    assert examples.lines == [[3, 4], [8]]
+    assert examples.where(1) == f"{path}, line 8"
+    assert read_columns(path, label=1).labels == [["NNP", "VBZ"], ["NNP"]]
+    words = read_columns(path, label=None)
+    assert words.labels is None and words.label_names is None and words.texts == examples.texts
+    assert words.fingerprint != examples.fingerprint == read_columns(path).fingerprint
+
+
+def test_the_original_files_of_conll_2003_mark_where_entities_touch(tmp_path):
+    # IOB1, as in eng.train; and five columns, with the lemma, as in deu.train.
+    path = written(tmp_path, "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nPeter NNP I-NP I-PER\n")
+    assert read_columns(path).labels == [["I-ORG", "I-PER"]]
+    assert detect_scheme(["I-ORG", "I-PER", "O", "B-PER"]) == "IOB1"
+    german = written(tmp_path, "Der der ART I-NC O\nHans Hans NE I-NC I-PER\n", "deu.train")
+    assert read_columns(german).labels == [["O", "I-PER"]]
+    german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # as it is published
+    with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*; convert the file"):
+        read_columns(german)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_of_conllu(tmp_path, end):
+    path = written(tmp_path, CONLLU.replace("\n", end), "en.conllu")
+    assert read_conllu(path).texts == [["They", "do", "n't", "1 000"], ["#"]]
+
+
+def test_wikiann(tmp_path):
+    path = written(tmp_path, "en:R.H.\tB-PER\nen::\tO\n\n")
+    assert read_columns(path, word_prefix="en:").texts == [["R.H.", ":"]]
+    with pytest.raises(InputError, match="line 1: the word 'en:R.H.' does not begin with 'de:'"):
+        read_columns(path, word_prefix="de:")
+
+
+def test_blank_lines_may_hold_a_tab_and_words_a_space_or_a_number_sign(tmp_path):
+    path = written(tmp_path, "#a\tO\n\t\nNew York\tB-LOC\n \t \n\n\u00a0\tO")
+    assert read_columns(path).texts == [["#a"], ["New York"], ["\u00a0"]]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_line_ends_and_byte_order_mark(tmp_path, end, encoding):
+    content = CONLL2003.replace("EU", "Größe").replace("\n", end).encode(encoding)
+    examples = read_columns(written(tmp_path, content))
+    assert examples.texts == [["Größe", "rejects"], ["Peter"]]
+    assert examples.labels[0] == ["B-ORG", "O"]
+
+
+def test_words_and_labels_are_two_columns(tmp_path):
+    path = written(tmp_path, "good\nfilm\n\nbad\n")
+    with pytest.raises(InputError, match="word=0 and label=-1 are the same column, of 1"):
+        read_columns(path)
+    assert read_columns(path, label=None).texts == [["good", "film"], ["bad"]]
+    path = written(tmp_path, "good O\n")
+    with pytest.raises(InputError, match="word=-1 and label=-1 are the same column, of 2"):
+        read_columns(path, word=-1)
+    with pytest.raises(InputError, match="data.csv: word=0 and label=-1 are the same column"):
+        read_columns(written(tmp_path, "good,O\nfilm,O\n", "data.csv"))
+
+
+@pytest.mark.parametrize("mark", ["\t", " "])
+def test_comments_before_a_sentence_are_no_words(tmp_path, mark):
+    content = """# global.columns = FORM NE
+# newdoc id = 1
+# sent_id = a-1
+# text = Ada wrote # notes
+
+# newpar
+# text =
+Ada B-PER
+# O
+#notes O
+
+# O
+#tag O
+""".replace(" B-PER\n", f"{mark}B-PER\n").replace(" O\n", f"{mark}O\n")
+    examples = read_columns(written(tmp_path, content))
+    assert examples.texts == [["Ada", "#", "#notes"], ["#", "#tag"]]
+    assert examples.lines == [[8, 9, 10], [12, 13]]
+    # Behind a word it is no comment.
+    wrong = content.replace(f"#notes{mark}O", "#notes = a b c")
+    with pytest.raises(InputError, match="line 10: . columns, but the first row has 2"):
+        read_columns(written(tmp_path, wrong))
+
+
+def test_a_file_of_tags_alone_has_no_comments(tmp_path):
+    assert read_columns(written(tmp_path, "#a O\n#b O\n")).texts == [["#a", "#b"]]
+
+
+def test_conllu(tmp_path):
+    path = written(tmp_path, CONLLU, "en.conllu")
+    examples = read_conllu(path)
+    assert examples.texts == [["They", "do", "n't", "1 000"], ["#"]]
+    assert examples.labels == [["PRON", "AUX", "PART", "NUM"], ["SYM"]]
+    assert examples.lines == [[3, 5, 6, 8], [10]]
+    assert read_conllu(path, "deprel").labels[1] == ["root"]
+    assert read_conllu(path, "feats").labels[0][:2] == ["Case=Nom", "_"]
+    assert read_conllu(path, None).labels is None
+
+
+BAD_ROWS = {
+    "ragged": (b"a\tO\n\nb\tO\tO\n\nc\tO\n", "line 3: 3 columns, but the first row has 2"),
+    "short": (b"a\tO\n\nb\n\nc\tO\n", "line 3: 1 columns, but the first row has 2"),
+    "stray tab": (b"a\tO\n\nb\tO\t\n\nc\tO\n", "line 3: 3 columns"),
+    "no label": (b"a\tO\n\nb\t\n\nc\tO\n", "line 3: the label is empty"),
+    "no word": (b"a\tO\n\n\tO\n\nc\tO\n", "line 3: the word is empty"),
+    "latin-1": (b"a\tO\n\nGr\xf6\xdfe\tO\n\nc\tO\n", r"line 3: not UTF-8 \(byte 2\)"),
+    "nul": (b"a\tO\n\nb\0\tO\n\nc\tO\n", "line 3: a NUL byte"),
+    "label": (b"a\tB-X\n\nb\t0\n\nc\tO\n", "line 3: the label '0' is neither 'O' nor like 'B-PER'"),
+    "10 MB": (b"a\tO\n\n%b\tO\n\nc\tO\n" % (b"b" * 10**7), "line 3: a word of 10000000 characters"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_a_bad_row_is_named_by_its_line(tmp_path, kind, caplog):
+    content, message = BAD_ROWS[kind]
+    path = written(tmp_path, content)
+    with pytest.raises(InputError, match=message):
+        read_columns(path)
+    with caplog.at_level(logging.WARNING):
+        examples = read_columns(path, skip_bad_rows=True)
+    # Left out with its sentence, and never silently.
+    assert examples.texts == [["a"], ["c"]]
+    assert len(examples.skipped) == 1 and examples.skipped[0].startswith(f"{path}, line 3: ")
+    assert f"{path}: sentences left out: 1. {path}, line 3: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("2\tdo\tdo\tAUX", "3\tdo\tdo\tAUX"), "line 5: the id is '3', but this is word 2"),
+        (("\tAUX\tVBP", "\tVBP"), "line 5: 9 columns, but CoNLL-U has 10"),
+        (("\tAUX\t", "\t_\t"), "line 5: the word has no upos"),
+        (("\n\n", "\n\n#sent_id=one\n"), "line 10: the sent_id 'one' is that of line 1, too"),
+        (("\n\n", "\n"), "line 9: the id is '1', but this is word 5"),
+    ],
+)
+def test_bad_conllu(tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        read_conllu(written(tmp_path, CONLLU.replace(*change, 1), "en.conllu"))
+
+
+def test_labels_that_may_occur(tmp_path):
+    path = written(tmp_path, "a\tB-X\nb\todd\n")
+    assert read_columns(path, labels=["odd", "B-X"]).label_names == ["odd", "B-X"]
+    with pytest.raises(InputError, match="line 2: the label 'odd' is none of 'O', 'B-X'"):
+        read_columns(path, labels=["O", "B-X"])
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda path: read_columns(path / "data.txt", label=2), "there is no column label=2"),
+        (lambda path: read_columns(path / "data.txt", word=-3), "there is no column word=-3"),
+        (lambda path: read_columns(path / "none.txt"), "none.txt cannot be read"),
+        (lambda path: read_columns(path / "empty.txt"), "empty.txt has no rows"),
+        (lambda path: read_conllu(path / "empty.txt"), "empty.txt has no sentences"),
+        (lambda path: read_columns(path / "a.conllu"), "read_conllu reads those"),
+        (lambda path: read_conllu(path / "a.conllu", "tag"), "label must be one of 'upos'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, call, message):
+    written(tmp_path, "a\tO\n")
+    written(tmp_path, "\n\n", "empty.txt")
+    with pytest.raises(InputError, match=message):
+        call(tmp_path)

@@ -1,0 +1,213 @@
+"""Spans and their scores, against `seqeval` on random sequences, most of them broken."""
+
+import random
+import warnings
+
+import pytest
+import seqeval.metrics
+from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
+from keras_bert_impl.tasks.tagging.spans import (
+    Span,
+    convert_labels,
+    detect_scheme,
+    entity_scores,
+    labels_of,
+    spans_of,
+)
+
+SEQEVAL = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": BILOU}
+PREFIXES = {"IOB1": "IB", "IOB2": "IB", "BIOES": "IBES", "BILOU": "IBLU", None: "IBES"}
+TYPES = ("PER", "LOC", "creative-work")
+
+
+def random_labels(draw, scheme, most=7):
+    labels = ["O", *(f"{prefix}-{name}" for prefix in PREFIXES[scheme] for name in TYPES)]
+    return [draw.choice(labels) for _ in range(draw.randint(0, most))]
+
+
+def random_spans(draw, length=8):
+    """Entities of a sentence, many of which touch."""
+    spans, start = [], 0
+    while start < length:
+        end = start + draw.randint(1, 3)
+        if draw.random() < 0.6 and end <= length:
+            spans.append(Span(draw.choice(TYPES), start, end))
+        start = end
+    return spans
+
+
+@pytest.mark.parametrize("scheme", [None, *SEQEVAL])
+def test_any_sequence_is_read_as_by_seqeval(scheme):
+    draw = random.Random(0)
+    for _ in range(5000):
+        labels = random_labels(draw, scheme)
+        if scheme is None:
+            expected = [(name, start, end + 1) for name, start, end in get_entities(labels)]
+        else:
+            entities = Tokens(labels, SEQEVAL[scheme]).entities
+            expected = [(entity.tag, entity.start, entity.end) for entity in entities]
+        assert [tuple(span) for span in spans_of(labels, scheme)] == expected, labels
+
+
+@pytest.mark.parametrize("scheme", SEQEVAL)
+def test_entities_go_to_labels_and_back(scheme):
+    draw = random.Random(1)
+    for _ in range(300):
+        spans = random_spans(draw)
+        labels = labels_of(spans, 8, scheme)
+        assert spans_of(labels) == spans_of(labels, scheme) == spans
+        for other in SEQEVAL:
+            assert convert_labels(convert_labels(labels, other), scheme) == labels
+
+
+def test_schemes():
+    spans = [Span("PER", 0, 2), Span("PER", 2, 3), Span("LOC", 3, 4)]
+    assert labels_of(spans, 5, "IOB1") == ["I-PER", "I-PER", "B-PER", "I-LOC", "O"]
+    assert labels_of(spans, 5, "IOB2") == ["B-PER", "I-PER", "B-PER", "B-LOC", "O"]
+    assert labels_of(spans, 5, "BIOES") == ["B-PER", "E-PER", "S-PER", "S-LOC", "O"]
+    assert labels_of([Span("_", 0, 2)], 2) == ["B", "I"]
+    assert spans_of(["B", "I"]) == [Span("_", 0, 2)]
+
+
+@pytest.mark.parametrize(
+    "labels, scheme",
+    [
+        (["O", "B-PER", "I-PER", "B-LOC"], "IOB2"),
+        (["O", "I-PER", "B-LOC", "I-LOC"], "IOB1"),
+        (["O", "S-PER", "B-PER", "E-PER"], "BIOES"),
+        (["B", "I", "O"], "IOB2"),
+        (["O", "U-PER", "B-PER", "L-PER"], "BILOU"),
+        (["O", "B-PER", "M-PER", "E-PER"], "BMES"),
+        (["O", "B-PER", "M-PER", "E-PER", "W-PER"], "BMEWO"),
+        (["O", "PER", "LOC"], "IO"),
+        (["o", "b-per", "i-per", "X", "[CLS]"], "IOB2"),
+        (["O", "PER_B", "PER_I"], "IOB2"),
+        (["O", "per-s", "per-b", "per-e"], "BIOES"),
+        (["O", "E-mail", "S-Corp", "PER"], "IO"),
+        (["O"], None),
+        (["O", "X", "[SEP]"], None),
+        (["NOUN", "VERB", "INTJ"], None),
+        (["NOUN", "X", "SYM"], None),
+        (["LABEL_0", "LABEL_1"], None),
+        (["O", "B-PER", "I-PER", "LOC"], None),
+        (["O", "B_PER", "PER"], None),
+        (["O", "B-PER", "L-PER", "E-PER"], None),
+        (["O", "B-PER", "B_LOC"], None),
+    ],
+)
+def test_the_scheme_shows_in_the_labels(labels, scheme):
+    assert detect_scheme(labels) == scheme
+
+
+# The same labels as people write them: of each of BIOES a function.
+FORMS = {
+    "B_PER": lambda letter, name: f"{letter}_{name}",
+    "b-per": lambda letter, name: f"{letter.lower()}-{name.lower()}",
+    "PER-B": lambda letter, name: f"{name}-{letter}",
+    "per_b": lambda letter, name: f"{name.lower()}_{letter.lower()}",
+    "BILOU": lambda letter, name: f"{'BILU'['BIES'.index(letter)]}-{name}",
+    "BMES": lambda letter, name: f"{'BMES'['BIES'.index(letter)]}-{name}",
+    "BMEWO": lambda letter, name: f"{'BMEW'['BIES'.index(letter)]}-{name}",
+}
+
+
+def in_form(form, labels, outside="O"):
+    return [
+        outside if label == "O" else FORMS[form](*label.split("-", maxsplit=1)) for label in labels
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_labels_is_read_as_seqeval_reads_the_usual_one(form):
+    draw = random.Random(3)
+    every = [f"{letter}-{name}" for letter in "BIES" for name in TYPES]
+    outside = "o" if form == "b-per" else "O"
+    parts = read_labels([outside, *in_form(form, every), "X", "[CLS]"]).parts
+    for _ in range(1000):
+        labels = random_labels(draw, None)
+        given = [draw.choice(["X", "[CLS]", x]) if x == outside else x
+                 for x in in_form(form, labels, outside)]
+        found = [(name.upper(), start, end - 1) for name, start, end in spans_of(given, parts=parts)]
+        assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
+
+
+def test_suffixes_are_those_of_seqeval():
+    draw = random.Random(4)
+    for _ in range(1000):
+        labels = in_form("PER-B", random_labels(draw, "IOB2"))
+        expected = get_entities(labels, suffix=True)
+        parts = read_labels(["O", "PER-B", "PER-I", *labels]).parts
+        assert [(name, s, e - 1) for name, s, e in spans_of(labels, parts=parts)] == expected
+
+
+def test_types_alone_are_runs_as_in_seqeval():
+    draw = random.Random(5)
+    for _ in range(1000):
+        labels = [draw.choice(["O", "PER", "LOC", "MISC"]) for _ in range(draw.randint(1, 9))] + ["O"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that these are no prefixes
+            expected = get_entities(labels)  # their first letter is taken for one
+        assert [(name[1:], s, e - 1) for name, s, e in spans_of(labels)] == expected
+
+
+def test_what_is_written_in_another_way_is_named():
+    assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
+    assert misfits(["O", "B-PER"]) == misfits(["NOUN", "B-PER"]) == misfits(["O", "PER"]) == []
+
+
+@pytest.mark.parametrize("scheme", [None, *SEQEVAL])
+def test_scores_equal_those_of_seqeval(scheme):
+    draw = random.Random(2)
+    strict = {} if scheme is None else {"mode": "strict", "scheme": SEQEVAL[scheme]}
+    for _ in range(8):
+        gold = [labels_of(random_spans(draw), 8, scheme or "IOB2") for _ in range(12)]
+        # Half of the words as they are, so that some entities are found.
+        guess = [
+            [
+                label if draw.random() < 0.5 else other
+                for label, other in zip(labels, random_labels(draw, scheme, 40) + labels)
+            ]
+            for labels in gold
+        ]
+        ours = entity_scores(gold, guess, scheme)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what they divide by zero
+            report = seqeval.metrics.classification_report(
+                gold, guess, output_dict=True, zero_division=0, **strict
+            )
+        # To the last digit but one: a mean may be summed in another order.
+        for name, score in (("f1", "f1-score"), ("precision",) * 2, ("recall",) * 2):
+            assert ours[name] == pytest.approx(report["micro avg"][score], abs=1e-15)
+            assert ours[f"macro_{name}"] == pytest.approx(report["macro avg"][score], abs=1e-15)
+            of_types = {key: report[key][score] for key in ours["types"]}
+            assert {key: value[name] for key, value in ours["types"].items()} == of_types
+        assert set(ours["types"]) == set(report) - {"micro avg", "macro avg", "weighted avg"}
+        assert all(report[key]["support"] == ours["types"][key]["support"] for key in of_types)
+
+
+def test_nothing_found_is_zero():
+    scores = entity_scores([["O", "B-PER"]], [["O", "O"]])
+    assert (scores["precision"], scores["recall"], scores["f1"]) == (0, 0, 0)
+    assert entity_scores([["O"]], [["O"]])["macro_f1"] == 0
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: spans_of(["NOUN"]), "'NOUN' is neither 'O' nor like 'B-PER'"),
+        (lambda: spans_of(["E-PER"], "IOB2"), "'E-PER' is none of IOB2"),
+        (lambda: spans_of(["O"], "IOE1"), "scheme must be one of IOB1, IOB2, BIOES, BILOU"),
+        (lambda: spans_of(["O", "U-PER"], "BIOES"), "'U-PER' is none of BIOES"),
+        (lambda: labels_of([Span("PER", 0, 2), Span("PER", 1, 3)], 3), "overlaps another"),
+        (lambda: labels_of([Span("PER", 0, 4)], 3), "3 words do not hold it"),
+        (lambda: entity_scores([["O"]], [["O", "O"]]), "sentence 0: 1 labels, but 2 predicted"),
+        (lambda: entity_scores([["O"]], []), "1 sentences, but predictions for 0"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

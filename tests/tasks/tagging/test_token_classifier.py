@@ -1,0 +1,453 @@
+"""Labels of words, on a tiny model; what all task models share is in test_task_model.py."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import CRF
+from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.inputs.words import find_words, join_words
+from keras_bert_impl.tasks.tagging.entities import find_entities
+from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from tests.helpers import mirrored, randomize
+from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
+
+LABELS = ["O", "B-X", "I-X"]
+TOKENIZER = WordPieceTokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ly", ",", "."]
+)
+
+
+def tagger(strategy=None, seed=0, scale=0.0, **arguments):
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        parts = encoder(
+            vocabulary_size=TOKENIZER.vocabulary_size, dropout=0.0, seed=seed, use_pooler=False
+        )
+        arguments = {"labels": LABELS, "max_length": 12, "doc_stride": 6} | arguments
+        model = TokenClassifier(parts, TOKENIZER, **arguments)
+        if scale:
+            randomize(model, scale=scale)
+        model.compile(keras.optimizers.SGD(0.5))
+    return model
+
+
+def sentences(count=24, most=25, seed=0):
+    """Words, some of several pieces, and labels: an entity is `good` and what follows it."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(count):
+        words = [draw.choice(WORDS) + draw.choice(["", "", "s", "ly"]) for _ in range(most)]
+        words = words[: draw.integers(1, most)]
+        is_good = [word.startswith("good") for word in words]
+        before = [False, *is_good[:-1]]
+        labels.append(["B-X" if g else "I-X" if b else "O" for g, b in zip(is_good, before)])
+        texts.append(words)
+    return texts, labels
+
+
+TEXTS, TAGS = sentences()
+NUMBERS = [np.array([LABELS.index(tag) for tag in tags]) for tags in TAGS]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tagger(scale=0.3)
+
+
+@pytest.fixture(scope="module")
+def with_crf():
+    model = tagger(scale=0.3, crf=True)
+    randomize(model.crf_layer, scale=3.0)
+    return model
+
+
+def flat_logits(model, words):
+    """Logits of a row that holds the whole text, and the word of each token; found by hand."""
+    pieces = [TOKENIZER.tokenize([word]).to_list()[0] for word in words]
+    ids = [2, *(piece for of_word in pieces for piece in of_word), 3]
+    row = {
+        "token_ids": np.array([ids], "int32"),
+        "segment_ids": np.zeros((1, len(ids)), "int32"),
+        "padding_mask": np.ones((1, len(ids)), "int32"),
+    }
+    word = [number for number, of_word in enumerate(pieces) for _ in of_word]
+    return np.asarray(model(row))[0, 1:-1], np.array(word)
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def test_learns_and_evaluates_what_it_predicts():
+    model = tagger()
+    model.compile(keras.optimizers.Adam(2e-2))
+    history = model.fit(TEXTS, TAGS, epochs=8, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0] / 2
+    result = model.evaluate(TEXTS, TAGS, batch_size=5, verbose=0, return_dict=True)
+    scores, gold = np.concatenate(model.predict(TEXTS, verbose=0)), np.concatenate(NUMBERS)
+    # A mean over words, whatever the batches and windows: each counts once.
+    assert result["accuracy"] == pytest.approx(np.mean(scores.argmax(axis=1) == gold), abs=1e-6)
+    likelihood = np.log(scores[np.arange(len(gold)), gold])
+    assert result["loss"] == pytest.approx(-likelihood.mean(), abs=1e-5)
+    # Chance is the share of O.
+    assert result["accuracy"] > np.mean(gold == 0)
+    tags = model.tag(TEXTS)
+    assert [len(row) for row in tags] == [len(row) for row in TEXTS]
+    assert np.mean(sum(tags, []) == np.array(sum(TAGS, []))) == pytest.approx(result["accuracy"])
+
+
+@pytest.mark.parametrize("aggregation", ["first", "mean", "max"])
+def test_scores_of_several_pieces(model, aggregation):
+    words = ["goods", "film", "notly", "whats"]
+    logits, word = flat_logits(model, words)
+    pieces = softmax(logits)
+    expected = []
+    for number in range(4):
+        own = pieces[word == number]
+        highest = own[own.max(axis=1).argmax()]
+        expected.append({"first": own[0], "mean": own.mean(axis=0), "max": highest}[aggregation])
+    before, model.aggregation = model.aggregation, aggregation
+    received = model.predict([words], verbose=0)[0]
+    model.aggregation = before
+    assert received.dtype == np.float32
+    np.testing.assert_allclose(received, expected, atol=1e-6)
+
+
+def test_a_word_is_asked_in_the_window_with_most_context(model):
+    words = list(np.random.default_rng(3).choice(WORDS, 23))
+    received = model.predict([["a"], words], verbose=0)[1]
+    # Windows of 10 words, 6 apart, the last cut short; overlaps of 4 words are halved.
+    windows = [(0, 10), (6, 16), (12, 22), (18, 23)]
+    for word in range(23):
+        start, end = window_with_most_context(word, windows)
+        logits, _ = flat_logits(model, words[start:end])
+        np.testing.assert_allclose(received[word], softmax(logits[word - start]), atol=1e-6)
+
+
+def test_texts_may_be_strings(model):
+    given = [["what", "a", "film", ",", "not", "dull", "."]]
+    np.testing.assert_array_equal(
+        model.predict(["what  a film,not dull."], verbose=0)[0], model.predict(given, verbose=0)[0]
+    )
+    assert model.predict([], verbose=0) == [] and model.tag([]) == []
+    assert model.predict([[], "", " "], verbose=0)[2].shape == (0, 3)
+
+
+def test_words_without_pieces_are_outside(model, with_crf):
+    words = [["\u200b", "film", ""]]
+    for tagger_ in (model, with_crf):
+        scores = tagger_.predict(words, verbose=0)[0]
+        assert scores[::2].tolist() == [[1, 0, 0]] * 2 and 0 < scores[1, 0] < 1
+        assert tagger_.tag(words)[0][::2] == ["O", "O"]
+    sentences = [join_words(words[0])]
+    for labels, unknown in ((["B-X", "O"], 1), (["NOUN", "VERB"], 0)):
+        other = tagger(labels=labels)
+        rows, _ = other.rows(sentences)
+        answer = other.joined(np.zeros((1, 3, 2), "float32"), sentences, rows)[0]
+        assert answer.scores[:, unknown].tolist() == [1, 0, 1]
+        assert answer.tokens.tolist() == [-1, 0, -1]
+
+
+def test_entities_have_places_in_the_text():
+    text = "  good  film, awful\n great ."
+    tagged = dict(zip(["good", "film", ",", "awful", "great", "."], [1, 2, 0, 2, 1, 2]))
+    scores = np.eye(3, dtype="float32")[list(tagged.values())] * 0.75
+    answer = WordScores(scores, np.arange(6))
+    found = entities_of(text, answer)
+    assert found == [
+        ("X", "good  film", 2, 12, 0.75),
+        ("X", "awful", 14, 19, 0.75),
+        ("X", "great .", 21, 28, 0.75),
+    ]
+    # 'awful' and 'great' in one piece are one entity.
+    answer = WordScores(scores[[0, 1, 2, 4, 4, 5]], np.array([0, 1, 2, 3, 3, 4]))
+    assert entities_of(text, answer)[1:] == [("X", "awful\n great .", 14, 28, 0.75)]
+
+
+def entities_of(text, answer):
+    numbers = answer.scores.argmax(axis=1)
+    found = find_entities(find_words(text), answer, numbers, answer.scores, LABELS)
+    assert all(text[entity.start : entity.end] == entity.text for entity in found)
+    return [tuple(entity) for entity in found]
+
+
+def test_entities_of_texts_and_of_words(model):
+    texts = ["what a film, not dull.", " ".join(TEXTS[0])]
+    for given, found, tags in zip(texts, model.entities(texts), model.tag(texts)):
+        words = find_words(given)
+        starts = {entity.start for entity in found}
+        assert starts >= {int(words.starts[i]) for i, tag in enumerate(tags) if tag == "B-X"}
+        assert all(given[entity.start : entity.end] == entity.text for entity in found)
+        assert all(0 < entity.score <= 1 for entity in found)
+    assert model.entities([TEXTS[0]]) == model.entities([" ".join(TEXTS[0])])
+    with pytest.raises(InputError, match="'NOUN' marks no entity"):
+        tagger(labels=["NOUN", "VERB"]).entities(["a film"])
+
+
+# === CRF ===
+
+
+def test_the_field_is_over_all_words_of_a_text(with_crf):
+    words = list(np.random.default_rng(3).choice(WORDS, 23))
+    emissions = TaskModel.predict(with_crf, [join_words(words)], verbose=0)
+    emissions = emissions[0].scores[None]
+    mask = np.ones((1, 23))
+    expected = np.asarray(with_crf.crf_layer(emissions, mask))[0]
+    received = with_crf.predict([["a"], words], verbose=0)[1]
+    # Rounding of 23 scores of up to 10, each to 6e-8 of itself.
+    np.testing.assert_allclose(received, expected, atol=2e-5)
+    np.testing.assert_allclose(received.sum(axis=1), 1, atol=1e-5)
+    decoded = np.asarray(with_crf.crf_layer.decode(emissions, mask))[0]
+    assert with_crf.tag([["a"], words])[1] == [LABELS[number] for number in decoded]
+    assert (decoded != emissions[0].argmax(axis=1)).any()  # transitions had a say
+
+
+def test_its_loss_is_by_word_and_by_window(with_crf):
+    texts, labels = [words[:4] for words in TEXTS[:6]], [row[:4] for row in NUMBERS[:6]]
+    total = 0.0
+    for words, gold in zip(texts, labels):  # none is longer than a window
+        logits, word = flat_logits(with_crf, words)
+        firsts = logits[np.searchsorted(word, np.arange(len(words)))]
+        mask = np.ones((1, len(words)))
+        total -= float(with_crf.crf_layer.log_likelihood(firsts[None], gold[None], mask)[0])
+    result = with_crf.evaluate(texts, labels, batch_size=4, verbose=0, return_dict=True)
+    assert result["loss"] == pytest.approx(total / sum(map(len, texts)), abs=1e-5)
+
+
+def test_it_learns_transitions():
+    model = tagger(crf=True)
+    model.compile(keras.optimizers.Adam(2e-2))
+    history = model.fit(TEXTS, TAGS, epochs=3, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+    outside_to_inside = model.crf_layer.transitions[0, 2]
+    assert outside_to_inside < model.crf_layer.transitions[1, 2]
+
+
+def test_sequences_of_words_that_share_a_piece():
+    tokens = np.array([3, 3, -1, -1, 4, 5, 5])
+    starts, ends = units(tokens)
+    assert starts.tolist() == [0, 2, 3, 4, 5] and ends.tolist() == [2, 3, 4, 5, 7]
+    scores = np.arange(14, dtype="float32").reshape(7, 2)
+    seen = []
+
+    def double(emissions, mask):
+        seen.append((emissions, mask))
+        return 2 * emissions
+
+    received = over_sequences(double, [WordScores(scores, tokens)], np.array([-1, -1]))[0]
+    # The chain: words 0, 4 and 5.
+    np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
+    expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]
+    expected[2:4] = -1
+    np.testing.assert_array_equal(received, expected)
+
+
+# === Targets ===
+
+
+@pytest.mark.parametrize("all_pieces", [False, True])
+def test_words_are_learned_at_their_pieces(model, all_pieces):
+    before, model.label_all_pieces = model.label_all_pieces, all_pieces
+    rows, (labels, weighs) = model.rows(model.as_texts(TEXTS), NUMBERS)
+    model.label_all_pieces = before
+    places = np.asarray(rows.token_ids)
+    continued = np.isin(places, TOKENIZER.tokenize(["goods goodly"]).flat_values.numpy()[[1, 3]])
+    counted = weighs.flat_values.numpy()
+    assert set(counted) == {0, 1}
+    num_pieces = rows.text_splits[-1]
+    assert counted.sum() == (num_pieces if all_pieces else sum(map(len, TEXTS)))
+    assert counted[continued].any() == all_pieces
+    if not all_pieces:
+        found = np.bincount(labels.flat_values.numpy()[counted == 1])
+        np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
+
+
+def test_labels_at_padding_are_refused(model):
+    mask = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+    features = {"token_ids": 5 * mask, "segment_ids": 0 * mask, "padding_mask": mask}
+    labels = np.ones_like(mask)
+    message = r"labels, row 0, place 4: the label .* is at padding, as 2 are"
+    with pytest.raises(InputError, match=message):
+        model.evaluate(features, labels, verbose=0)
+    with pytest.raises(InputError, match=message):
+        model.fit(features, labels, verbose=0)
+    with pytest.raises(InputError, match=r"labels must be \[batch, length\] as the features are"):
+        model.evaluate(features, labels[:, 1:], verbose=0)
+    model.check_labels(np.where(mask, labels, -100), features, None)
+    model.check_labels(labels, features, mask)  # what weighs nothing is not learned
+
+
+@pytest.mark.slow
+def test_features_train_as_texts_do():
+    texts, labels = [words[:4] for words in TEXTS[:8]], [row[:4] for row in NUMBERS[:8]]
+    first, second = tagger(), tagger()
+    rows, (numbers, weighs) = first.rows(first.as_texts(texts), labels)
+    features = {name: np.asarray(x) for name, x in rows.features(np.arange(rows.num_texts)).items()}
+    y = np.where(weighs.to_tensor() > 0, numbers.to_tensor(), -100)
+    y = np.pad(y, ((0, 0), (0, features["token_ids"].shape[1] - y.shape[1])), constant_values=-1)
+    first.fit(texts, labels, batch_size=8, shuffle=False, verbose=0)
+    data = tf.data.Dataset.from_tensor_slices((features, y)).batch(8)
+    second.fit(data, verbose=0)
+    np.testing.assert_allclose(weights(first), weights(second), atol=1e-6)
+    assert first.predict(features, verbose=0).shape == (rows.num_texts, 12, 3)
+
+
+@pytest.mark.slow
+def test_replicas_reach_the_same_weights():
+    # Ten words in a window, so that all batches are of one length; the last has 4 texts.
+    texts = [[word.removesuffix("ly").rstrip("s") for word in TEXTS[0][:10]] for _ in range(12)]
+    tags = [(row * 3)[:10] for row in TAGS[:12]]
+    tags = [row + ["O"] * (len(texts[0]) - len(row)) for row in tags]
+    results = []
+    for where in (None, mirrored(2)):
+        model = tagger(where)
+        model.fit(texts, tags, batch_size=8, shuffle=False, verbose=0)
+        results.append(weights(model))
+    # Sums in another order; SGD moves weights by rounding alone.
+    np.testing.assert_allclose(*results, atol=1e-5)
+    assert np.abs(results[0] - weights(tagger())).max() > 1e-3
+
+
+# === Files ===
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_transformers_loads_what_is_saved(tmp_path, crf):
+    import torch
+    import transformers
+
+    settings = {"crf": True} if crf else {"label_all_pieces": True, "aggregation": "max"}
+    model = tagger(scale=0.3, head_dropout=0.3, **settings)
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path).eval()
+    features = {name: np.asarray(x) for name, x in TOKENIZER(["a goodly film", "plot"]).items()}
+    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    with torch.no_grad():
+        expected = theirs(*(torch.tensor(features[name]) for name in names)).logits.numpy()
+    # One layer of width 16 in float32 on both sides.
+    np.testing.assert_allclose(model(features), expected, atol=1e-5)
+    assert list(theirs.config.id2label.values()) == LABELS
+
+    again = TokenClassifier.from_pretrained(tmp_path)
+    assert again.get_config() == {**model.get_config(), "encoder": again.get_config()["encoder"]}
+    assert (again.max_length, again.doc_stride, again.head_layer.dropout.rate) == (12, 6, 0.3)
+    assert (again.crf, again.label_all_pieces) == (crf, not crf)
+    assert again.aggregation == ("first" if crf else "max")
+    np.testing.assert_array_equal(weights(again), weights(model))
+    assert again.tag(TEXTS[:4]) == model.tag(TEXTS[:4])
+    other = TokenClassifier.from_pretrained(tmp_path, labels=["O", "B-Y"], crf=False)
+    assert other.labels == ["O", "B-Y"] and not other.crf
+
+
+def test_loads_what_transformers_saves(tmp_path):
+    import torch
+    import transformers
+
+    transformers.set_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=TOKENIZER.vocabulary_size, hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
+        id2label={0: "x", 1: "y"}, label2id={"x": 0, "y": 1}, initializer_range=0.2,
+    )  # fmt: skip
+    theirs = transformers.BertForTokenClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    TOKENIZER.save_pretrained(tmp_path)
+    model = TokenClassifier.from_pretrained(tmp_path)
+    assert model.labels == ["x", "y"] and model.aggregation == "first" and not model.crf
+    ids = np.array([[2, 6, 7, 3]], "int32")
+    with torch.no_grad():
+        expected = theirs(torch.tensor(ids)).logits.numpy()
+    features = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": np.ones_like(ids)}
+    np.testing.assert_allclose(model(features), expected, atol=1e-5)
+    model.encoder.save_pretrained(tmp_path / "encoder")
+    TOKENIZER.save_pretrained(tmp_path / "encoder")
+    with pytest.raises(InputError, match="without a token classifier; give num_classes or labels"):
+        TokenClassifier.from_pretrained(tmp_path / "encoder")
+
+
+def test_keras_file(tmp_path, with_crf):
+    with_crf.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.get_config() == with_crf.get_config()
+    assert isinstance(loaded.crf_layer, CRF)
+    np.testing.assert_array_equal(weights(loaded), weights(with_crf))
+    assert loaded.tag(TEXTS[:3]) == with_crf.tag(TEXTS[:3])
+
+
+def test_settings_are_in_the_configuration(tmp_path):
+    tagger().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert config["keras_bert_impl"] == {
+        "model_class": "TokenClassifier",
+        "max_length": 12,
+        "doc_stride": 6,
+        "label_all_pieces": False,
+        "aggregation": "first",
+        "crf": False,
+    }
+
+
+# === Bad input ===
+
+
+@pytest.mark.parametrize(
+    "x, y, message",
+    [
+        ([["a", "film"]], [["O"]], "text 0 has 2 words, but 1 labels"),
+        (["a film."], [["O", "O"]], "text 0 has 3 words, but 2 labels"),
+        ([["a"], ["film"]], [["O"]], "2 texts, but 1 labels"),
+        ([["a"]], [["B-Y"]], "text 0, word 0 has the label 'B-Y', which is none of 'O', 'B-X'"),
+        ([["a"]], [[3]], "text 0: label numbers must be below 3. Received: 3"),
+        ([["a"]], [[0.5]], "text 0 needs label names or whole numbers"),
+        ([["a"]], ["O"], "text 0 needs a label for each word"),
+        ("a film", [["O"]], "text 0 has 2 words, but 1 labels"),
+        ([["a", 1]], [["O", "O"]], "text 0: a word must be a string. Received: int 1"),
+        (
+            tf.data.Dataset.from_tensor_slices((["a"], [[0]])).batch(1),
+            None,
+            "give texts as a list, or a data set of features",
+        ),
+    ],
+)
+def test_texts_and_labels_that_do_not_fit_are_refused(model, x, y, message):
+    with pytest.raises(InputError, match=message):
+        model.fit(x, y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"labels": None}, "give num_classes, or labels"),
+        ({"doc_stride": 0}, "doc_stride must be a positive integer"),
+        ({"aggregation": "last"}, "aggregation must be one of first, mean, max"),
+        ({"crf": True, "label_all_pieces": True}, "a CRF is over the first pieces"),
+        ({"crf": True, "aggregation": "mean"}, "a CRF is over the first pieces"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        tagger(**arguments)
+
+
+def test_a_loss_beside_that_of_the_field_is_refused(with_crf):
+    with pytest.raises(InputError, match="give no loss"):
+        with_crf.compile(loss="mse")
+
+
+def test_labels_in_another_order_keep_their_meaning(tmp_path):
+    model = tagger(crf=True, scale=0.5)
+    model.save_pretrained(tmp_path)
+    turned = TokenClassifier.from_pretrained(tmp_path, labels=["I-X", "O", "B-X"], crf=True)
+    texts = [WORDS[:7], WORDS[5:], WORDS[2:3]]
+    assert turned.tag(texts) == model.tag(texts)
+    for ours, theirs in zip(turned.predict(texts, verbose=0), model.predict(texts, verbose=0)):
+        np.testing.assert_allclose(ours, theirs[:, [2, 0, 1]], atol=1e-5)

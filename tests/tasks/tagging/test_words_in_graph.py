@@ -1,0 +1,97 @@
+"""Words, and entities of labels, in graph: the same as in Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.serving.words import TextReader, TextWords, find_words
+from keras_bert_impl.tasks.inputs import words as in_python
+from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units
+from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tasks.tagging.spans import spans_of
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return TextReader()
+
+
+def test_words_of_every_character(reader):
+    """Each between two letters: it parts them, joins them, or is a word between them."""
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    texts = ["".join(f"a{chr(code)}b" for code in codes[i::64]) for i in range(64)]
+    read = reader(tf.constant(texts))
+    found = find_words(read)
+    expected = [in_python.find_words(text) for text in texts]
+    assert found.counts.numpy().tolist() == [len(words.starts) for words in expected]
+    starts, ends = (read.in_texts(p, found.texts).numpy() for p in (found.starts, found.ends))
+    np.testing.assert_array_equal(starts, np.concatenate([words.starts for words in expected]))
+    np.testing.assert_array_equal(ends, np.concatenate([words.ends for words in expected]))
+
+
+def test_words_of_what_is_no_text(reader):
+    texts = [b"\xff a\xe2\x82 b", b"", b"\0 \0", b" "]
+    read = reader(tf.constant(texts))
+    found = find_words(read)
+    expected = [in_python.find_words(text.decode("utf-8", "replace")) for text in texts]
+    assert found.counts.numpy().tolist() == [len(words.starts) for words in expected]
+    strings = [text.decode() for text in read.strings(found.starts, found.ends).numpy()]
+    assert strings == [w.text[a:b] for w in expected for a, b in zip(w.starts, w.ends)]
+
+
+def test_no_texts_have_no_words(reader):
+    read = reader(tf.constant([], tf.string))
+    found = find_words(read)
+    assert found.starts.shape == (0,) and found.counts.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(
+            ["O", *(f"{prefix}{kind}" for prefix in prefixes for kind in ("-X", "-Y", ""))]
+            for prefixes in ("BI", "BIES", "I", "BILU")
+        ),
+        ["B_X", "M_X", "E_X", "S_X", "O", "M_Y"],
+        ["o", "b-x", "i-x", "i-y", "[CLS]", "X"],
+        ["O", "PER", "LOC"],
+        ["PER-B", "PER-I", "O", "LOC-I"],
+    ],
+)
+def test_entities_of_random_labels(labels):
+    """Sequences of all kinds, broken ones too, as `spans_of` reads them; of three texts."""
+    of_labels = read_labels(labels).parts
+    parts, draw = LabelParts(labels), np.random.default_rng(0)
+    for _ in range(50):
+        counts = draw.integers(0, 9, 3)
+        numbers = draw.integers(0, len(labels), counts.sum()).astype("int32")
+        places = np.arange(counts.sum(), dtype="int32")
+        scores = draw.random((counts.sum(), len(labels))).astype("float32")
+        words = TextWords(
+            tf.constant(2 * places),
+            tf.constant(2 * places + 1),
+            tf.constant(np.repeat(np.arange(3), counts)),
+            tf.constant(counts),
+        )
+        found = parts.entities(words, find_units(tf.constant(places)), numbers, scores)
+        expected, first = [], 0
+        for text, count in enumerate(counts):
+            row = numbers[first : first + count]
+            for span in spans_of([labels[number] for number in row], parts=of_labels):
+                own = slice(first + span.start, first + span.end)
+                score = scores[own][np.arange(span.end - span.start), numbers[own]].mean()
+                expected.append((span.type, 2 * own.start, 2 * own.stop - 1, text, score))
+            first += count
+        kinds = [parts.types[number] for number in found.types]
+        columns = (found.starts, found.ends, found.texts)
+        received = list(zip(kinds, *(column.numpy().tolist() for column in columns)))
+        assert received == [one[:4] for one in expected]
+        # A mean of at most eight numbers below 1.
+        np.testing.assert_allclose(found.scores, [one[4] for one in expected], atol=1e-6)
+
+
+def test_words_that_share_a_token_are_one():
+    units = find_units(tf.constant([4, 4, -1, -1, 5]))
+    assert units.firsts.numpy().tolist() == [0, 2, 3, 4]
+    assert units.of_words.numpy().tolist() == [0, 0, 1, 2, 3]
+    assert units.is_known.numpy().tolist() == [True, False, False, True]

@@ -1,0 +1,88 @@
+"""Further pieces for every kind of vocabulary; `transformers` reads them and cuts texts alike."""
+
+import json
+
+import pytest
+import tokenizers
+import transformers
+from tokenizers import models, pre_tokenizers, trainers
+
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
+from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
+from keras_bert_impl.tokenizers.new_tokens import further_merges, learn_pieces
+from tests.tokenizers.kinds import ENGLISH, KINDS, texts
+
+# Words that the small vocabularies have in pieces, and a special token of each, which is no word.
+DOMAIN = ["wanthe wanthe, runnab! <mask> [MASK] <special1>", "Wanthe runnab (wanthe) runnab"] * 3
+DOMAIN += ["hélas détente l'homme détente, détente; hélas"] * 3
+# Others stand for these: what they add has tests of its own.
+SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece")
+SOME_SLOW = [
+    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
+]
+
+
+@pytest.fixture(scope="module", params=SOME_SLOW)
+def base(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("theirs")
+    KINDS[request.param](tmp_path_factory.mktemp("made")).save_pretrained(path)
+    return Tokenizer.from_pretrained(path)
+
+
+def test_every_kind_learns_pieces_that_transformers_cuts_alike(base, tmp_path):
+    larger, pieces = learn_pieces(base, DOMAIN, 12, min_frequency=3)
+    assert 0 < len(pieces) <= 12
+    assert larger.vocabulary == [*base.vocabulary, *pieces]
+    before, after = (kind.tokenize(DOMAIN).to_list() for kind in (base, larger))
+    assert sum(map(len, after)) < sum(map(len, before))
+    old_ids = [[number] for number in range(base.vocabulary_size)] + list(pieces.values())
+    for old, new in zip(before, after):
+        # Each new piece stands for its old ones.
+        assert [part for number in new for part in old_ids[number]] == old
+    larger.save_pretrained(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    some = [*DOMAIN, *texts()]
+    expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in some]
+    assert larger.tokenize(some).to_list() == expected
+    assert Tokenizer.from_pretrained(tmp_path).get_config() == larger.get_config()
+
+
+def test_merges_go_on_as_if_they_had_never_ended():
+    whole = tokenizers.Tokenizer(models.BPE())
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=340,
+        special_tokens=list(ROBERTA),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    lines = ENGLISH.split("\n")
+    whole.train_from_iterator(lines, trainer)
+    model = json.loads(whole.to_str())["model"]
+    merges = [tuple(pair) for pair in model["merges"]]
+    vocabulary = sorted(model["vocab"], key=model["vocab"].get)
+    assert len(merges) > 60
+    base = ByteLevelBPETokenizer(vocabulary[: 20 - len(merges)], merges[:20])
+    larger, _ = learn_pieces(base, lines, len(merges) - 20, min_frequency=1)
+    assert larger.merges == merges and larger.vocabulary == vocabulary
+
+
+def test_a_piece_that_other_merges_make_is_not_made_again():
+    vocabulary = ["a", "b", "c", "ab", "abc"]
+    merges = [("a", "b"), ("ab", "c")]
+    words = [("", [0, 1, 2], 9), ("", [2, 0, 2, 0, 2], 2)]  # a b c, c a c a c
+    pieces, more = further_merges(words, vocabulary, merges, 5, min_frequency=2)
+    # a b is there. Of b c there are 9, of a c and c a 4 each; of two as frequent the lower ids.
+    assert more == [("b", "c"), ("a", "c"), ("c", "ac"), ("cac", "ac")]
+    assert pieces == {"bc": [1, 2], "ac": [0, 2], "cac": [2, 0, 2], "cacac": [2, 0, 2, 0, 2]}
+
+
+def test_words_that_save_most_come_first():
+    base = WordPieceTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc", "##a", "##b", "##c", "cab"]
+    )
+    lines = ["abc abc ab ab ab ca ca cab cab cab cab x1 [MASK]", "aa aa"]
+    _, pieces = learn_pieces(base, lines, 3, min_frequency=2)
+    # 2 times 2 pieces less, 3 times 1; of 2 times 1 the first by the alphabet.
+    assert pieces == {"abc": [5, 9, 10], "ab": [5, 9], "aa": [5, 8]}
+    assert learn_pieces(base, [], 3)[1] == {}

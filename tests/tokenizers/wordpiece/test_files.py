@@ -1,0 +1,318 @@
+import json
+import random
+
+import pytest
+import transformers
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from keras_bert_impl.tokenizers.wordpiece.files import read_vocabulary
+
+SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
+
+@pytest.fixture
+def saved(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def edit(path, **changes):
+    """Changes keys of a JSON file; a name with __ in it goes into nested objects."""
+    whole = json.loads(path.read_text())
+    for name, value in changes.items():
+        *outer, last = name.split("__")
+        inner = whole
+        for key in outer:
+            inner = inner[key]
+        inner[last] = value
+    path.write_text(json.dumps(whole))
+
+
+def test_writes_the_files_that_others_read(saved):
+    names = {"vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"}
+    assert {path.name for path in saved.iterdir()} == names
+
+
+@pytest.mark.parametrize("left", ["vocab.txt", "tokenizer.json"])
+def test_reads_what_it_wrote_from_either_file(tokenizer, saved, left):
+    for name in ("vocab.txt", "tokenizer.json"):
+        if name != left:
+            (saved / name).unlink()
+    assert Tokenizer.from_pretrained(saved).fingerprint == tokenizer.fingerprint
+
+
+def test_transformers_reads_it_and_gives_the_same_ids(tokenizer, saved, vocabulary):
+    theirs = transformers.AutoTokenizer.from_pretrained(saved)
+    draw = random.Random(5)
+    parts = [token for token in vocabulary if len(token) == 1]
+    parts += [" ", " [MASK] ", "é", "中", "É"] * 20
+    texts = ["", *("".join(draw.choices(parts, k=20)) for _ in range(300))]
+    expected = theirs(texts, add_special_tokens=False)["input_ids"]
+    assert tokenizer.tokenize(texts).to_list() == expected
+    ours = tokenizer(texts, length=12)["token_ids"].numpy().tolist()
+    expected = theirs(texts, truncation=True, max_length=12, padding="max_length")["input_ids"]
+    assert ours == expected
+    assert theirs.mask_token_id == tokenizer.mask_id
+
+
+def test_reads_what_transformers_wrote(tokenizer, saved, tmp_path):
+    transformers.AutoTokenizer.from_pretrained(saved).save_pretrained(tmp_path / "again")
+    assert Tokenizer.from_pretrained(tmp_path / "again").fingerprint == tokenizer.fingerprint
+
+
+def words(count, capitals):
+    """A vocabulary file with some words that have capital letters."""
+    return SPECIAL + "".join(f"{'W' if n < capitals else 'w'}ord{n}\n" for n in range(count))
+
+
+@pytest.mark.parametrize("place", ["vocab.txt", "assets/vocab.txt"])
+@pytest.mark.parametrize(("capitals", "lowercase"), [(0, True), (1, True), (60, False)])
+def test_the_vocabulary_tells_the_case_where_nothing_else_does(
+    tmp_path, caplog, place, capitals, lowercase
+):
+    """As in Google's checkpoints; a few capitals, as of SciBERT's Greek letters, are none."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / place).write_text(words(200, capitals))
+    assert Tokenizer.from_pretrained(tmp_path).lowercase == lowercase
+    assert f"lowercase={lowercase} by the vocabulary" in caplog.text
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not lowercase}))
+    assert Tokenizer.from_pretrained(tmp_path).lowercase != lowercase
+
+
+@pytest.mark.parametrize(
+    ("folder", "config", "lowercase"),
+    [
+        ("scibert_scivocab_uncased", {}, True),
+        ("models--allenai--scibert_scivocab_uncased/snapshots/0123", {}, True),
+        ("x", {"_name_or_path": "allenai/scibert_scivocab_uncased"}, True),
+        ("bert-base-chinese", {}, True),
+        ("uncased_L-12_H-768_A-12", {}, True),
+        ("cased_L-12_H-768_A-12", {}, False),
+    ],
+)
+def test_a_published_name_beats_the_vocabulary(tmp_path, folder, config, lowercase):
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "vocab.txt").write_text(words(200, 200 if lowercase else 0))
+    (tmp_path / folder / "config.json").write_text(json.dumps(config))
+    assert Tokenizer.from_pretrained(tmp_path / folder).lowercase == lowercase
+
+
+def test_case_by_configuration(tmp_path):
+    (tmp_path / "vocab.txt").write_text(SPECIAL)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert not Tokenizer.from_pretrained(tmp_path).lowercase
+
+
+def test_lines_may_end_as_on_windows_and_hold_odd_spaces(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes((SPECIAL + "a\u2028b\n\nc\x85").replace("\n", "\r\n").encode())
+    assert read_vocabulary(path)[5:] == ["a\u2028b", "", "c\x85"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (SPECIAL.encode() + b"a\n\xff\xfe\n", r"vocab.txt, line 7: not UTF-8"),
+        (SPECIAL.encode() + b"\x00\x01", r"vocab.txt, line 6: not UTF-8"),
+        (b"[PAD]\n[UNK]\na\n", r"lacks \[CLS\] \[SEP\] \[MASK\]"),
+    ],
+)
+def test_bad_vocabulary_files(tmp_path, content, message):
+    (tmp_path / "vocab.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_file_too_big_is_not_read(tmp_path):
+    with open(tmp_path / "vocab.txt", "wb") as file:
+        file.truncate(65 << 20)
+    with pytest.raises(InputError, match="more than 64 MiB"):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [([], "is empty"), (["a"], "lacks"), (["a", 3], "line 2: 3 must be a string")],
+)
+def test_bad_vocabulary_lists(vocabulary, message):
+    with pytest.raises(InputError, match=message):
+        WordPieceTokenizer(vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strip_accents": "no"}, "strip_accents='no'"),
+        ({"tokenize_chinese_chars": 1}, "tokenize_chinese_chars=1"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize=False"),
+        ({"never_split": ["x"]}, "never_split="),
+        ({"padding_side": "left"}, "padding_side='left'"),
+        ({"truncation_side": "left"}, "truncation_side='left'"),
+        ({"split_special_tokens": True}, "split_special_tokens=True"),
+        ({"extra_special_tokens": 3}, "extra_special_tokens must be a list, not int"),
+        ({"extra_special_tokens": [3]}, "added token must be a non-empty string"),
+        ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is no id"),
+        ({"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}}, "lstrip must be true or"),
+        ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
+        ({"tokenizer_class": "RobertaTokenizerFast"}, "'RobertaTokenizer' is not supported"),
+        ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
+        ({"mask_token": {"content": "<mask>"}}, "mask_token='<mask>'"),
+    ],
+)
+def test_settings_not_supported(saved, changes, message):
+    edit(saved / "tokenizer_config.json", **changes)
+    with pytest.raises(InputError, match=f"tokenizer_config.json: .*{message}"):
+        Tokenizer.from_pretrained(saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model__type": "WordLevel"}, "model 'WordLevel'"),
+        ({"normalizer": None}, "normalizer None"),
+        ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer 'Whitespace'"),
+        ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),
+        ({"normalizer__clean_text": False}, "normalizer.clean_text=False"),
+        ({"model__vocab": {"a": 0, "b": 99}}, "not 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": 0}}, "not 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": "1"}}, "the id of 'b' is '1'"),
+        ({"model__vocab": None}, "there is no vocabulary"),
+        ({"added_tokens": [{"content": "[X]"}]}, "no content or no id"),
+        ({"added_tokens": [{"content": "[X]", "id": "1"}]}, r"the id of '\[X\]' is '1'"),
+    ],
+)
+def test_tokenizer_json_not_supported(saved, changes, message):
+    (saved / "vocab.txt").unlink()
+    edit(saved / "tokenizer.json", **changes)
+    with pytest.raises(InputError, match=f"tokenizer.json: .*{message}"):
+        Tokenizer.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{\n"a": }', "line 2, is not valid JSON"), ("[1]", "one JSON object"), ("[" * 100_000, "JSON")],
+)
+def test_damaged_json(saved, name, text, message):
+    (saved / name).write_text(text)
+    with pytest.raises(InputError, match=f"{name}.*{message}"):
+        Tokenizer.from_pretrained(saved)
+
+
+def test_two_vocabularies_that_differ(saved):
+    with open(saved / "vocab.txt", "a") as file:
+        file.write("more\n")
+    with pytest.raises(InputError, match="differ"):
+        Tokenizer.from_pretrained(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("spiece.model", "SentencePiece"), ("merges.txt", "vocab.json"), ("x", "no tokenizer")],
+)
+def test_other_kinds_are_named(tmp_path, name, message):
+    (tmp_path / name).write_text("")
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_no_directory(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        Tokenizer.from_pretrained(tmp_path / "none")
+
+
+# === Side files, against `transformers` ===
+
+PLAIN = SPECIAL + "\n".join(["a", "b", "[", "]", "##1", "e", "##e", "é", "##é", "x", "中", "##中", "1"])
+TEXTS = ["a [E1] b", "<tag>a", "a[E1]b", "É é e\u0301", "a中中b", "[MASK] a  [MASK]b", "A B", "[e1]x"]
+
+
+def write(path, **files):
+    """Writes vocab.txt and JSON files, of which `__` in the names are dots."""
+    (path / "vocab.txt").write_text(files.pop("vocab", PLAIN))
+    for name, value in files.items():
+        (path / f"{name}.json").write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"added_tokens": {"[E1]": 18, "<tag>": 19}},
+        {"added_tokens": {"[E1]": 18}, "special_tokens_map": {"additional_special_tokens": ["[E1]"]}},
+        {"special_tokens_map": {"additional_special_tokens": ["[E1]", "<tag>"]}},
+        {"tokenizer_config": {"additional_special_tokens": ["<tag>"]}},
+        {"tokenizer_config": {"extra_special_tokens": ["<tag>"], "do_lower_case": False}},
+        {"tokenizer_config": {"extra_special_tokens": {"entity_token": "[E1]"}}},
+        {"tokenizer_config": {"entity_token": "[E1]"}},
+        {
+            "tokenizer_config": {
+                "added_tokens_decoder": {
+                    "18": {"content": "[E1]", "lstrip": True, "normalized": True},
+                    "4": {"content": "[MASK]", "lstrip": True, "special": True, "normalized": False},
+                }
+            }
+        },
+        {"tokenizer_config": {"strip_accents": False}},
+        {"tokenizer_config": {"strip_accents": True, "do_lower_case": False}},
+        {"tokenizer_config": {"tokenize_chinese_chars": False}},
+        {"vocab": PLAIN + "\na\nb\nzzz"},
+        {"vocab": PLAIN + "\n\n\n"},
+        {"vocab": PLAIN.replace("\n", "\r\n")},
+    ],
+)
+def test_side_files_are_followed(tmp_path, files):
+    write(tmp_path, **{"tokenizer_config": {"do_lower_case": True}} | files)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    if "do_lower_case" not in config:
+        edit(tmp_path / "tokenizer_config.json", do_lower_case=True)
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    rows = theirs.backend_tokenizer.encode_batch(TEXTS, add_special_tokens=False)
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(TEXTS))
+    assert ids == [row.ids for row in rows]
+    assert [list(zip(*pair)) for pair in zip(starts, ends)] == [row.offsets for row in rows]
+    ours.save_pretrained(tmp_path / "again")
+    assert Tokenizer.from_pretrained(tmp_path / "again").get_config() == ours.get_config()
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert [again(text, add_special_tokens=False)["input_ids"] for text in TEXTS] == ids
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(6, r"'\[X\]' has the id 6, but in the vocabulary that is 'b'"), (10**7, "far beyond the others")],
+)
+def test_ids_that_added_tokens_cannot_have(tmp_path, number, message):
+    write(tmp_path, added_tokens={"[X]": number})
+    with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_special_token_gets_no_id_from_its_name_alone(tmp_path):
+    write(tmp_path, vocab=PLAIN.replace("[SEP]\n", ""), tokenizer_config={"sep_token": "[SEP]"})
+    with pytest.raises(InputError, match=r"lacks \[SEP\]"):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_token(tmp_path):
+    write(tmp_path, vocab="\ufeff" + PLAIN)
+    assert Tokenizer.from_pretrained(tmp_path).pad_id == 0
+
+
+def test_of_a_token_that_is_there_twice_the_last_id_is_used():
+    tokenizer = WordPieceTokenizer([*SPECIAL.split(), "a", "b", "a", "", ""])
+    assert tokenizer.tokenize(["a b"]).to_list() == [[7, 6]]
+    assert (tokenizer.token_to_id("a"), tokenizer.id_to_token(5)) == (7, "a")
+
+
+@pytest.mark.parametrize(("kind", "lowercase"), [("BertTokenizer", True), ("TokenizersBackend", False)])
+def test_which_file_tells_the_case(tmp_path, caplog, kind, lowercase):
+    """tokenizer_config.json for BERT's class, tokenizer.json for the generic one; as transformers."""
+    WordPieceTokenizer(PLAIN.split(), lowercase=False).save_pretrained(tmp_path)
+    edit(tmp_path / "tokenizer_config.json", do_lower_case=True, tokenizer_class=kind)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.lowercase == lowercase
+    assert ours.tokenize(["A"]).to_list() == [theirs("A", add_special_tokens=False)["input_ids"]]
+    assert ("tokenizer.json says False" in caplog.text) == lowercase
