@@ -1,8 +1,7 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
 from keras_bert_impl.lazy import lazy_names
-
-__version__ = "0.1.0"
+from keras_bert_impl.version import __version__  # noqa: F401
 
 # Public name -> module. Loaded on first use, so that `import keras_bert_impl` is quick and a
 # JAX user who needs only the encoder does not import TensorFlow.

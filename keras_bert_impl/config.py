@@ -7,6 +7,7 @@ from typing import Annotated
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.published import MODELS
 from keras_bert_impl.settings import (
     NonNegativeInt,
     OneOf,
@@ -183,13 +184,11 @@ class EncoderConfig:
         Raises:
             InputError: no model has that name.
         """
-        from keras_bert_impl.published import MODELS  # which needs this class
-
         if name not in MODELS:
             near = difflib.get_close_matches(name, MODELS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"No published model is named {name!r}.{hint}")
-        return dataclasses.replace(MODELS[name].config, **overrides)
+        return cls(**MODELS[name].fields | overrides)
 
     def num_parameters(self):
         """int. Parameters of the encoder, with the pooler where it has one, and no adapter."""

@@ -4,15 +4,13 @@ import dataclasses
 import hashlib
 import re
 
-from keras_bert_impl.config import EncoderConfig
-
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
     """A row of the table of published models.
 
     Args:
-        config: the `EncoderConfig`.
+        fields: dict. Fields of its `EncoderConfig`.
         hub: str. `owner/name` on the Hugging Face hub.
         tokenizer: str, `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
         lowercase: bool. Whether its tokenizer lowercases.
@@ -20,7 +18,7 @@ class PublishedModel:
         paper: str. Where it was described.
     """
 
-    config: EncoderConfig
+    fields: dict
     hub: str
     tokenizer: str = "WordPiece"
     lowercase: bool = False
@@ -36,8 +34,14 @@ _SIZES = {  # layers, width, heads
 
 
 def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
-    fields = {"intermediate_dim": 4 * hidden_dim} | fields
-    return EncoderConfig(vocabulary_size, hidden_dim, num_layers, num_heads, **fields)
+    sizes = {
+        "vocabulary_size": vocabulary_size,
+        "num_layers": num_layers,
+        "hidden_dim": hidden_dim,
+        "num_heads": num_heads,
+        "intermediate_dim": 4 * hidden_dim,
+    }
+    return sizes | fields
 
 
 def _bert(hub, vocabulary_size, size="base", **about):

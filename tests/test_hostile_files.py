@@ -43,7 +43,7 @@ from keras_bert_impl.tasks.data.tfds import _check_classes
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.runs.registry import model_class_of
-from keras_bert_impl.tokenizers import WordPieceTokenizer, files
+from keras_bert_impl.tokenizers import WordPieceTokenizer, loading
 from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
 from keras_bert_impl.tokenizers.moses import files as moses_files
 from keras_bert_impl.tokenizers.sentencepiece import files as sentencepiece_files
@@ -181,7 +181,7 @@ def read_preset(directory):
         config = config_of(KINDS[name], arguments, directory / "config.json")
         Head(KINDS[name], config, *_serialized(directory / "task.json"))
     _weights_files(directory)
-    files.kind_of(directory)
+    loading.kind_of(directory)
     wordpiece_files.read(directory)
 
 
@@ -271,7 +271,7 @@ def moses_directory(directory):
 
 def tokenizer_of(module):
     def read(directory):
-        files.kind_of(directory)
+        loading.kind_of(directory)
         module.read(directory)
 
     return read

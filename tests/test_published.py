@@ -67,7 +67,7 @@ PARAMETERS |= {
 
 
 def test_published_parameters():
-    found = {name: MODELS[name].config.num_parameters() for name in PARAMETERS}
+    found = {name: EncoderConfig.named(name).num_parameters() for name in PARAMETERS}
     assert found == PARAMETERS
 
 
@@ -80,5 +80,5 @@ def test_published_parameters_without_a_pooler(name, count):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_configuration_can_be_written(name):
-    config = MODELS[name].config
+    config = EncoderConfig.named(name)
     assert encoder_config(huggingface_config(config)) == config

@@ -40,7 +40,7 @@ def second_parts():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(layout.__file__).with_name("moses_table.npz")
+    default = Path(layout.__file__).with_name("table.npz")
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
     out = parser.parse_args().out
     moses = sacremoses.MosesTokenizer

@@ -195,7 +195,7 @@ def map_of(character):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(layout.__file__).with_name("unicode_table.npz")
+    default = Path(layout.__file__).with_name("table.npz")
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
     out = parser.parse_args().out
     arrays = {}

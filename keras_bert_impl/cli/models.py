@@ -1,6 +1,7 @@
 """`keras-bert models`: the published models by name."""
 
 from keras_bert_impl.cli.common import print_json, print_table
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.published import MODELS
 
 EXAMPLE = "  keras-bert models --json"
@@ -17,12 +18,12 @@ def run(arguments):
     rows = [
         {
             "name": name,
-            "parameters": model.config.num_parameters(),
-            "architecture": model.config.architecture,
-            "layers": model.config.num_layers,
-            "hidden": model.config.hidden_dim,
-            "heads": model.config.num_heads,
-            "vocabulary": model.config.vocabulary_size,
+            "parameters": config.num_parameters(),
+            "architecture": config.architecture,
+            "layers": config.num_layers,
+            "hidden": config.hidden_dim,
+            "heads": config.num_heads,
+            "vocabulary": config.vocabulary_size,
             "tokenizer": model.tokenizer,
             "lowercase": model.lowercase,
             "hub": model.hub,
@@ -30,6 +31,7 @@ def run(arguments):
             "paper": model.paper,
         }
         for name, model in MODELS.items()
+        for config in [EncoderConfig.named(name)]
     ]
     if arguments.json:
         print_json(rows)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-import keras_bert_impl
 from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.version import __version__
 
 
 def model_card(name, signatures, functions, run=None):
@@ -25,7 +25,7 @@ def model_card(name, signatures, functions, run=None):
         f"A {model} on a {config.architecture} encoder of {config.num_layers} layers, hidden "
         f"{config.hidden_dim}, {config.num_parameters():,} parameters, asked in rows of up to "
         f"{signatures.max_length} tokens. Exported by keras_bert_impl "
-        f"{keras_bert_impl.__version__} with TensorFlow {tf.__version__}.",
+        f"{__version__} with TensorFlow {tf.__version__}.",
         "## Signatures",
         _table(functions),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json
 
-_FILES = {  # what a directory without tokenizer.json has
+KIND_OF_FILE = {  # what a directory without tokenizer.json has
     "vocab.txt": "WordPiece",
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
@@ -25,43 +25,6 @@ _OTHER_FILES = (
     *(f"assets/tokenizer/{name}" for name in ("vocabulary.txt", "vocabulary.json")),
     *(f"assets/tokenizer/{name}" for name in ("merges.txt", "vocabulary.spm")),
 )
-_MODELS = {  # types in tokenizer.json
-    "WordPiece": "WordPiece",
-    "BPE": "byte-level BPE",
-    "Unigram": "SentencePiece",
-}
-
-
-def kind_of(directory):
-    """What kind of tokenizer a directory has: that of `_MODELS`, or "Moses BPE".
-
-    Args:
-        directory: str or `Path`.
-
-    Raises:
-        InputError: there is none, or one that is not supported; says which.
-    """
-    from keras_bert_impl.tokenizers.keras_hub import files
-
-    directory = tokenizer_directory(directory)
-    if _is_flaubert(directory):
-        return "Moses BPE"
-    whole = directory / "tokenizer.json"
-    if whole.exists():
-        settings = read_json(whole)
-        if files.is_preset(settings):
-            return files.kind_of(whole)
-        model = settings.get("model")
-        found = model.get("type") if isinstance(model, dict) else None
-        if found not in list(_MODELS):
-            raise InputError(
-                f"{whole}: model {shown(found)} is not supported, only {', '.join(_MODELS)}."
-            )
-        return _MODELS[found]
-    for name, kind in _FILES.items():
-        if (directory / name).exists():
-            return kind
-    raise no_tokenizer(directory)
 
 
 def has_tokenizer(directory):
@@ -70,24 +33,14 @@ def has_tokenizer(directory):
     Args:
         directory: str or `Path`.
     """
-    names = ("tokenizer.json", *_FILES)
+    names = ("tokenizer.json", *KIND_OF_FILE)
     return any((Path(directory) / name).exists() for name in names)
-
-
-def _is_flaubert(directory):
-    """Whether vocab.json and merges.txt are FlauBERT's: their names are those of RoBERTa's, too."""
-    wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
-    for name, key in wanted.items():
-        kind = read_json(directory / name).get(key) if (directory / name).exists() else None
-        if kind is not None:
-            return kind in ("FlaubertTokenizer", "flaubert")
-    return False
 
 
 def no_tokenizer(directory):
     """The error for a directory without a tokenizer."""
     return InputError(
-        f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(_FILES)}."
+        f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(KIND_OF_FILE)}."
     )
 
 
@@ -103,7 +56,7 @@ def tokenizer_directory(directory):
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
-    for name in (*_FILES, *_OTHER_FILES):
+    for name in (*KIND_OF_FILE, *_OTHER_FILES):
         file_within(directory, name)
     return directory
 

@@ -14,9 +14,11 @@ from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
-from keras_bert_impl.tokenizers.files import kind_of
+from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.texts import as_strings, segments
+
+_CLASSES = {}  # kind of tokenizer: its class, which adds itself
 
 
 @first_guesses("Tokenizer")
@@ -45,6 +47,10 @@ class Tokenizer(abc.ABC):
     word_breaks = ""
     later_settings = {}
 
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        _CLASSES[cls.kind.lower()] = cls
+
     @staticmethod
     @known_arguments("Tokenizer.from_pretrained")
     def from_pretrained(name_or_path):
@@ -64,19 +70,8 @@ class Tokenizer(abc.ABC):
             InputError: there is no tokenizer, its kind or a setting is not supported, or a file
                 is damaged; the message names it.
         """
-        from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
-        from keras_bert_impl.tokenizers.moses.tokenizer import MosesBPETokenizer
-        from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
-        from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
-
-        kinds = {
-            "WordPiece": WordPieceTokenizer,
-            "byte-level BPE": ByteLevelBPETokenizer,
-            "SentencePiece": SentencePieceTokenizer,
-            "Moses BPE": MosesBPETokenizer,
-        }
         directory = local_directory(name_or_path)
-        return kinds[kind_of(directory)].from_pretrained(directory)
+        return _CLASSES[kind_of(directory).lower()].from_pretrained(directory)
 
     def _set_vocabulary(self, vocabulary, added_tokens):
         """Sets `vocabulary`, `added_tokens` and the ids of the special tokens.

@@ -9,7 +9,7 @@ from tokenizers import pre_tokenizers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.files import kind_of
+from keras_bert_impl.tokenizers.loading import kind_of
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 

@@ -1,0 +1,52 @@
+"""Finds out which kind of tokenizer a directory has."""
+
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers.files import KIND_OF_FILE, no_tokenizer, tokenizer_directory
+from keras_bert_impl.tokenizers.keras_hub import files as keras_hub
+
+_KINDS = {  # types in tokenizer.json
+    "WordPiece": "WordPiece",
+    "BPE": "byte-level BPE",
+    "Unigram": "SentencePiece",
+}
+
+
+def kind_of(directory):
+    """What kind of tokenizer a directory has: a value of `_KINDS`, or "Moses BPE".
+
+    Args:
+        directory: str or `Path`.
+
+    Raises:
+        InputError: there is none, or one that is not supported; says which.
+    """
+    directory = tokenizer_directory(directory)
+    if _is_flaubert(directory):
+        return "Moses BPE"
+    whole = directory / "tokenizer.json"
+    if whole.exists():
+        settings = read_json(whole)
+        if keras_hub.is_preset(settings):
+            return keras_hub.kind_of(whole)
+        model = settings.get("model")
+        found = model.get("type") if isinstance(model, dict) else None
+        if found not in list(_KINDS):
+            raise InputError(
+                f"{whole}: model {shown(found)} is not supported, only {', '.join(_KINDS)}."
+            )
+        return _KINDS[found]
+    for name, kind in KIND_OF_FILE.items():
+        if (directory / name).exists():
+            return kind
+    raise no_tokenizer(directory)
+
+
+def _is_flaubert(directory):
+    """Whether vocab.json and merges.txt are FlauBERT's: their names are those of RoBERTa's, too."""
+    wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
+    for name, key in wanted.items():
+        kind = read_json(directory / name).get(key) if (directory / name).exists() else None
+        if kind is not None:
+            return kind in ("FlaubertTokenizer", "flaubert")
+    return False
