@@ -16,9 +16,9 @@ import safetensors.numpy
 from keras_bert_impl.hub.contents import gather, is_complete
 from keras_bert_impl.interop import huggingface, open_model, peft
 from keras_bert_impl.interop.google import settings as google_settings
-from keras_bert_impl.interop.keras_hub_heads import Head
-from keras_bert_impl.interop.keras_hub_names import KINDS, config_of
-from keras_bert_impl.interop.keras_hub_preset import _serialized, _weights_files
+from keras_bert_impl.interop.keras_hub.heads import Head
+from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
+from keras_bert_impl.interop.keras_hub.preset import _serialized, _weights_files
 from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import SafetensorsFile, Shards
@@ -48,8 +48,8 @@ from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
 from keras_bert_impl.tokenizers.moses import files as moses_files
 from keras_bert_impl.tokenizers.sentencepiece import files as sentencepiece_files
 from keras_bert_impl.tokenizers.wordpiece import files as wordpiece_files
-from keras_bert_impl.training.reports import read_metrics
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.runs.reports import read_metrics
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.mutations import cases, mutated, outcome
 
 SAMPLE = 600  # of 127,000

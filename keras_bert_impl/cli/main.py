@@ -13,9 +13,9 @@ from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
 
-# Command -> what it does. The module `keras_bert_impl.cli.<command with _ for ->` holds
-# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
-# none of them imports TensorFlow before `run`.
+# Command -> what it does. Its module, named in `_HOMES`, holds `add_arguments(parser)`,
+# `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and none of them imports
+# TensorFlow before `run`.
 COMMANDS = {
     "quickstart": "the whole way, from text to served answers, on text that is here already",
     "models": "list the published models that can be named",
@@ -36,6 +36,27 @@ COMMANDS = {
     "merge": "write a model tuned by LoRA as an ordinary one",
     "export": "write a SavedModel that takes raw strings, or an ONNX model",
     "fill-mask": "guess the words behind [MASK]",
+}
+_HOMES = {
+    "quickstart": "quickstart",
+    "models": "models.list",
+    "vocab": "training.vocab",
+    "prepare": "training.prepare",
+    "pretrain": "training.pretrain",
+    "recipes": "training.recipes",
+    "input-worker": "training.input_worker",
+    "student": "models.student",
+    "augment": "training.augment",
+    "adapt": "training.adapt",
+    "finetune": "training.finetune",
+    "evaluate": "using.evaluate",
+    "predict": "using.predict",
+    "embed": "using.embed",
+    "search": "using.search",
+    "convert": "models.convert",
+    "merge": "models.merge",
+    "export": "models.export",
+    "fill-mask": "using.fill_mask",
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -83,7 +104,7 @@ def _run(arguments):
         near = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
-    module = importlib.import_module(f"keras_bert_impl.cli.{command.replace('-', '_')}")
+    module = importlib.import_module(f"keras_bert_impl.cli.{_HOMES[command]}")
     what = COMMANDS[command]
     parser = CommandParser(
         prog=f"keras-bert {command}",

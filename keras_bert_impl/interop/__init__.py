@@ -17,7 +17,7 @@ from keras_bert_impl.interop.huggingface import (
     tensor_prefix,
     tied_tensors,
 )
-from keras_bert_impl.interop.keras_hub import to_keras_hub
-from keras_bert_impl.interop.keras_hub_writing import write_keras_hub_preset
+from keras_bert_impl.interop.keras_hub.models import to_keras_hub
+from keras_bert_impl.interop.keras_hub.writing import write_keras_hub_preset
 from keras_bert_impl.interop.opening import fingerprint, open_keras_hub_model, open_model
 from keras_bert_impl.interop.tuned import OWN_SETTINGS, write_tuned

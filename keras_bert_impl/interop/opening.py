@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
-from keras_bert_impl.interop.keras_hub import open_keras_hub
-from keras_bert_impl.interop.keras_hub_preset import is_preset, open_preset
+from keras_bert_impl.interop.keras_hub.models import open_keras_hub
+from keras_bert_impl.interop.keras_hub.preset import is_preset, open_preset
 from keras_bert_impl.interop.sentence_transformers import transformer_directory
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors

@@ -18,7 +18,7 @@ from keras_bert_impl.pretraining.examples.records import read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers
 
 

@@ -1,9 +1,13 @@
 """The optimizer and the learning rate that the settings of a run name."""
 
-from keras_bert_impl.training.budget import TimeBudget
-from keras_bert_impl.training.lamb import LAMB
-from keras_bert_impl.training.optimizer import AdamW
-from keras_bert_impl.training.schedules import CosineWarmupDecay, LinearWarmupDecay, OneCycle
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.budget import TimeBudget
+from keras_bert_impl.training.optimizers.lamb import LAMB
+from keras_bert_impl.training.optimizers.schedules import (
+    CosineWarmupDecay,
+    LinearWarmupDecay,
+    OneCycle,
+)
 
 _OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}
 _SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cycle": OneCycle}

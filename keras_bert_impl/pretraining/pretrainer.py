@@ -22,8 +22,8 @@ from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
-from keras_bert_impl.training.flops import encoder_flops
-from keras_bert_impl.training.trainer import ReplicatedTrainer
+from keras_bert_impl.training.runs.flops import encoder_flops
+from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -26,7 +26,7 @@ from keras_bert_impl.quickstart.settings import check_installed
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.runs.run import finetune, load_tuned
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 
 _REPORT_EVERY = 100  # steps
 

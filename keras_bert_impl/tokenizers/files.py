@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.io.reading import file_within
 
 KIND_OF_FILE = {  # what a directory without tokenizer.json has
     "vocab.txt": "WordPiece",

@@ -2,8 +2,8 @@
 
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.files import KIND_OF_FILE, no_tokenizer, tokenizer_directory
-from keras_bert_impl.tokenizers.keras_hub import files as keras_hub
 
 _KINDS = {  # types in tokenizer.json
     "WordPiece": "WordPiece",

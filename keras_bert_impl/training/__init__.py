@@ -1,8 +1,12 @@
 """The step, the optimizers and schedules, the strategy and the checkpoints of a training run."""
 
-from keras_bert_impl.training.budget import SpendsBudget, TimeBudget
-from keras_bert_impl.training.lamb import LAMB
-from keras_bert_impl.training.optimizer import AdamW
-from keras_bert_impl.training.schedules import CosineWarmupDecay, LinearWarmupDecay, OneCycle
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
+from keras_bert_impl.training.optimizers.lamb import LAMB
+from keras_bert_impl.training.optimizers.schedules import (
+    CosineWarmupDecay,
+    LinearWarmupDecay,
+    OneCycle,
+)
+from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.strategy import get_strategy
-from keras_bert_impl.training.trainer import ReplicatedTrainer

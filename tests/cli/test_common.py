@@ -9,7 +9,7 @@ import yaml
 
 from keras_bert_impl.cli import common
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.run_directory import to_yaml
+from keras_bert_impl.training.runs.run_directory import to_yaml
 
 
 @dataclasses.dataclass(frozen=True)

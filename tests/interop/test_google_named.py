@@ -13,8 +13,8 @@ from keras_bert_impl.interop import encoder_tensors, head_tensors, read_encoder_
 from keras_bert_impl.interop.google import open_google_checkpoint, write_google_checkpoint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.training.google_slots import load_adam_slots
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.google_slots import load_adam_slots
 from tests.interop.google_models import loaded, variables_of, write_variables
 from tests.interop.parity import batch, original_features
 

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.training.reports import MetricsLog
+from keras_bert_impl.training.runs.reports import MetricsLog
 
 arguments = sys.argv[1:]
 if arguments[0].startswith("kill-at="):

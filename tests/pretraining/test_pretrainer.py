@@ -11,7 +11,7 @@ import transformers
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import TINY, randomize
 
 LENGTH, PREDICTIONS, EXAMPLES = 12, 4, 2

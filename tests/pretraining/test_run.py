@@ -80,7 +80,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
 
 
-@pytest.mark.slow  # tests/training/test_preemption.py is of a small model
+@pytest.mark.slow  # tests/training/runs/test_preemption.py is of a small model
 def test_sigterm_saves_at_the_end_of_the_interval(
     undisturbed, records_directory, tmp_path, settings
 ):

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.optimizer import AdamW
-from keras_bert_impl.training.schedules import LinearWarmupDecay
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.strategy import get_strategy
-from keras_bert_impl.training.trainer import ReplicatedTrainer
 
 
 class Regressor(ReplicatedTrainer, keras.Model):

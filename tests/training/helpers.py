@@ -15,9 +15,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.layers.dropout import Dropout
-from keras_bert_impl.training.optimizer import AdamW
-from keras_bert_impl.training.schedules import LinearWarmupDecay
-from keras_bert_impl.training.trainer import ReplicatedTrainer
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from tests.helpers import mirrored
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ import sys
 
 import keras
 
-from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from tests.training.helpers import adamw, build, dataset, weights
 
 STEPS, EPOCHS = 2, 4

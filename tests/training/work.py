@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from keras_bert_impl.training.checkpoints import RunCheckpoint
+from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 from tests.training.helpers import MaskedTokenModel, adamw, build, dataset, examples, weights
 

@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import is_added
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, finetune
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
     ParameterReport,

@@ -12,7 +12,7 @@ from keras_bert_impl.conversion import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import TextClassifier, TokenClassifier, load_tuned
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.tuning import freeze, learning_rates, save_tuned, train_biases
 from tests.helpers import mirrored
 from tests.tasks import helpers

@@ -23,8 +23,8 @@ from keras_bert_impl.tasks import (
     read_glue,
     score_tags,
 )
-from keras_bert_impl.tasks.base import metrics
-from keras_bert_impl.training.optimizer import default_optimizer
+from keras_bert_impl.tasks.scores import metrics
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
 SAMPLE = 10_000  # texts of SST-2, those that docs/finetuning.md names
 RECIPES = {  # epochs, learning rate, tokens

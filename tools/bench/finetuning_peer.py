@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from finetuning_tasks import TASKS
-from keras_bert_impl.tasks.base import metrics
+from keras_bert_impl.tasks.scores import metrics
 from keras_bert_impl.tasks import score_answers, score_choices, score_tags
 from keras_bert_impl.tasks.question_answering.decode import Answer
 

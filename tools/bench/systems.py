@@ -15,7 +15,7 @@ _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
 def ours(config, precision, path, next_sentence=False, jit_compile=False):
     """`Pretrainer.fit`; packed rows attend inside their examples."""
     from keras_bert_impl import Encoder, Pretrainer
-    from keras_bert_impl.training.optimizer import AdamW
+    from keras_bert_impl.training.optimizers.adamw import AdamW
 
     features, labels, weights, tokens = load_batches(path)
     objectives = ["masked_lm", "next_sentence"]

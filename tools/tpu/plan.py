@@ -56,7 +56,7 @@ class Job(NamedTuple):
     def step_flops(self):
         """Of a step on all chips: forward, and twice that backward."""
         from keras_bert_impl import EncoderConfig
-        from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
+        from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
         config = EncoderConfig.named(self.model)
         row = self.length * encoder_flops(config, self.length)

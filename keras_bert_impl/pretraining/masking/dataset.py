@@ -14,7 +14,7 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.batches import Batcher, checked_objectives
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.random_bits import permutation, row_keys
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 

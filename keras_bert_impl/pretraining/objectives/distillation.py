@@ -26,7 +26,7 @@ from keras_bert_impl.training.distillation_losses import (
     kl_divergence,
     layer_errors,
 )
-from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
+from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
 
 class _Distillation(Objective):

@@ -5,7 +5,7 @@ import keras
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.objectives.base import Objective
-from keras_bert_impl.training.flops import vocabulary_flops
+from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")

@@ -23,7 +23,7 @@ from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
-from keras_bert_impl.training.flops import encoder_flops, vocabulary_flops
+from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
 _FOLDER = "generator"
 

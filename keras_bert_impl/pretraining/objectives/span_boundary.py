@@ -7,7 +7,7 @@ from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm,
 from keras_bert_impl.layers import Dense, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.pretraining.objectives.base import Objective
-from keras_bert_impl.training.flops import vocabulary_flops
+from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 # As in the published code; a token further on in its span has the last of the places.
 _NUM_PLACES, _PLACE_DIM = 20, 200

@@ -17,7 +17,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.problem_types import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 
 _NUMBERS = {  # expect class numbers as labels
     "sparse_categorical_crossentropy",

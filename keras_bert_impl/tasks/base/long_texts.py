@@ -4,10 +4,10 @@ from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
 from keras_bert_impl.tasks.inputs import batching, text_windows
 from keras_bert_impl.tasks.inputs.grouped import merged
-from keras_bert_impl.tasks.runs.settings import LONG_TEXTS, OF_WINDOWS
 
 # The ways of long texts that a setting is of.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}

@@ -16,9 +16,9 @@ from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.inputs.raw_text_data import RawTextData
 from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
-from keras_bert_impl.training.optimizer import default_optimizer
-from keras_bert_impl.training.run_schedule import restart
-from keras_bert_impl.training.trainer import ReplicatedTrainer
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
+from keras_bert_impl.training.optimizers.run_schedule import restart
+from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 class RawTextTrainer(RawTextData, ReplicatedTrainer):

@@ -6,11 +6,11 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.decisions import EQUAL_COSINES, undefined
 from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.embedding.search import unit_length
+from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
 
 _CHUNK = 1024  # anchors that are compared with all candidates at once
 

@@ -15,8 +15,8 @@ from keras_bert_impl.interop.sentence_transformers import (
 )
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.labels import label_values
 from keras_bert_impl.tasks.base.long_texts import LongTextModel, check_long_texts
+from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.network import embedding_network
 from keras_bert_impl.tasks.embedding.projections import (
@@ -27,8 +27,8 @@ from keras_bert_impl.tasks.embedding.projections import (
 )
 from keras_bert_impl.tasks.embedding.signature import VectorSignatures
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
-from keras_bert_impl.training.micro_batches import unpack
-from keras_bert_impl.training.whole_batch import WholeBatchTrainer
+from keras_bert_impl.training.steps.micro_batches import unpack
+from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 
 _LOG = logging.getLogger(__name__)
 

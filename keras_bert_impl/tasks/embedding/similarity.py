@@ -6,12 +6,12 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
-from keras_bert_impl.tasks.base.metrics import pearson, spearman
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
+from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
 
 class SimilarityExamples(Examples):

@@ -5,11 +5,11 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.grouped import tokenize_groups
-from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
 

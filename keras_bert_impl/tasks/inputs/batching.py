@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.inputs import user_input
+from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tokenizers.texts import beginning
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 CHUNK = 1024  # texts tokenized at once, or as many as have
 CHARACTERS = 1 << 20

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_bert_impl.tasks.base.decisions import UndefinedScoresError
+from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 
 MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # of a block
 

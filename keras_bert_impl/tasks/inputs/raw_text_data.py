@@ -5,8 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.labels import check_weights
-from keras_bert_impl.tasks.inputs import batching, streams, user_input
+from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tasks.data.labels import check_weights
+from keras_bert_impl.tasks.inputs import batching, streams
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
 from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
 

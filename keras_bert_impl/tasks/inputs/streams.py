@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.inputs import user_input
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def gives_batches(x):

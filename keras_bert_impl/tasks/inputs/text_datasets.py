@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.feature_rows import complete
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = True) -> tf.data.Dataset:

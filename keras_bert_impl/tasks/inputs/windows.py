@@ -45,6 +45,12 @@ class TokenizedWindows(TokenizedTexts):
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
+    def token_numbers(self):
+        """int64 [places]: each place's token among those of all texts; -1 where there is none."""
+        rows, _ = self.columns()
+        numbers = self.text_splits[self.texts[rows]] + self.tokens
+        return np.where(self.tokens >= 0, numbers, -1)
+
 
 def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widths=None):
     """Tokenizes texts once, in graph, a chunk at a time.

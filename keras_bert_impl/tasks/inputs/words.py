@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
+from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 
 
 class Words(NamedTuple):

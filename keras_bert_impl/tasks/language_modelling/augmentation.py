@@ -12,7 +12,6 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
 from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
-from keras_bert_impl.tasks.tagging.word_scores import token_numbers
 
 _CHUNK = 1024  # words that are compared with the vocabulary at once
 
@@ -131,7 +130,7 @@ def _candidates(model, sentences, top_k, batch_size):
 
     asked = np.flatnonzero(tokenized.has_most_context)
     places = np.zeros(len(pieces.words), "int64")  # [tokens], where each is in the windows
-    places[token_numbers(tokenized)[asked]] = asked
+    places[tokenized.token_numbers()[asked]] = asked
     ids = np.array(list(vocabulary))
     best = np.full((len(num_pieces), top_k), -1)
     alone, several = np.flatnonzero(num_pieces == 1), np.flatnonzero(num_pieces > 1)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first batch of an evaluation; no training comes so far
 

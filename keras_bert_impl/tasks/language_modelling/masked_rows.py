@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert_impl.training.data_options import without_autotuner
+from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def masked_batches(tokenized, rows, places, mask_id, batch_size):

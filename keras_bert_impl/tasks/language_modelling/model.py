@@ -17,7 +17,6 @@ from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL
-from keras_bert_impl.tasks.base.decisions import UndefinedScoresError
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
 from keras_bert_impl.tasks.language_modelling.masked_batches import (
@@ -27,6 +26,7 @@ from keras_bert_impl.tasks.language_modelling.masked_batches import (
 )
 from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
+from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 _ROWS, _MASKS = 32, 64  # of a batch: each mask has a score for every piece of the vocabulary

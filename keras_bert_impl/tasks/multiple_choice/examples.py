@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.decisions import likeliest
-from keras_bert_impl.tasks.base.metrics import accuracy
 from keras_bert_impl.tasks.data.examples import content_hash
+from keras_bert_impl.tasks.scores.decisions import likeliest
+from keras_bert_impl.tasks.scores.metrics import accuracy
 
 
 @dataclasses.dataclass(frozen=True)

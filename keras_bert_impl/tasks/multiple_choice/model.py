@@ -9,18 +9,18 @@ from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
-from keras_bert_impl.tasks.base.decisions import check_scores
-from keras_bert_impl.tasks.base.labels import label_values, numbers_of_one_hot, tensors_to_read
 from keras_bert_impl.tasks.base.long_texts import (
     LongTextModel,
     check_long_texts,
     text_inputs,
     vectors_of_texts,
 )
+from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, tensors_to_read
+from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.grouped import merged, tokenize_groups
-from keras_bert_impl.tasks.inputs.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
+from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_impl.tasks.base.decisions import check_scores
+from keras_bert_impl.tasks.scores.decisions import check_scores
 
 _QUESTIONS = 64  # whose spans are in memory at once, 85 KB each
 

@@ -9,8 +9,8 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
+from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
-from keras_bert_impl.tasks.tagging.token_weights import token_weights
 from keras_bert_impl.tasks.text_classification.model import (
     MULTI,
     REGRESSION,
@@ -25,7 +25,7 @@ from keras_bert_impl.training.distillation_losses import (
     mean_over_tokens,
     squared_error,
 )
-from keras_bert_impl.training.trainer import num_examples
+from keras_bert_impl.training.steps.trainer import num_examples
 
 _DIVERGENCES = {
     SINGLE: kl_divergence,

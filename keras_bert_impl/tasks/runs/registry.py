@@ -7,17 +7,10 @@ import numpy as np
 from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.decisions import (
-    UndefinedScoresError,
-    at_least_half,
-    likeliest,
-    undefined,
-)
 from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
-from keras_bert_impl.tasks.base.labels import class_weights, join_names
-from keras_bert_impl.tasks.base.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.labels import class_weights, join_names
 from keras_bert_impl.tasks.embedding.anchors import AnchorExamples, Anchors
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.embedding.similarity import Similarity, SimilarityExamples
@@ -36,6 +29,13 @@ from keras_bert_impl.tasks.question_answering.results import (
     search_null_threshold,
     write_answer_files,
 )
+from keras_bert_impl.tasks.scores.decisions import (
+    UndefinedScoresError,
+    at_least_half,
+    likeliest,
+    undefined,
+)
+from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples, score_tags, write_tag_predictions
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier

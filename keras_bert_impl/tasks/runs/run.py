@@ -9,18 +9,18 @@ import keras
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.tasks.base.decisions import warn_of_nan
-from keras_bert_impl.tasks.base.metrics import comparable
-from keras_bert_impl.tasks.data.held_examples import as_examples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.runs.phases import phases_of
 from keras_bert_impl.tasks.runs.registry import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
-from keras_bert_impl.training.best_epoch import KEY, BestEpoch
-from keras_bert_impl.training.checkpoints import RunCheckpoint
-from keras_bert_impl.training.optimizer import default_optimizer
-from keras_bert_impl.training.reports import MetricsLog, read_metrics
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.tasks.scores.decisions import warn_of_nan
+from keras_bert_impl.tasks.scores.metrics import comparable
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
+from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
+from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from keras_bert_impl.training.runs.reports import MetricsLog, read_metrics
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers, number_of_chief
 from keras_bert_impl.training.workers import reports_lost_workers
 from keras_bert_impl.tuning import (

@@ -12,12 +12,12 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.base.decisions import warn_of_nan
-from keras_bert_impl.tasks.base.metrics import comparable
-from keras_bert_impl.tasks.data.held_examples import as_examples
+from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.runs.run import finetune, kind_with, made_of
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.tasks.scores.decisions import warn_of_nan
+from keras_bert_impl.tasks.scores.metrics import comparable
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import num_workers
 
 

@@ -14,11 +14,10 @@ from keras_bert_impl.settings import (
     Rate,
     Seed,
 )
+from keras_bert_impl.tasks.base.options import LONG_TEXTS
 from keras_bert_impl.tasks.runs.objective_settings import ObjectiveSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
-OF_WINDOWS = ("mean", "max", "attention")
-LONG_TEXTS = ("truncate", "head_tail", *OF_WINDOWS)
 # What BERT was tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.data.examples import content_hash
+from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
 

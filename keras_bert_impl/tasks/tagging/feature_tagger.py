@@ -12,7 +12,7 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.settings import PositiveInt, Rate, check
-from keras_bert_impl.tasks.base.labels import label_names, tensors_to_read, with_labels
+from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_features import WordFeatures, word_states

@@ -39,7 +39,7 @@ def token_targets(labels, weights, sentences, tokenized, all_pieces):
     labels = np.concatenate(labels)  # [words of all texts]
     weights = np.repeat(weights, np.diff(pieces.word_splits)) * (labels >= 0)
     learns = pieces.words >= 0 if all_pieces else pieces.is_first
-    tokens = token_numbers(tokenized)
+    tokens = tokenized.token_numbers()
     learns = np.append(learns, False)[tokens] & tokenized.has_most_context
     words = np.append(pieces.words, -1)[tokens]  # [places]
     return (
@@ -65,7 +65,7 @@ def word_scores(outputs, sentences, tokenized, aggregation, unknown):
     rows, columns = tokenized.columns()
     asked = tokenized.has_most_context
     of_tokens = np.zeros((len(pieces.words), outputs.shape[-1]), "float32")
-    of_tokens[token_numbers(tokenized)[asked]] = outputs[rows[asked], columns[asked]]
+    of_tokens[tokenized.token_numbers()[asked]] = outputs[rows[asked], columns[asked]]
 
     scores = np.zeros((len(pieces.firsts), outputs.shape[-1]), "float32")
     is_known = pieces.firsts >= 0
@@ -142,10 +142,3 @@ def _of_words(said, tokens, starts, unknown):
     unit = np.searchsorted(starts, np.arange(len(tokens)), side="right") - 1
     result[has_token] = said[unit[has_token]]
     return result
-
-
-def token_numbers(tokenized):
-    """int64 [places]: each place's token among those of all texts; -1 where there is none."""
-    rows, _ = tokenized.columns()
-    numbers = tokenized.text_splits[tokenized.texts[rows]] + tokenized.tokens
-    return np.where(tokenized.tokens >= 0, numbers, -1)

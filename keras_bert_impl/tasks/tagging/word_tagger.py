@@ -12,23 +12,23 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.base.decisions import check_scores
 from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
-from keras_bert_impl.tasks.base.labels import (
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.labels import (
     label_config,
     label_numbers,
     label_values,
     order_in_head,
 )
-from keras_bert_impl.tasks.base.score_metrics import tagging_metrics
-from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.words import as_words
+from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
+from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
-from keras_bert_impl.tasks.tagging.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.tagging.word_scores import over_sequences
 from keras_bert_impl.tuning.settings import CRF_RATE
 

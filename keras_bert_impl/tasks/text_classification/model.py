@@ -20,9 +20,17 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
-from keras_bert_impl.tasks.base.decisions import check_scores
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
-from keras_bert_impl.tasks.base.labels import (
+from keras_bert_impl.tasks.base.long_texts import (
+    LongTextModel,
+    check_long_texts,
+    text_inputs,
+    vectors_of_texts,
+)
+from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.labels import (
     class_weights,
     label_config,
     label_names,
@@ -32,16 +40,8 @@ from keras_bert_impl.tasks.base.labels import (
     tensors_to_read,
     with_labels,
 )
-from keras_bert_impl.tasks.base.long_texts import (
-    LongTextModel,
-    check_long_texts,
-    text_inputs,
-    vectors_of_texts,
-)
-from keras_bert_impl.tasks.base.problem_types import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
-from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
-from keras_bert_impl.tasks.data.examples import places_of
-from keras_bert_impl.tasks.inputs.user_input import is_one_text
+from keras_bert_impl.tasks.data.user_input import is_one_text
+from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
 from keras_bert_impl.tasks.text_classification.token_pooling import (
     TOKEN_POOLING_TENSORS,

@@ -7,7 +7,7 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json, read_text
-from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
@@ -18,7 +18,6 @@ from keras_bert_impl.tokenizers.files import (
     tokens_by_id,
     without_last,
 )
-from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
 
 # Padding, unknown, start of a row, separator, mask.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")

@@ -9,9 +9,9 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe import files
+from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
-from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
-from keras_bert_impl.tokenizers.keras_hub.files import NOTES
 from keras_bert_impl.tokenizers.keras_hub.sentencepiece import make_model
+from keras_bert_impl.tokenizers.keras_hub_files import NOTES
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
 from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import as_vocabulary
-from keras_bert_impl.tokenizers.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.moses import files
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter

@@ -4,7 +4,7 @@
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
@@ -12,7 +12,6 @@ from keras_bert_impl.tokenizers.files import (
     to_json,
     tokenizer_directory,
 )
-from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.model import read_model
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers.added_tokens import INSIDE, NO_TOKEN, AddedTokens, in_place
-from keras_bert_impl.tokenizers.byte_pairs import without_overlaps
+from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import without_overlaps
 from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap, CharacterTable
 from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode import utf8

@@ -7,7 +7,7 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.published import published_lowercase
-from keras_bert_impl.tokenizers import added_files
+from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
@@ -18,7 +18,6 @@ from keras_bert_impl.tokenizers.files import (
     tokens_by_id,
     without_last,
 )
-from keras_bert_impl.tokenizers.keras_hub import files as keras_hub_files
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import transformers
 
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import TINY, randomize
 
 ALBERT = dataclasses.replace(

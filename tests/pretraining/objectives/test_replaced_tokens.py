@@ -13,7 +13,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import ReplacedTokens
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT, SampleTokens
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import TINY, difference, randomize
 from tests.pretraining.helpers import masked_batch
 

@@ -18,7 +18,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.tasks.runs.distillation import RDrop
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)

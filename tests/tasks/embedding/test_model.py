@@ -229,7 +229,7 @@ def fitted(replicas=1, x=PAIRS, y=SCORES, **arguments):
     return model
 
 
-# Its quick relative is in tests/training/test_whole_batch.py.
+# Its quick relative is in tests/training/steps/test_whole_batch.py.
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [{"replicas": 2, "accumulation_steps": 2}], ids=str)
 def test_the_cut_of_a_batch_changes_nothing(trained, cut):

@@ -15,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 from keras_bert_impl.tasks.runs.run import load_tuned
-from keras_bert_impl.training.optimizer import AdamW
+from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import randomize
 from tests.tasks.helpers import encoder, tokenizer, weights
 

@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert_impl import MultipleChoice
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.cli.predict import _chosen
+from keras_bert_impl.cli.using.predict import _chosen
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,

@@ -62,7 +62,7 @@ def tune(base, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.slow  # tests/training/test_best_epoch.py has the same without a run
+@pytest.mark.slow  # tests/training/runs/test_best_epoch.py has the same without a run
 def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     whole = Interrupt()
     tuned = tune("whole", whole)

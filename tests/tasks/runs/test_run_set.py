@@ -15,7 +15,7 @@ from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune
 from keras_bert_impl.tasks.runs import run_set
 from keras_bert_impl.tasks.runs.run import finetune, made_of
 from keras_bert_impl.tasks.runs.settings import PAPER_GRID
-from keras_bert_impl.training.run_directory import RunDirectory
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.tasks.helpers import examples, finetune_command, run_script
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for seed in (0, 1))

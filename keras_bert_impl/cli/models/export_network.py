@@ -1,0 +1,78 @@
+"""`keras-bert export --format onnx|litert|openvino`: its arguments, and what it says."""
+
+import functools
+import sys
+from pathlib import Path
+
+from keras_bert_impl.cli.examples import add_examples, read_examples_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.formats import NAMES, exporter
+
+# The formats that know each argument.
+_ARGUMENTS = {
+    "precision": tuple(NAMES),
+    "standard": ("onnx",),
+    "calibrate": ("onnx", "openvino"),
+    "max_drop": tuple(NAMES),
+}
+FORMATS = tuple(NAMES)
+
+
+def add_arguments(parser):
+    """The arguments beside those of every export."""
+    group = parser.add_argument_group("with --format onnx, litert or openvino")
+    group.add_argument("--precision", choices=("fp32", "fp16", "int8"), help="default: fp32")
+    group.add_argument("--standard", action="store_true", help="of ONNX: operators of the standard "
+                       "alone, for other runtimes than ONNX Runtime")
+    group.add_argument("--calibrate", metavar="FILE", help="with int8, not of LiteRT: texts, one a "
+                       "line, that the scales of activations are taken from; default: from what is "
+                       "computed")
+    group.add_argument("--max-drop", type=float, metavar="POINTS", help="refuse to write what "
+                       "scores so many points less than the model on the examples below")
+    examples = parser.add_argument_group("labelled examples to score the written model on")
+    add_examples(examples, is_training=False)
+
+
+def check(arguments):
+    """Raises an `InputError` for arguments that the format does not know."""
+    for name, formats in _ARGUMENTS.items():
+        value = getattr(arguments, name)
+        if value is not None and value is not False and arguments.format not in formats:
+            raise InputError(
+                f"--{name.replace('_', '-')} goes with --format {' or '.join(formats)}."
+            )
+
+
+def run(arguments, model):
+    """Exports, and says what came out."""
+    export, name = exporter(arguments.format), NAMES[arguments.format]
+    from keras_bert_impl.io.lines import read_lines
+
+    settings = {"fused": False} if arguments.standard else {}
+    if arguments.calibrate:
+        lines = read_lines(Path(arguments.calibrate))
+        settings["calibration"] = [text for _, text in lines if text.strip()]
+    if arguments.dev or arguments.task:
+        examples = read_examples_of(model, arguments, "dev")
+        settings["measure"] = functools.partial(_points, examples=examples)
+    report = export(
+        model,
+        arguments.out,
+        arguments.precision or "fp32",
+        max_drop=arguments.max_drop,
+        **settings,
+    )
+    said = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
+    if report.before is not None:
+        said += f", score {report.before:.2f} before and {report.after:.2f} after"
+    print(f"wrote the {name} model to {arguments.out}: {said}", file=sys.stderr)
+
+
+def _points(model, examples):
+    """The first metric of the task, in points of a hundred."""
+    from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+    from keras_bert_impl.tasks.runs.registry import score
+    from keras_bert_impl.tasks.scores.metrics import comparable
+
+    first = comparable(*next(iter(score(model, examples).items())))
+    return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's are percent

@@ -1,0 +1,1 @@
+"""Commands that prepare data and train."""

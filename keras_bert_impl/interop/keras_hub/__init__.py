@@ -1,0 +1,1 @@
+"""KerasHub's models and presets, in both directions."""

@@ -1,0 +1,241 @@
+"""Presets of KerasHub: directories with a configuration and weights in HDF5 files.
+
+They are read with h5py and not through KerasHub: its `from_preset` makes whatever class the files
+name, and holds all weights once more than we need them.
+"""
+
+import contextlib
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.interop.hdf5 import find_array, member, opened
+from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
+from keras_bert_impl.interop.keras_hub.heads import NOTES, Head
+from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
+from keras_bert_impl.interop.keras_hub.places import encoder_places
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import file_within, read_json
+
+_log = logging.getLogger(__name__)
+_PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
+_WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
+_SHARD = re.compile(r"model_\d{5}\.weights\.h5")
+_DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+_INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
+_INDICES |= {"bias": "1", "beta": "1"}
+# The folder of a layer in the file has the name of its class, the first time without a number.
+_CLASSES = {
+    "token_embedding": "reversible_embedding",
+    "position_embedding": "position_embedding",
+    "segment_embedding": "embedding",
+    "embeddings_layer_norm": "layer_normalization",
+    "embeddings": "token_and_position_embedding",
+    "token_and_position_embedding": "token_and_position_embedding",
+    "embedding_projection": "dense",
+    "embeddings_projection": "dense",
+    "pooled_dense": "dense",
+    "logits": "dense",
+    "mlm_head": "masked_lm_head",
+}
+_ATTRIBUTES = {
+    "query": "query_dense",
+    "key": "key_dense",
+    "value": "value_dense",
+    "attention_output": "output_dense",
+    "token_embedding": "token_embedding",
+    "position_embedding": "position_embedding",
+}
+
+
+def is_preset(config):
+    """bool. Whether a `config.json` (a dict) is that of a KerasHub preset."""
+    return "registered_name" in config
+
+
+def open_preset(directory):
+    """A preset as a model directory of Hugging Face's, with the head of its task.
+
+    Nothing but the classes of `KINDS` is accepted, no class is made and no code is run. Heads
+    come along as in `open_keras_hub`; others stay behind, with a warning.
+
+    Args:
+        directory: str or `Path`, with `config.json` and `model.weights.h5`, or shards.
+
+    Returns:
+        (config, tensors): dict as in a `config.json`, and `PresetTensors`.
+
+    Raises:
+        InputError: a file is missing or damaged, contradicts the configuration, or has links out
+            of it; another class; an argument that our encoder does not compute.
+    """
+    directory = Path(directory)
+    path = file_within(directory, "config.json")
+    name, arguments = _serialized(path)
+    if name not in KINDS:
+        raise InputError(
+            f"{path}: registered_name {name!r:.80} is not supported: {', '.join(KINDS)} are."
+        )
+    kind = KINDS[name]
+    config = config_of(kind, arguments, path)
+    files = _weights_files(directory)
+    _check_number_of_layers(path, config, files)
+    head = _head(directory, kind, config)
+    prefix = tensor_prefix(config) if head else ""
+    parts = [(prefix, encoder_places(kind, config), files)]
+    if head:
+        parts.append(("", head.places, [file_within(directory, _TASK_WEIGHTS)]))
+    described = head.config if head else huggingface_config(config)
+    return described, PresetTensors(directory, parts)
+
+
+def _serialized(path):
+    """Name of the class without the package, and arguments, in a JSON file of KerasHub."""
+    value = read_json(path)
+    package, _, name = value.text("registered_name").partition(">")
+    if package not in _PACKAGES or value.get("config") is None:
+        raise InputError(
+            f"{path}: registered_name {shown(value['registered_name'])} is not of KerasHub, or "
+            "there is no config."
+        )
+    return name, value.mapping("config")
+
+
+def _weights_files(directory):
+    """list of `Path`: the one file, or the shards."""
+    whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
+    if whole.exists():
+        return [whole]
+    if not index.exists():
+        raise InputError(f"{directory} has no weights: neither {_WEIGHTS} nor {_INDEX}.")
+    places = read_json(index).mapping("weight_map", None)
+    if places is None:
+        raise InputError(f"{index} has no weight_map.")
+    names = set()
+    for tensor, entry in places.items():
+        names.update([entry] if isinstance(entry, str) else places.list_of(tensor, str))
+    bad = sorted(name for name in names if not _SHARD.fullmatch(name))
+    if bad or not names:
+        raise InputError(f"{index}: {bad[0]!r:.80} is no shard." if bad else f"{index} is empty.")
+    files = [file_within(directory, name) for name in sorted(names)]
+    for file in files:
+        if not file.exists():
+            raise InputError(f"{index} names {file.name}, which is missing.")
+    return files
+
+
+def _check_number_of_layers(path, config, files):
+    """A damaged number is found before so many names are made."""
+    found = 0
+    for file in files:
+        with opened(file) as content:
+            for name in ("layers", "_layer_checkpoint_dependencies"):
+                group = member(content, name, file)
+                found += len(group) if hasattr(group, "keys") else 0
+    blocks = config.num_layer_groups or config.num_layers
+    if blocks > found:
+        raise InputError(f"{path}: there are {blocks} blocks, but in the weights {found} layers.")
+
+
+def _head(directory, kind, config):
+    """`Head`, or None where there is none."""
+    path = file_within(directory, "task.json")
+    if not path.exists():
+        return None
+    head = Head(kind, config, *_serialized(path))
+    if head.name and not file_within(directory, _TASK_WEIGHTS).exists():
+        raise InputError(f"{directory} has no {_TASK_WEIGHTS}, but a task.json.")
+    if not head.name:
+        _log.warning("%s: only the encoder is read: %s", directory, head.reason)
+        return None
+    notes = read_json(path).mapping("keras_bert_impl")
+    head.config |= {name: notes[name] for name in NOTES if name in notes}
+    return head
+
+
+class PresetTensors:
+    """The variables in HDF5 files under Hugging Face's names; read one at a time.
+
+    Args:
+        path: `Path` of the preset, for messages.
+        parts: list of (prefix of the tensors' names, list of `Place`, list of files).
+
+    Attributes:
+        path: `Path`.
+        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
+
+    Raises:
+        InputError: a variable is missing, has another shape than the configuration says, is no
+            plain array of numbers in its file, or a file is damaged.
+    """
+
+    def __init__(self, path, parts):
+        self.path = path
+        self.header, self._found = {}, {}
+        for prefix, places, files in parts:
+            stored = [place for place in places if place.path]
+            arrays = dict(zip(stored, _find(_names(stored), files)))
+            for place in places:
+                name = prefix + place.name.tensor
+                self._found[name] = place, arrays.get(place)
+                self.header[name] = _dtype(place, arrays.get(place)), place.original_shape
+
+    def read(self, name):
+        """The array of a tensor."""
+        place, array = self._found[name]
+        if array is None:
+            return np.zeros(place.original_shape, "float32")
+        return place.to_original(array.read())
+
+
+def _dtype(place, array):
+    """The type of a tensor's numbers, once its shape is right."""
+    if array is None:
+        return "F32"
+    if array.shape != place.shape:
+        raise InputError(
+            f"{array.file}: {array.name} must have shape {place.shape} by the configuration. "
+            f"Received: {array.shape}"
+        )
+    return _DTYPES[array.dtype.newbyteorder("=").name]
+
+
+def _find(names, files):
+    """list of `StoredArray` of the names, each in any of the files."""
+    with contextlib.ExitStack() as stack:
+        contents = [(stack.enter_context(opened(file)), file) for file in files]
+        arrays = []
+        for name in names:
+            found = (
+                find_array(content, spelling, file)
+                for spelling in _spellings(name)
+                for content, file in contents
+            )
+            array = next(filter(None, found), None)
+            if array is None:
+                raise InputError(f"{files[0]}: {name} is missing.")
+            arrays.append(array)
+        return arrays
+
+
+def _spellings(name):
+    old = re.sub(r"/(query|key|value|output)_dense/", r"/_\1_dense/", name)
+    spellings = dict.fromkeys((name, old))
+    older = [s.replace("layers/", "_layer_checkpoint_dependencies/", 1) for s in spellings]
+    return [*spellings, *older]
+
+
+def _names(places):
+    """The names that Keras gives the variables in a file of weights."""
+    numbers = {}  # of the layers of each class, in the order of the model
+    names = []
+    for place in places:
+        layer, *inner, variable = place.path.split("/")
+        folder = _CLASSES.get(layer, "transformer_encoder")
+        number = numbers.setdefault(folder, {}).setdefault(layer, len(numbers[folder]))
+        inner = [_ATTRIBUTES.get(part, f"_{part}") for part in inner]
+        parts = ["layers", f"{folder}_{number}" if number else folder, *inner]
+        names.append("/".join([*parts, "vars", _INDICES[variable]]))
+    return names

@@ -1,0 +1,108 @@
+"""Writes presets of KerasHub: a backbone or a task, with its tokenizer."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tensor_prefix
+from keras_bert_impl.interop.keras_hub.heads import NOTES, head_of
+from keras_bert_impl.interop.keras_hub.models import assign, fit_encoder, to_keras_hub
+from keras_bert_impl.interop.keras_hub.names import arguments_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
+
+_log = logging.getLogger(__name__)
+
+
+def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
+    """Writes a directory that `from_preset` of KerasHub's models and tokenizers loads.
+
+    A head that one of KerasHub's tasks computes in the same way is written, with a preprocessor if
+    there is a tokenizer: `TextClassifier.from_preset` and `MaskedLM.from_preset` then take raw
+    strings, of up to the encoder's longest row. Other heads are left out, with a warning.
+
+    Args:
+        directory: str or `Path`; files of the same names are replaced.
+        described: dict, as in a `config.json`.
+        tensors: dict of Hugging Face's names to arrays; those of the encoder with or without the
+            prefix that they have beside a head.
+        tokenizer: a tokenizer of KerasHub, as `tokenizers.keras_hub_tokenizers.to_keras_hub`
+            makes it; None for none.
+
+    Returns:
+        dict of names to arrays: what was written, as it comes back.
+
+    Raises:
+        InputError: no backbone has this configuration (names what it cannot have), or the
+            directory cannot be written.
+
+    Example:
+        >>> write_keras_hub_preset("preset", described, tensors)
+        >>> keras_hub.models.TextClassifier.from_preset("preset")
+    """
+    config = encoder_config(described)
+    kind, _ = arguments_of(config)
+    encoder, others = _parts(config, tensors)
+    encoder = fit_encoder(config, encoder)
+    head = _head(kind, config, described, others)
+    dtypes = {np.asarray(array).dtype.name for array in encoder.values()}
+    model = to_keras_hub(config, encoder, dtypes.pop() if len(dtypes) == 1 else None)
+    written = encoder
+    if head:
+        model = _task(model, head, others, tokenizer, config.max_length)
+        names = [place.name.tensor for place in head.places]
+        written = {tensor_prefix(config) + name: array for name, array in encoder.items()}
+        written |= {name: others.pop(name) for name in names}
+    if others:
+        _log.warning("%s: has no place for: %s", type(model).__name__, ", ".join(sorted(others)))
+    with replace_directory(directory) as temporary:
+        try:
+            model.save_to_preset(str(temporary))
+            if tokenizer is not None:
+                tokenizer.save_to_preset(str(temporary))
+        except OSError as error:  # the library for .h5 files does not always say which
+            raise InputError(f"cannot write {directory}: {error}.".replace("\n", " ")) from error
+        if head:
+            _write_notes(temporary / "task.json", described)
+    return written
+
+
+def _parts(config, tensors):
+    """The tensors of the encoder, without a prefix, and those of heads."""
+    heads = {name.tensor for name in all_tensors(config)[1]} & set(tensors)
+    prefix = tensor_prefix(config)
+    encoder = {name.removeprefix(prefix): tensors[name] for name in tensors if name not in heads}
+    return encoder, {name: tensors[name] for name in heads}
+
+
+def _head(kind, config, described, tensors):
+    """`Head`, or None where there is none that KerasHub computes in the same way."""
+    head = head_of(kind, config, described, tensors)
+    if head and not head.name:
+        _log.warning("only the encoder is written: %s", head.reason)
+        return None
+    return head
+
+
+def _task(backbone, head, tensors, tokenizer, max_length):
+    """The task of KerasHub with a head, which takes raw strings if there is a tokenizer."""
+    import keras_hub
+
+    preprocessor = None
+    if tokenizer is not None:
+        kind = getattr(keras_hub.models, f"{head.task}Preprocessor")
+        preprocessor = kind(tokenizer, sequence_length=max_length)
+    kind = getattr(keras_hub.models, head.task)
+    task = kind(backbone=backbone, preprocessor=preprocessor, **head.arguments)
+    assign(task, head.places, tensors)
+    return task
+
+
+def _write_notes(path, described):
+    """Adds to task.json what only ours needs, such as the names of the classes."""
+    notes = {name: described[name] for name in NOTES if name in described}
+    settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    text = json.dumps(settings | {"keras_bert_impl": notes}, indent=4)
+    Path(path).write_text(text, encoding="utf-8")

@@ -1,0 +1,338 @@
+"""Names of classes: as arguments, in `config.json`, in messages."""
+
+import csv
+import io
+import logging
+import numbers
+import re
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.user_input import is_missing, values
+
+_LOG = logging.getLogger(__name__)
+_MOST_CLASSES = 1 << 20  # that a file may claim
+
+
+def label_names(num_classes, labels):
+    """The names of the classes, checked: those given, or made for a number of classes.
+
+    Args:
+        num_classes: int or None.
+        labels: list of str or None.
+
+    Raises:
+        InputError: neither is given, they contradict each other, or two names are the same.
+    """
+    if labels is None:
+        if num_classes is None:
+            raise InputError("give num_classes, or labels, the names of the classes.")
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+            raise InputError(
+                f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
+            )
+        return made_names(num_classes)
+    labels = list(labels)
+    if not labels or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
+    if len(set(labels)) != len(labels):
+        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
+    if num_classes not in (None, len(labels)):
+        raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
+    return labels
+
+
+def made_names(num_classes):
+    """list of str: the names of classes that were given none."""
+    return [f"LABEL_{number}" for number in range(num_classes)]
+
+
+def join_names(names):
+    """str. Names with commas between them; a name that holds a comma or a quote is in quotes."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(names)
+    return file.getvalue()
+
+
+def label_values(labels, count):
+    """Labels in any form that users hold, as a list or as an array of numbers.
+
+    Args:
+        labels: list, array, column of a table, `Series` or tensor.
+        count: int, the number of texts.
+
+    Raises:
+        InputError: another number of labels, or a missing one; says of which text.
+    """
+    if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
+        labels = np.asarray(labels)
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":
+        labels = values(labels)
+    if len(labels) != count:
+        raise InputError(f"{count} texts, but {len(labels)} labels.")
+    if isinstance(labels, list):
+        for position, label in enumerate(labels):
+            if is_missing(label):
+                raise InputError(f"text {position} has no label ({label}); leave such texts out.")
+    return labels
+
+
+def number_of(name, position, places):
+    """int. The number of a label.
+
+    Args:
+        name: str or bytes.
+        position: int, the text that has it.
+        places: dict of each label to its number.
+
+    Raises:
+        InputError: it is not among them; says of which text.
+    """
+    name = name.decode() if isinstance(name, bytes) else name
+    if not isinstance(name, str) or name not in places:
+        wrong = f"text {position} has the label {name!r}, which is none of {listed(places)}."
+        if isinstance(name, str) and list(places) == made_names(len(places)):
+            wrong += " Name the classes where the model is made or loaded: labels=[...]."
+        raise InputError(wrong)
+    return places[name]
+
+
+def check_weights(weights, count):
+    """float32 array of weights of texts.
+
+    Args:
+        weights: list, array or column of numbers.
+        count: int, the number of texts.
+
+    Raises:
+        InputError: another number of weights, or one that is not finite; says of which text.
+    """
+    weights = np.asarray(weights, "float32")
+    if weights.shape[:1] != (count,):
+        raise InputError(f"{count} texts, but sample_weight has shape {weights.shape}.")
+    wrong = np.argwhere(~np.isfinite(weights))
+    if len(wrong):
+        raise InputError(
+            f"sample_weight of text {wrong[0][0]} must be finite. "
+            f"Received: {weights[tuple(wrong[0])]}"
+        )
+    return weights
+
+
+def label_numbers(labels, names, where, num_dimensions=1):
+    """The labels of the words of a text as an int32 array; negative for those without one.
+
+    Args:
+        labels: list of label names, of numbers or of one-hot rows; or such an array.
+        names: list of str.
+        where: str, what an error begins with.
+        num_dimensions: int, of the labels: 2 for those of several rows.
+
+    Raises:
+        InputError: no such list, or a label that is not among the names.
+    """
+    if not isinstance(labels, (list, tuple, np.ndarray)):
+        raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
+    if len(labels) and all(isinstance(label, str) for label in labels):
+        places = {name: number for number, name in enumerate(names)}
+        for word, label in enumerate(labels):
+            if label not in places:
+                raise InputError(
+                    f"{where}, word {word} has the label {label!r}, which is none of "
+                    f"{listed(names)}."
+                )
+        return np.array([places[label] for label in labels], "int32")
+    numbers = np.asarray(labels, None if len(labels) else "int32")
+    if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
+        return numbers_of_one_hot(numbers, where)
+    if numbers.dtype.kind not in "iu":
+        raise InputError(f"{where} needs label names or whole numbers. Received: {labels!r:.60}")
+    if numbers.size and numbers.max() >= len(names):
+        raise InputError(
+            f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
+        )
+    return numbers.astype("int32")
+
+
+def numbers_of_one_hot(rows, where):
+    """The class numbers of one-hot rows.
+
+    Args:
+        rows: array `[..., num_classes]`.
+        where: str, what an error begins with.
+
+    Raises:
+        InputError: a row is not a single 1 among zeros.
+    """
+    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & (rows.sum(axis=-1) == 1)
+    if not is_one_hot.all():
+        place = np.argwhere(~is_one_hot)[0]
+        raise InputError(
+            f"{where}: one-hot labels must have a single 1. Received: {rows[tuple(place)].tolist()} "
+            f"at {place.tolist()}"
+        )
+    return rows.argmax(axis=-1).astype("int32")
+
+
+def class_weights(weights, names, classes=None):
+    """dict of class number -> factor of its texts in the loss.
+
+    Args:
+        weights: dict of label name or class number -> positive number, 1 for those it lacks; a
+            list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
+            the class).
+        names: list of str, the names of the classes.
+        classes: int array [texts], their classes; needed for `"balanced"`.
+
+    Raises:
+        InputError: no such weights, or a class that is none or that no text has.
+    """
+    if isinstance(weights, str) and weights == "balanced":
+        if classes is None:
+            raise InputError("balanced class weights need the labels: give them beside the texts.")
+        counts = np.bincount(classes, minlength=len(names))
+        if not counts.all():
+            raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
+        return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
+    if not isinstance(weights, dict):
+        if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
+            raise InputError(
+                "class_weight must be 'balanced', a dict, or a number for each class. "
+                f"Received: {weights!r:.60}"
+            )
+        if len(weights) != len(names):
+            raise InputError(f"class_weight: {len(weights)} numbers for {len(names)} classes.")
+        weights = dict(enumerate(values(weights)))
+    factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
+    for label, weight in weights.items():
+        number = places.get(label, label)
+        if isinstance(number, (bool, np.bool_)) or number not in factors:
+            raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
+        factors[number] = _positive(label, weight)
+    return factors
+
+
+def _positive(label, weight):
+    if isinstance(weight, np.ndarray) and weight.ndim == 0:
+        weight = weight.item()
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    if not is_number or not 0 < weight < float("inf"):
+        raise InputError(
+            f"class_weight of {label!r} must be positive and finite. Received: {weight!r}"
+        )
+    return float(weight)
+
+
+def with_labels(source, arguments, last, without):
+    """Arguments of a task model, with names of the classes as `transformers` gives them.
+
+    Names that `config.json` states are those of the directory's own head, or of a new one where
+    their number is that of its classes.
+
+    Args:
+        source: `ModelSource`.
+        arguments: dict, with `labels` or `num_classes` where they are given.
+        last: str, the tensor that has a number, or a row, for each label; None for a directory
+            without the head.
+        without: str. What such a directory is, for the error.
+
+    Raises:
+        InputError: nothing says how many classes there are, or the names are not as many as the
+            tensor's rows.
+    """
+    if arguments.get("labels") is not None:
+        return dict(arguments)
+    stated, count = _stated_labels(source), arguments.get("num_classes")
+    if last is None and stated == label_names(len(stated or "?"), None):
+        stated = None  # names that `transformers` makes say nothing
+    if count is not None and count != len(stated or ()):
+        return dict(arguments)
+    if stated is None and last is None:
+        raise InputError(f"{source.path} is {without}; give num_classes or labels.")
+    shape = None if last is None else source.shape(last)
+    if stated is None:
+        rows = 2 if shape is None else shape[0]  # as many as `transformers` has by default
+        number = source.config.integer("num_labels", rows, least=1, most=_MOST_CLASSES)
+        stated = label_names(number, None)
+    if count is None and shape is not None and shape[0] != len(stated):
+        raise InputError(
+            f"{source.config.source} has {len(stated)} labels, but tensor {last} the shape {shape}."
+        )
+    return {**arguments, "labels": stated}
+
+
+def order_in_head(source, labels):
+    """Which class of a directory's head each label is, where they are its labels in another order.
+
+    Args:
+        source: `ModelSource`.
+        labels: list of str, of the model that loads it.
+
+    Returns:
+        list of int; None where the head has other labels, or these in the same order.
+    """
+    stated = _stated_labels(source, warn=lambda *args: None)
+    if stated is None or stated == labels or sorted(stated) != sorted(labels):
+        return None
+    return [stated.index(label) for label in labels]
+
+
+def _stated_labels(source, warn=_LOG.warning):
+    """list of str, all different: the names of classes in `config.json`; None without any."""
+    names = source.config.mapping("id2label", None)
+    if not names:
+        return None
+    if not all(re.fullmatch("[0-9]{1,9}", key) for key in names):
+        raise source.config.error("id2label", 'an object of names by class number, such as "0"')
+    keys = {int(key): key for key in names}
+    labels, seen = [], set()
+    for number in range(len(names)):
+        key = keys.get(number)
+        if key is None:
+            warn("%s: id2label has no name for class %d", source.config.source, number)
+        label = f"LABEL_{number}" if key is None else _label(names, key)
+        while label in seen:
+            warn("%s: two classes are called %s", source.config.source, shown(label))
+            label = f"{label}_{number}"
+        labels.append(label)
+        seen.add(label)
+    # Who renames labels often leaves the other direction as it was; `transformers` does not look.
+    other = source.config.mapping("label2id")
+    if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
+        warn("%s: label2id contradicts id2label, which is used", source.config.source)
+    return labels
+
+
+def _label(names, key):
+    """str. A name, of whatever type it is in the file."""
+    return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
+
+
+def label_config(labels):
+    """dict. What `config.json` says about label names."""
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def tensors_to_read(source, names, num_classes):
+    """Those of a head's tensors to read: none, with a warning, where it has other classes.
+
+    Args:
+        source: `ModelSource`.
+        names: list of `TensorName`, one of the last layer at the end.
+        num_classes: int.
+    """
+    shape = source.shape(names[-1].tensor)
+    if shape is None or shape[0] == num_classes:
+        return names
+    _LOG.warning(
+        "%s has a classifier of %d classes; a new one of %d is made.",
+        source.path,
+        shape[0],
+        num_classes,
+    )
+    return []

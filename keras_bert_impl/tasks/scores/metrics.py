@@ -1,0 +1,136 @@
+"""The scores by which tasks are compared, from predictions in numpy.
+
+Each is NaN where a label or a prediction is NaN.
+"""
+
+import functools
+
+import numpy as np
+
+from keras_bert_impl.tasks.scores.decisions import undefined
+
+
+def _nan_if_any_is(metric):
+    """The metric, NaN where a label or a prediction is."""
+
+    @functools.wraps(metric)
+    def checked(labels, predictions):
+        for values in (labels, predictions):
+            values = np.asarray(values)
+            if values.dtype.kind == "f" and np.isnan(values).any():
+                return float("nan")
+        return metric(labels, predictions)
+
+    return checked
+
+
+@_nan_if_any_is
+def accuracy(labels, predictions):
+    """Share of equal entries."""
+    return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
+
+
+@_nan_if_any_is
+def f1(labels, predictions):
+    """F1 of class 1: the harmonic mean of precision and recall; 0 where neither is defined."""
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    hits = np.sum((labels == 1) & (predictions == 1))
+    either = np.sum(labels == 1) + np.sum(predictions == 1)
+    return float(2 * hits / either) if either else 0.0
+
+
+@_nan_if_any_is
+def macro_f1(labels, predictions):
+    """Mean over the classes of the F1 of each; classes that never occur are left out."""
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    classes = np.union1d(labels, predictions)
+    return float(np.mean([f1(labels == c, predictions == c) for c in classes]))
+
+
+@_nan_if_any_is
+def matthews(labels, predictions):
+    """Matthews correlation of class numbers; 0 where either side has one class alone.
+
+    Source: Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation
+    coefficient", equation 8.
+    """
+    classes = np.union1d(labels, predictions)
+    true = np.asarray(labels)[:, None] == classes  # [examples, classes]
+    predicted = np.asarray(predictions)[:, None] == classes
+    scale = np.sqrt(_covariance(true, true) * _covariance(predicted, predicted))
+    return float(_covariance(true, predicted) / scale) if scale else 0.0
+
+
+@_nan_if_any_is
+def pearson(labels, predictions):
+    """Pearson correlation; NaN where either side is constant."""
+    deviations = []
+    for values in (labels, predictions):
+        values = np.asarray(values, "float64").ravel()
+        if not np.ptp(values):  # their mean may be rounded, and then no deviation is 0
+            return float("nan")
+        from_mean = values - values.mean()
+        deviations.append(from_mean / np.linalg.norm(from_mean))
+    return float(np.sum(deviations[0] * deviations[1]))
+
+
+@_nan_if_any_is
+def spearman(labels, predictions):
+    """Pearson correlation of the ranks; equal values share the mean of their ranks."""
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+@_nan_if_any_is
+def mean_squared_error(labels, predictions):
+    """Mean squared difference."""
+    x, y = (np.asarray(v, "float64").ravel() for v in (labels, predictions))
+    return float(np.mean((x - y) ** 2))
+
+
+def multi_label_scores(labels, predictions):
+    """The scores of several labels at once.
+
+    Args:
+        labels, predictions: arrays of 0 and 1 `[examples, labels]`.
+
+    Returns:
+        dict: `micro_f1` over all entries, `macro_f1`, the mean of the F1 of each label, and
+        `accuracy`, the share of examples whose labels are all right.
+    """
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    scores = {
+        "micro_f1": f1(labels, predictions),
+        "macro_f1": float(np.mean([f1(*column) for column in zip(labels.T, predictions.T)])),
+        "accuracy": float(np.mean((labels == predictions).all(axis=1))),
+    }
+    return undefined(scores) if np.isnan(predictions).any() else scores
+
+
+METRICS = {
+    function.__name__: function
+    for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
+}
+
+
+_LESS_IS_BETTER = {"mean_squared_error"}
+
+
+def comparable(name, value):
+    """float. A score as models are compared by it: the more the better.
+
+    Args:
+        name: str, that of the score.
+        value: float.
+    """
+    return -value if name in _LESS_IS_BETTER else value
+
+
+def _covariance(a, b):
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    return np.sum(a * b)
+
+
+def _ranks(values):
+    _, inverse, counts = np.unique(np.ravel(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]

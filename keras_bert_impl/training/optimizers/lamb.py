@@ -1,0 +1,58 @@
+"""LAMB, for very large batches."""
+
+import keras
+from keras import ops
+
+from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
+
+if keras.backend.backend() == "tensorflow":
+    from tensorflow import convert_to_tensor as _dense  # of slices, too
+else:
+    _dense = ops.convert_to_tensor
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class LAMB(MomentOptimizer):
+    """Layer-wise adaptive moments for batches of tens of thousands (You et al. 2020, algorithm 2).
+
+        update = m / (sqrt(v) + epsilon) + weight_decay * weight
+        weight -= learning_rate * |weight| / |update| * update
+
+    with m and v as in `AdamW`, and Euclidean norms, each of a whole variable: its step is a part
+    of its own length. That factor, the trust ratio, is 1 where a norm is 0, and for what is
+    `not_decayed`: biases and normalization layers are neither decayed nor adapted.
+
+    Implementations differ. With `bias_correction=False` this is the `LAMBOptimizer` of
+    google-research/albert; the paper has the correction, and says that a warm-up makes up for it.
+    NVIDIA's FusedLAMB has the correction too, and before that divides all gradients by their
+    global norm where it is above 1, which here is `global_clipnorm=1.0`. The paper's bounds on the
+    norm of a weight are in none of these.
+
+    Args: as of `AdamW`.
+
+    Example:
+        optimizer = LAMB(LinearWarmupDecay(2e-3, 100, 1000), global_clipnorm=1.0)
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        scalars = self._scalars(learning_rate, variable, index)
+        m, v = self._momentums[index], self._velocities[index]
+        update_moments(m, v, _dense(gradient), scalars)
+        update = scalars.correction * m / (ops.sqrt(v) + scalars.epsilon)
+        step_size = scalars.learning_rate
+        if self._is_decayed[index]:
+            update = update + self.weight_decay * variable
+            step_size = step_size * _trust_ratio(variable, update)
+        self.assign_sub(variable, step_size * update)
+
+
+def _trust_ratio(weight, update):
+    weight_norm, update_norm = _norm(weight), _norm(update)
+    known = ops.logical_and(weight_norm > 0, update_norm > 0)
+    ratio = ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
+    return ops.cast(ratio, update.dtype)
+
+
+def _norm(tensor):
+    return ops.sqrt(ops.sum(ops.square(ops.cast(tensor, "float32"))))

@@ -1,0 +1,1 @@
+"""The directory of a training run: checkpoints, reports, interruptions."""

@@ -1,0 +1,1 @@
+"""The training step of each backend, and `fit` on any number of replicas."""

@@ -1,0 +1,381 @@
+"""The training and evaluation step on TensorFlow, under any `tf.distribute` strategy.
+
+Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
+"""
+
+import contextlib
+import functools
+import itertools
+
+import keras
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
+from keras_bert_impl.training.steps.micro_batches import (
+    assert_divisible,
+    divisible_batches,
+    micro_batch,
+    num_rows,
+    unless_empty,
+    unpack,
+)
+from keras_bert_impl.training.steps.step_watch import StepWatch
+
+
+def num_replicas():
+    """Number of replicas that a step runs on, over all workers."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+class _StepsLeft:
+    """Counts the steps of an epoch down, so that no execution runs into the next one.
+
+    Args:
+        steps: int, of an epoch; None where the data end with it.
+    """
+
+    def __init__(self, steps):
+        self._steps = self._left = steps
+
+    def take(self, most):
+        """int. The steps of the next execution, at most so many."""
+        if self._steps is None:
+            return most
+        taken = min(most, self._left)
+        self._left = self._left - taken or self._steps
+        return taken
+
+
+class TensorFlowStep:
+    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
+
+    step_watch = None
+    after_fit = None  # an `ExitStack` while `fit` runs: what callbacks undo however it ends
+    _objective = None
+    _training_steps = _test_steps = _StepsLeft(None)
+
+    def _compile(self, options, *args, **kwargs):
+        self._objective = options.objective
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
+            if _computes_in_float16(self) and not _scales_loss(self.optimizer):
+                self.optimizer = keras.optimizers.LossScaleOptimizer(self.optimizer)
+            self.step_watch = StepWatch() if options.watch_steps else None
+        _take_over_reduction(self.optimizer, self.distribute_strategy)
+        _check_loss_is_a_mean(self.loss)
+        self._accumulation_steps = options.accumulation_steps
+        self._dropout_seed = options.dropout_seed
+        self._remat = options.remat
+
+    @property
+    def variables(self):
+        """As Keras's, and those of the objective, which learn and are in checkpoints, too."""
+        of_objective = [] if self._objective is None else self._objective.variables
+        return [*super().variables, *of_objective]
+
+    def fit(self, *args, **kwargs):
+        self._training_steps = _StepsLeft(kwargs.get("steps_per_epoch"))
+        try:
+            with contextlib.ExitStack() as self.after_fit:
+                self.after_fit.enter_context(divisible_batches(self._accumulation_steps))
+                return super().fit(*args, **kwargs)
+        finally:
+            del self.after_fit, self._training_steps
+
+    def evaluate(self, *args, **kwargs):
+        self._test_steps = _StepsLeft(kwargs.get("steps"))
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            del self._test_steps
+
+    def make_train_function(self, force=False):
+        if self.train_function is None or force:
+            if self.built and not self.optimizer.built:
+                # Outside the step, so that a checkpoint can be restored before the first one.
+                with self.distribute_strategy.scope():
+                    self.optimizer.build(self.trainable_variables)
+            self.train_function = self._function_of_steps(
+                self.train_step, self._train_results, "_training_steps", self.step_watch
+            )
+
+    def make_test_function(self, force=False):
+        if self.test_function is None or force:
+            self.test_function = self._function_of_steps(
+                self.test_step, self.get_metrics_result, "_test_steps"
+            )
+
+    def reset_metrics(self):
+        super().reset_metrics()
+        if self.step_watch is not None:
+            self.step_watch.reset()
+
+    def _train_results(self):
+        seen = self.step_watch.results() if self.step_watch is not None else {}
+        return self.get_metrics_result() | seen
+
+    def train_step(self, data):
+        """One optimizer step of one replica.
+
+        Args:
+            data: this replica's batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
+
+        Returns:
+            A dictionary with the `loss` of the global batch, a float32 scalar.
+        """
+        batch = unpack(data)
+        totals = _sum_over_replicas(self._trained_for().loss_totals(*batch))
+        compute = self._accumulate
+        if self._compiles:
+            # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
+            compute = tf.function(compute, jit_compile=True, autograph=False)
+            if self._accumulation_steps > 1:
+                assert_divisible(batch, self._accumulation_steps)
+        loss, gradients = _sum_over_replicas(compute(batch, totals, self._step_seed()))
+        if self.step_watch is not None:
+            self.step_watch.update(loss, gradients, self._loss_scale())
+        self.optimizer.apply(gradients, self.trainable_variables)
+        self._track_loss(loss, batch)
+        return {"loss": loss}
+
+    def test_step(self, data):
+        """Loss and metrics of a batch of one replica; takes and returns what `train_step` does."""
+        batch = x, y, sample_weight = unpack(data)
+        totals = _sum_over_replicas(self.loss_totals(*batch))
+
+        def evaluate():
+            y_pred = self._forward(x, training=False)
+            self.compute_metrics(x, y, y_pred, sample_weight)
+            return tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
+
+        share = unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
+        loss = _sum_over_replicas(share)
+        self._track_loss(loss, batch)
+        return {"loss": loss}
+
+    def _trained_for(self):
+        # No property: Keras, where it saves, would follow it from the model to the model.
+        return self if self._objective is None else self._objective
+
+    @property
+    def _compiles(self):
+        return self.jit_compile and not _on_tpu()
+
+    def _forward(self, x, training):
+        return self(x, training=training) if self._call_has_training_arg else self(x)
+
+    def _loss_scale(self):
+        return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
+
+    def _track_loss(self, loss, batch):
+        # Weighted as Keras does it: the mean over an epoch counts every example once.
+        self._loss_tracker.update_state(loss, sample_weight=num_rows(batch))
+
+    def _step_seed(self):
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        seed = tf.stack([tf.constant(self._dropout_seed, tf.int32), step])  # [2]
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
+
+    def _accumulate(self, batch, totals, seed):
+        """This replica's share of the loss, and its gradients in float32 (None: not connected)."""
+        variables, count = self.trainable_variables, self._accumulation_steps
+        unconnected = set()
+
+        def nothing():
+            return tf.constant(0.0), [tf.zeros(v.shape, tf.float32) for v in variables]
+
+        def share_of(index):
+            rows = micro_batch(batch, index, count, exact=self._compiles)
+            micro_seed = tf.random.experimental.stateless_fold_in(seed, index)
+
+            def compute():
+                loss, gradients = self._loss_and_gradients(rows, totals, micro_seed)
+                unconnected.update(i for i, g in enumerate(gradients) if g is None)
+                zeros = nothing()[1]
+                return loss, [z if g is None else g for g, z in zip(gradients, zeros)]
+
+            return unless_empty(rows, num_replicas() * count, compute, nothing)
+
+        def add_share(index, loss, gradients):
+            more_loss, more_gradients = share_of(index)
+            return index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more_gradients)]
+
+        if count == 1:
+            loss, gradients = share_of(tf.constant(0))
+        else:
+            # A loop in the graph, one at a time: neither the graph nor the memory grows with it.
+            _, loss, gradients = tf.while_loop(
+                lambda index, *_: index < count,
+                add_share,
+                (tf.constant(0), *nothing()),
+                parallel_iterations=1,
+            )
+        return loss, [None if i in unconnected else g for i, g in enumerate(gradients)]
+
+    def _loss_and_gradients(self, rows, totals, seed):
+        x, y, sample_weight = rows
+        with dropout_seed_scope(seed), recomputation(self._remat):
+            with tf.GradientTape() as tape:
+                y_pred = self._forward(x, training=True)
+                share = self._trained_for().loss_share(x, y, y_pred, sample_weight, totals)
+                loss = tf.cast(share, tf.float32)
+                scaled_loss = self.optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled_loss, self.trainable_variables)
+        self.compute_metrics(x, y, y_pred, sample_weight)
+        return loss, [None if g is None else _dense_float32(g) for g in gradients]
+
+    def _function_of_steps(self, step, results, left, watch=None):
+        """A function of an iterator that runs `steps_per_execution` steps and returns `results`.
+
+        `left` names the attribute with the `_StepsLeft` of the epoch, which may be fewer.
+        """
+        strategy = self.distribute_strategy
+        wait_for = watch.timed if watch is not None else _untimed
+
+        def step_after_data(data):
+            # Where the data ends, the graph fails at its iterator; what does not need the data,
+            # such as counting the step, must not have run by then.
+            with tf.control_dependencies(_tensors(data)):
+                step(data)
+
+        def run(data):
+            strategy.run(step_after_data, args=(data,))
+
+        def run_batch(data):
+            run(data)
+            return tf.constant(1), results()
+
+        def run_steps(iterator, most):
+            def one(count, _):
+                # A partial last execution ends here, with no batch lost.
+                batch = wait_for(lambda: _next_if_any(iterator))
+                found = batch.has_value()
+                tf.cond(found, lambda: run(batch.get_value()), lambda: None)
+                return count + tf.cast(found, tf.int32), found
+
+            count, _ = tf.while_loop(
+                lambda count, found: found & (count < most),
+                one,
+                (tf.constant(0), tf.constant(True)),
+                parallel_iterations=1,
+            )
+            return count, results()
+
+        if self.steps_per_execution == 1:
+            def run_steps(iterator, most):  # noqa: F811 - keeps the static shapes a TPU needs
+                return run_batch(wait_for(lambda: _next(iterator)))
+
+        if not self.run_eagerly:
+            run_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
+            run_steps = tf.function(run_steps, reduce_retracing=True, autograph=False)
+
+        def function(iterator):
+            most = getattr(self, left).take(self.steps_per_execution)
+            if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+                count, logs = run_steps(iterator, tf.constant(most))
+                if count == 0:
+                    raise StopIteration
+                return logs
+            for data in itertools.islice(iterator, most):
+                _, logs = run_batch(data)
+            return logs
+
+        return function
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Builds what Keras cannot build inside a replica, from the shapes of the data.
+
+        Keras averages the first batch over the replicas, which fails for strings and for batches
+        that do not divide; and it reads a batch that a generator gives only once.
+        """
+        if self._distribute_strategy is None:
+            return
+        if iterator is not None:
+            spec = iterator._distributed_dataset.element_spec
+            data_batch = tf.nest.map_structure(_spec_of_a_replica, spec)
+        with self._distribute_strategy.scope():
+            self._symbolic_build(data_batch=data_batch)
+
+
+def _take_over_reduction(optimizer, strategy):
+    """Leaves to `train_step` the sum over replicas, and to us what Keras pairs by position."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if inner._distribution_strategy is not strategy:
+        raise InputError("create the optimizer inside the strategy.scope() of the model.")
+    if inner.gradient_accumulation_steps:
+        raise InputError(
+            "the optimizer has gradient_accumulation_steps, which counts micro-batches as steps; "
+            "use compile(accumulation_steps=...) instead."
+        )
+    inner._all_reduce_sum_gradients = list
+    inner._overwrite_model_variables_with_average_value = functools.partial(
+        overwrite_with_averages, inner
+    )
+
+
+def _computes_in_float16(model):
+    # Keras asks the model alone, and a functional model has no policy but the global one.
+    return any(layer.compute_dtype == "float16" for layer in model._flatten_layers())
+
+
+def _scales_loss(optimizer):
+    return isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def _check_loss_is_a_mean(losses):
+    for loss in keras.tree.flatten(losses):
+        reduction = getattr(loss, "reduction", "sum_over_batch_size")
+        if reduction not in ("sum_over_batch_size", "mean"):
+            raise InputError(
+                f"the loss {loss.name!r} has reduction {reduction!r}; only a mean over examples "
+                "is the same on several replicas. Use the default reduction, or override "
+                "loss_totals and loss_share."
+            )
+
+
+def _sum_over_replicas(values):
+    if num_replicas() == 1:
+        return values
+    leaves = tf.nest.flatten(values)
+    context = tf.distribute.get_replica_context()
+    sums = iter(context.all_reduce("SUM", [leaf for leaf in leaves if leaf is not None]))
+    return tf.nest.pack_sequence_as(
+        values, [None if leaf is None else next(sums) for leaf in leaves]
+    )
+
+
+def _dense_float32(gradient):
+    # The norm of an IndexedSlices that holds a row twice is not the norm of the gradient.
+    return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
+
+
+def _tensors(data):
+    leaves = tf.nest.flatten(data, expand_composites=True)
+    return [leaf for leaf in leaves if tf.is_tensor(leaf)]
+
+
+def _next(iterator):
+    data = iterator.get_next()
+    return data, _tensors(data)
+
+
+def _next_if_any(iterator):
+    batch = iterator.get_next_as_optional()
+    return batch, [batch.has_value()]
+
+
+def _untimed(get_next):
+    return get_next()[0]
+
+
+def _on_tpu():
+    return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+
+
+def _spec_of_a_replica(spec):
+    spec = getattr(spec, "_value_specs", [spec])[0]
+    return spec if hasattr(spec, "shape") else None

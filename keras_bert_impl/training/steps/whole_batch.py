@@ -1,0 +1,126 @@
+"""Losses that compare the examples of a batch with each other, on any number of devices.
+
+Shape legend: batch = examples of one replica; rows = examples of one micro-batch; global = examples
+of all replicas.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+from keras_bert_impl.training.steps.micro_batches import micro_batch, unpack
+from keras_bert_impl.training.steps.tensorflow_step import num_replicas
+
+
+class WholeBatchTrainer:
+    """Mixin in front of `ReplicatedTrainer`: the loss is a function of the global batch.
+
+    Where the batch is cut, over replicas or into micro-batches, no part knows the loss. A step
+    then computes the outputs of all parts, gathers them, and takes the loss and its gradient by
+    the outputs once. A second pass, with the same dropout, takes these gradients on to the weights,
+    part by part as ever. That is one forward pass more; the weights are those of one device.
+
+    Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+    Setup", section 3.
+    """
+
+    @property
+    def compares_examples(self):
+        """Whether the loss is `batch_loss`; else that of `loss_totals` and `loss_share`."""
+        return True
+
+    def batch_loss(self, y, y_pred):
+        """The loss of the global batch, float32 scalar.
+
+        Args:
+            y: labels [global, ...], or None.
+            y_pred: the network's outputs, float32 [global, ...].
+        """
+        raise NotImplementedError
+
+    def train_step(self, data):
+        """As of `ReplicatedTrainer`."""
+        if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
+            return super().train_step(data)
+        x, y, sample_weight = unpack(data)
+        compute = self._training_outputs
+        if self._compiles:  # as the second pass is, or dropout would not be the same
+            compute = tf.function(compute, jit_compile=True, autograph=False)
+        y_pred = compute(x, self._step_seed())
+        return super().train_step((x, self._linearized(y, y_pred), sample_weight))
+
+    def test_step(self, data):
+        """As of `ReplicatedTrainer`."""
+        if not self.compares_examples or num_replicas() == 1:
+            return super().test_step(data)
+        x, y, sample_weight = unpack(data)
+        y_pred = self._forward(x, training=False)
+        return super().test_step((x, self._linearized(y, y_pred), sample_weight))
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        """As of `ReplicatedTrainer`."""
+        if not self.compares_examples:
+            return super().loss_share(x, y, y_pred, sample_weight, totals)
+        if sample_weight is not None:
+            raise InputError("weights of examples have no meaning in a loss that compares them.")
+        if not isinstance(y, _Linearized):
+            return self.batch_loss(y, y_pred)
+        linear = tf.reduce_sum(y_pred * y.gradients)
+        return tf.reduce_sum(y.losses) / totals + linear - tf.stop_gradient(linear)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """As Keras's."""
+        y = y.labels if isinstance(y, _Linearized) else y
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _training_outputs(self, x, seed):
+        """The outputs of this replica's batch, with the dropout of its micro-batches."""
+        count = self._accumulation_steps
+
+        def outputs_of(index):
+            rows = micro_batch(x, index, count, exact=self._compiles)
+            with dropout_seed_scope(tf.random.experimental.stateless_fold_in(seed, index)):
+                return self._forward(rows, training=True)
+
+        if count == 1:
+            return outputs_of(tf.constant(0))
+        shape = [None, *self.output_shape[1:]]
+        parts = tf.TensorArray(tf.float32, count, element_shape=shape, infer_shape=False)
+        _, parts = tf.while_loop(
+            lambda index, _: index < count,
+            lambda index, parts: (index + 1, parts.write(index, outputs_of(index))),
+            (tf.constant(0), parts),
+            parallel_iterations=1,
+        )
+        return parts.concat()
+
+    def _linearized(self, y, y_pred):
+        with tf.GradientTape() as tape:
+            tape.watch(y_pred)
+            # Each replica computes all of the loss; the gradient of gathering sums over them.
+            loss = self.batch_loss(_gather(y), _gather(y_pred))
+            share = loss / num_replicas()
+        gradients = tape.gradient(share, y_pred)
+        return _Linearized(y, tf.fill(tf.shape(y_pred)[:1], loss), gradients)
+
+
+class _Linearized(NamedTuple):
+    """A batch's loss at its outputs, in place of its labels.
+
+    Attributes:
+        labels: [batch, ...], or None.
+        losses: float32 [batch], the loss of the global batch, for each example.
+        gradients: float32 [batch, ...], the loss's gradient by the outputs.
+    """
+
+    labels: tf.Tensor | None
+    losses: tf.Tensor
+    gradients: tf.Tensor
+
+
+def _gather(tensor):
+    if tensor is None or num_replicas() == 1:
+        return tensor
+    return tf.distribute.get_replica_context().all_gather(tensor, axis=0)

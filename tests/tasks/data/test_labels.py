@@ -1,0 +1,178 @@
+"""Labels and weights in the forms that users hold."""
+
+import fractions
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.labels import class_weights, join_names, label_values
+from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
+from keras_bert_impl.tasks.text_classification.model import MULTI, REGRESSION, SINGLE
+from tests.tasks.data.test_user_input import Column, Frame
+from tests.tasks.helpers import classifier, encoder, tokenizer
+
+NAMES = ["negative", "positive"]
+
+
+@pytest.fixture(scope="module")
+def models():
+    kinds = {
+        SINGLE: {"labels": NAMES},
+        MULTI: {"labels": NAMES},
+        REGRESSION: {"num_classes": 1, "labels": None},
+    }
+    return {kind: classifier(problem_type=kind, **names) for kind, names in kinds.items()}
+
+
+@pytest.mark.parametrize(
+    "kind, given, expected",
+    [
+        (SINGLE, ["negative", "positive", "positive"], [0, 1, 1]),
+        (SINGLE, [b"negative", np.str_("positive"), "positive"], [0, 1, 1]),
+        (SINGLE, np.array(["negative", "positive", "positive"]), [0, 1, 1]),
+        (SINGLE, pa.array(["negative", "positive", "positive"]).dictionary_encode(), [0, 1, 1]),
+        (SINGLE, Column(["negative", "positive", "positive"]), [0, 1, 1]),
+        (SINGLE, Frame(mood=["negative", "positive", "positive"]), [0, 1, 1]),
+        (SINGLE, tf.constant(["negative", "positive", "positive"]), [0, 1, 1]),
+        (SINGLE, [0, 1, 1], [0, 1, 1]),
+        (SINGLE, [0.0, 1.0, 1.0], [0, 1, 1]),
+        (SINGLE, [False, True, True], [0, 1, 1]),
+        (SINGLE, np.array([[0], [1], [1]]), [0, 1, 1]),
+        (SINGLE, pa.chunked_array([[0], [1, 1]]), [0, 1, 1]),
+        (MULTI, [["negative"], [], {"positive", "negative"}], [[1, 0], [0, 0], [1, 1]]),
+        (MULTI, Column([np.array(["negative"], object), [], []]), [[1, 0], [0, 0], [0, 0]]),
+        (MULTI, pa.array([["negative"], [], ["positive"]]), [[1, 0], [0, 0], [0, 1]]),
+        (MULTI, [[True, False], [0, 0], [1.0, 0.0]], [[1, 0], [0, 0], [1, 0]]),
+        (REGRESSION, Column([1, 2.5, 3]), [[1], [2.5], [3]]),
+        (REGRESSION, pa.array([1.0, 2.5, 3.0]), [[1], [2.5], [3]]),
+    ],
+)
+def test_labels_are_taken_as_users_hold_them(models, kind, given, expected):
+    np.testing.assert_array_equal(models[kind].encode_labels(given, 3), expected)
+
+
+@pytest.mark.parametrize(
+    "kind, given, message",
+    [
+        (SINGLE, ["negative", None, "positive"], r"text 1 has no label \(None\)"),
+        (SINGLE, Column(["negative", "positive", float("nan")]), r"text 2 has no label \(nan\)"),
+        (SINGLE, [0, 1, 2], r"from 0 to 1. Received: 2.* \(text 2\)"),
+        (SINGLE, [0, 0.5, 1], r"Received: 0.5 \(text 1\)"),
+        (SINGLE, ["negative", 1, "positive"], "text 1 has the label 1, which is none of"),
+        (SINGLE, "negative", "expected a list. Received: str"),
+        (SINGLE, {"negative": 3}, "expected a list. Received: dict"),
+        (SINGLE, [0, 1], "3 texts, but 2 labels"),
+        (SINGLE, Frame(a=[0, 1, 1], b=[0, 0, 0]), "expected one column"),
+        (MULTI, [["negative"], ["mixed"], []], "text 1 has the label 'mixed'"),
+        (MULTI, [["negative"], None, []], "text 1 has no label"),
+        (REGRESSION, [1, float("nan"), 2], r"text 1 has no label \(nan\)"),
+        (REGRESSION, np.array([1, np.inf, 2]), r"Received: inf \(text 1\)"),
+        (REGRESSION, [1, 2, "3"], r"Received: '3' \(text 2\)"),
+    ],
+)
+def test_labels_that_are_none_are_refused_with_their_row(models, kind, given, message):
+    with pytest.raises(InputError, match=message):
+        models[kind].encode_labels(given, 3)
+
+
+def test_names_for_classes_without_names_say_what_to_write():
+    model = classifier(labels=None, num_classes=2)
+    with pytest.raises(InputError, match=r"'bad', which is none of 'LABEL_0'.*labels=\[\.\.\.\]"):
+        model.fit(["dull", "a joy"], ["bad", "good"], verbose=0)
+
+
+def test_categories_of_pandas(models):
+    pandas = pytest.importorskip("pandas")
+    given = pandas.Categorical(["negative", "positive", "positive"])
+    for labels in (given, pandas.Series(given, index=[5, 7, 9])):
+        np.testing.assert_array_equal(models[SINGLE].encode_labels(labels, 3), [0, 1, 1])
+
+
+def test_classes_are_looked_up_and_not_searched():
+    names = [f"class {number}" for number in range(200)]
+    model = classifier(labels=names)
+
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str(self) == str(other)
+
+    given = [Name(name) for name in names]
+    np.testing.assert_array_equal(model.encode_labels(given, 200), np.arange(200))
+    assert Name.compared <= 400  # a search compares 20,100 times
+
+
+def test_answers_of_rows_of_squad():
+    model = QuestionAnswerer(
+        encoder(), tokenizer(), max_length=24, max_question_length=8, null_threshold=0.0
+    )
+    rows = pa.array(
+        [{"text": ["good", "film"], "answer_start": [2, 7]}, {"text": [], "answer_start": []}]
+    )
+    assert model.encode_labels(rows, 2) == [("good", 2), None]
+
+
+def test_label_values_of_numbers_are_not_copied():
+    numbers = np.arange(5)
+    assert label_values(numbers, 5) is numbers
+
+
+# === Weights ===
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_of_texts_are_finite(models, value):
+    for weights in ([1.0, value], Column([1, value])):
+        with pytest.raises(InputError, match="sample_weight of text 1 must be finite"):
+            models[SINGLE].fit(["good", "bad"], [1, 0], sample_weight=weights, verbose=0)
+        with pytest.raises(InputError, match="sample_weight of text 1 must be finite"):
+            models[SINGLE].evaluate(["good", "bad"], [1, 0], sample_weight=weights, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"negative": 2, "positive": 0.5},
+        {0: np.float32(2), np.int64(1): np.float64(0.5)},
+        {"negative": fractions.Fraction(2), 1: np.array(0.5)},
+        [2, 0.5],
+        np.array([2, 0.5]),
+        pa.array([2, 0.5]),
+        Column([2, 0.5]),
+    ],
+)
+def test_weights_of_classes_are_any_real_numbers(weights):
+    assert class_weights(weights, NAMES) == {0: 2.0, 1: 0.5}
+    assert all(type(weight) is float for weight in class_weights(weights, NAMES).values())
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ({"negative": float("nan")}, "'negative' must be positive and finite. Received: nan"),
+        ({1: float("inf")}, "class_weight of 1 must be positive and finite"),
+        ({1: np.float32("nan")}, "must be positive and finite"),
+        ({1: True}, "must be positive and finite"),
+        ({1: 1j}, "must be positive and finite"),
+        ({1: "2"}, "must be positive and finite"),
+        ({True: 2}, "the label True is none of"),
+        ([1, 2, 3], "3 numbers for 2 classes"),
+        (np.array([1, np.nan]), "class_weight of 1 must be positive"),
+        ("balance", "must be 'balanced', a dict, or a number for each class"),
+        (2.0, "must be 'balanced', a dict, or a number for each class"),
+    ],
+)
+def test_wrong_weights_of_classes_are_refused(weights, message):
+    with pytest.raises(InputError, match=message):
+        class_weights(weights, NAMES)
+
+
+def test_names_with_commas_are_joined_so_that_they_can_be_told_apart():
+    assert join_names(["legal, privacy", "other"]) == '"legal, privacy",other'
+    assert join_names([]) == ""

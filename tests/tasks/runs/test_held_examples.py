@@ -1,0 +1,63 @@
+"""Texts and labels in memory, as examples to fine-tune on."""
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.runs.held_examples import as_examples
+from keras_bert_impl.tasks.runs.registry import kind_of
+from keras_bert_impl.tasks.runs.run import finetune
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from tests.tasks.helpers import examples, save_base
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected", "names", "problem"),
+    [
+        (["b", "a", "b"], ["b", "a", "b"], ["a", "b"], "single_label_classification"),
+        ([1, 0, 10], ["1", "0", "10"], ["0", "1", "10"], "single_label_classification"),
+        (np.array([1, 0, 1]), ["1", "0", "1"], ["0", "1"], "single_label_classification"),
+        ([True, False, True], ["1", "0", "1"], ["0", "1"], "single_label_classification"),
+        (np.array([0.5, 1, 2], "float32"), [0.5, 1.0, 2.0], None, "regression"),
+        ([["a"], [], ["a", "b"]], [["a"], [], ["a", "b"]], ["a", "b"], "multi_label_classification"),
+    ],
+)
+def test_texts_with_labels(labels, expected, names, problem):
+    texts = ["good", ("bad", "film"), "dull"]
+    found = as_examples((texts, labels), "train")
+    assert type(found) is Examples and found.texts == texts and found.labels == expected
+    arguments = kind_of(found, found).arguments
+    assert arguments["problem_type"] == problem and arguments.get("labels") == names
+
+
+def test_words_with_labels_and_what_is_read_already():
+    words = as_examples(([["Ada", "wrote"], ["Hi"]], [["B-PER", "O"], ["O"]]), "train")
+    assert type(words) is TaggedExamples and words.label_names == ["B-PER", "O"]
+    assert as_examples(words, "train") is words
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((["a"], ["x", "y"]), "train has 1 texts and 2 labels"),
+        (([], []), "train has 0 texts"),
+        ((["a"], ["x"], ["y"]), "got a tuple of 3"),
+        (("abc", ["x"]), "train must be a list of texts and a list of labels, got 'abc'"),
+        ((["a", "b"], ["x", 1]), "all names, all numbers, or all lists of names, got int, str"),
+        ({"text": ["a"]}, "train must be examples"),
+        ("train.csv", "train must be examples"),
+    ],
+)
+def test_what_is_refused(data, message):
+    with pytest.raises(InputError, match=message):
+        as_examples(data, "train")
+
+
+def test_a_run_of_texts_in_memory(tmp_path):
+    data = examples(16)
+    model = finetune(save_base(tmp_path / "base"), data, data, tmp_path / "run", epochs=1, verbose=0)
+    assert model.labels == ("negative", "positive") or list(model.labels) == ["negative", "positive"]
+    finetune(tmp_path / "base", data, data, tmp_path / "run", epochs=1, verbose=0)  # nothing left
+    with pytest.raises(InputError, match="other train texts"):
+        finetune(tmp_path / "base", examples(12), data, tmp_path / "run", epochs=1, verbose=0)

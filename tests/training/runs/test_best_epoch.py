@@ -1,0 +1,76 @@
+"""Which epoch is the best, when to stop, and that its checkpoint is there in the end."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
+from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from tests.training.helpers import adamw, build, dataset
+
+
+@pytest.mark.parametrize(
+    "scores, best",
+    [([0.1], 1), ([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -1.0], 2), ([math.nan], 1)],
+)
+def test_the_best_epoch(scores, best):
+    assert BestEpoch(None, None, scores).best == best
+
+
+def test_an_epoch_without_a_score_is_said(caplog):
+    best = BestEpoch(lambda: math.nan, scores=[0.1])
+    best.on_epoch_end(1, logs := {})
+    assert math.isnan(logs[KEY]) and best.best == 1
+    assert "epoch 2 has no score (NaN)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "scores, patience, is_over",
+    [
+        ([], 1, False),
+        ([0.1, 0.2], 1, False),
+        ([0.2, 0.2], 1, True),
+        ([0.2, 0.1, 0.1], 3, False),
+        ([0.2, 0.1, 0.1, 0.1], 3, True),
+        ([0.2, 0.1, 0.1, 0.1], None, False),
+    ],
+)
+def test_patience(scores, patience, is_over):
+    assert BestEpoch(None, patience, scores).is_over == is_over
+
+
+class Record(keras.callbacks.Callback):
+    """Keeps weights and scores of each epoch."""
+
+    def on_train_begin(self, logs=None):
+        self.weights, self.scores = [], []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.weights.append(self.model.get_weights())
+        self.scores.append(logs[KEY])
+
+
+def test_the_best_checkpoint_is_kept_and_restored(tmp_path):
+    model = build()
+    model.compile(adamw(), jit_compile=False)
+    scores = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
+    best, record = BestEpoch(lambda: scores[len(best.scores)], patience=3), Record()
+    checkpoint = RunCheckpoint(model, tmp_path, best=best)
+    data = dataset(16, 16).repeat()
+    callbacks = [best, record, checkpoint]
+    model.fit(data, steps_per_epoch=1, epochs=8, verbose=0, callbacks=callbacks)
+    # The second is the best, as is the fourth; the sixth, better, is never reached.
+    assert record.scores == best.scores == scores[:5] and best.best == 2
+    kept = sorted(path.name for path in tmp_path.glob("*.index"))
+    assert kept == [f"ckpt-{epoch}.index" for epoch in (2, 3, 4, 5)]  # the newest three, and it
+    assert len(list(tmp_path.glob("*.data-*"))) == 4
+    checkpoint.restore_best()
+    for now, then in zip(model.get_weights(), record.weights[1], strict=True):
+        np.testing.assert_array_equal(now, then)
+    assert checkpoint.restore() == 5  # a run that goes on does so from the newest
+    (tmp_path / "ckpt-2.index").unlink()
+    with pytest.raises(InputError, match="ckpt-2, of the best epoch, cannot be read"):
+        checkpoint.restore_best()

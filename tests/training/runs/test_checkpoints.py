@@ -1,0 +1,192 @@
+import resource
+import shutil
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from tests.helpers import mirrored
+from tests.training.helpers import adamw, build, dataset, distance, result_of, start
+
+
+def compiled(replicas=1, **model):
+    with mirrored(replicas).scope():
+        made = build(**model)
+        made.compile(adamw(), jit_compile=False)
+    return made
+
+
+def fit(model, checkpoint, epochs=2, initial_epoch=0):
+    model.fit(
+        dataset(16, 16).repeat(),
+        steps_per_epoch=1,
+        initial_epoch=initial_epoch,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[checkpoint],
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model trained for 2 epochs on 2 replicas, and the directory of its checkpoints."""
+    directory = tmp_path_factory.mktemp("run") / "checkpoints"
+    model = compiled(2)
+    fit(model, RunCheckpoint(model, directory, seed=7))
+    return model, directory
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """The same with a copy of the directory that the test may damage."""
+    model, directory = trained
+    return model, shutil.copytree(directory, tmp_path / "checkpoints")
+
+
+def damage(directory, number, kind="data-00000-of-00001"):
+    path = directory / f"ckpt-{number}.{kind}"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def test_a_new_run_starts_at_epoch_0(tmp_path):
+    assert RunCheckpoint(compiled(), tmp_path / "none").restore() == 0
+
+
+def test_restores_into_another_number_of_replicas(run):
+    model, directory = run
+    other = compiled(1, seed=3)
+    assert RunCheckpoint(other, directory, seed=7).restore() == 2
+    assert distance(other, model) == 0
+    for mine, theirs in zip(other.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+    assert int(other.optimizer.iterations.numpy()) == 2
+
+
+@pytest.mark.parametrize("more", [(), (3.0,)])
+def test_a_checkpoint_without_steps_of_variables_is_restored(tmp_path, more):
+    """Such as it was written before there were any."""
+
+    def checkpoint_of(model):
+        return RunCheckpoint(model, tmp_path, more=[keras.Variable(value) for value in more])
+
+    model = compiled()
+    checkpoint = checkpoint_of(model)
+    model.fit(dataset(16, 16), epochs=2, verbose=0)
+    steps = model.optimizer.steps
+    kept = [value for value in checkpoint._saved if value is not steps.value]
+    assert len(kept) == len(checkpoint._saved) - 1
+    tf.train.Checkpoint(
+        variables=kept, epochs=tf.Variable(2, dtype=tf.int64), seed=tf.Variable(0, dtype=tf.int64)
+    ).save(tmp_path / "ckpt")
+    other = compiled(seed=3)
+    assert checkpoint_of(other).restore() == 2
+    assert distance(other, model) == 0
+    for mine, theirs in zip(other.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+    assert (other.optimizer.steps.numpy() == 2).all()
+
+
+def test_keeps_the_last_ones(tmp_path):
+    model = compiled()
+    fit(model, RunCheckpoint(model, tmp_path, max_to_keep=2), epochs=4)
+    assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["ckpt-3", "ckpt-4"]
+
+
+@pytest.mark.parametrize("kind", ["data-00000-of-00001", "index"])
+def test_a_damaged_newest_checkpoint_falls_back(run, caplog, kind):
+    _, directory = run
+    damage(directory, 2, kind)
+    model = compiled()
+    checkpoint = RunCheckpoint(model, directory, seed=7)
+    assert checkpoint.restore() == 1
+    assert int(model.optimizer.iterations.numpy()) == 1
+    assert "ckpt-2" in caplog.text
+    # The run goes on from there, and the damaged one is replaced.
+    fit(model, checkpoint, initial_epoch=1)
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
+
+
+def test_a_flipped_byte_is_noticed(run):
+    _, directory = run
+    path = directory / "ckpt-2.data-00000-of-00001"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 1
+
+
+def test_a_damaged_list_of_checkpoints_does_not_matter(run):
+    _, directory = run
+    (directory / "checkpoint").write_bytes(b"\x00garbage")
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
+
+
+def test_all_damaged_is_an_error_that_names_the_files(run):
+    _, directory = run
+    damage(directory, 1)
+    damage(directory, 2, "index")
+    with pytest.raises(InputError, match="all are damaged: .*ckpt-2, .*ckpt-1"):
+        RunCheckpoint(compiled(), directory, seed=7).restore()
+
+
+@pytest.fixture(params=["no space", "file size limit"])
+def full_disk(request, monkeypatch):
+    """Saving fails: as TensorFlow says it of a full disk, and by the system itself."""
+    if request.param == "no space":
+
+        def save(*_, **__):
+            raise tf.errors.ResourceExhaustedError(
+                None, None, "{{function_node save}} ckpt-2_temp/part-0; No space left [Op:SaveV2]"
+            )
+
+        monkeypatch.setattr(tf.train.CheckpointManager, "save", save)
+        yield "No space left"
+        return
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        yield "File too large"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_leaves_the_checkpoints_before(run, full_disk):
+    model, directory = run
+    before = sorted(directory.iterdir())
+    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are whole"):
+        RunCheckpoint(model, directory, seed=7).save(3)
+    assert sorted(directory.iterdir()) == before
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
+
+
+def test_another_architecture_is_an_error_that_names_a_variable(run):
+    _, directory = run
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="answer")(inputs))
+    model.compile(adamw())
+    with pytest.raises(InputError, match=r"answer/kernel has shape \(4, 2\) here and \(40, 16\)"):
+        RunCheckpoint(model, directory, seed=7).restore()
+
+
+def test_another_seed_is_an_error(run):
+    _, directory = run
+    with pytest.raises(InputError, match="belongs to a run with seed 7, not 8"):
+        RunCheckpoint(compiled(), directory, seed=8).restore()
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_bit_identical_weights(tmp_path):
+    undisturbed = result_of(start("run_with_checkpoints.py", tmp_path / "undisturbed"))
+    first = start("run_with_checkpoints.py", tmp_path / "killed")
+    for line in first.stdout:
+        if line.startswith("step 5"):  # the first step of the third epoch
+            first.send_signal(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    resumed = result_of(start("run_with_checkpoints.py", tmp_path / "killed"))
+    assert undisturbed["start"] == 0
+    assert 2 <= resumed["start"] < 4
+    assert resumed["weights"] == undisturbed["weights"]

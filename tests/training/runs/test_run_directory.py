@@ -1,0 +1,138 @@
+"""Run directories."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.training.runs.run_directory import RunDirectory, to_yaml
+
+
+@dataclasses.dataclass
+class Settings:
+    rate: float = 0.5
+    names: tuple = ("a", "b")
+
+
+DATA = {
+    "records": {"source": "a", "length": 128, "sha256": "0" * 64},
+    "model": {"source": "b", "sha256": "1" * 64},
+}
+
+
+def begin(path, made_of=None):
+    """A run that has a checkpoint."""
+    run = RunDirectory(path, Settings(), made_of=made_of)
+    (run.checkpoints / "ckpt-1.index").write_text("saved")
+    return run
+
+
+def test_settings_are_kept_and_compared(tmp_path):
+    begin(tmp_path / "run")
+    assert (tmp_path / "run" / "recipe.yaml").read_text() == "rate: 0.5\nnames:\n- a\n- b\n"
+    RunDirectory(tmp_path / "run", Settings())
+    with pytest.raises(InputError, match=r"other settings \(rate was 0.5\)"):
+        RunDirectory(tmp_path / "run", Settings(rate=0.25))
+    RunDirectory(tmp_path / "run", Settings(rate=0.25), may_change=["rate"])
+    assert (tmp_path / "run" / "recipe.yaml").read_text().startswith("rate: 0.25")
+    RunDirectory(tmp_path / "run", Settings(), may_change=["rate"])
+    with pytest.raises(InputError, match="holds a run"):
+        RunDirectory(tmp_path / "run", Settings(), resume=False)
+
+
+def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
+    run = RunDirectory(tmp_path, Settings())
+    # As far as a run comes that fails in its first step.
+    run.metrics.touch()
+    run.tensorboard.mkdir()
+    (run.tensorboard / "events").write_text("start")
+    RunDirectory(tmp_path, Settings(rate=0.25), resume=False)
+    assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
+    run.metrics.write_text("{}")
+    with pytest.raises(InputError, match=r"other settings \(rate was 0.25\)"):
+        RunDirectory(tmp_path, Settings())
+
+
+def test_another_process_is_refused(tmp_path):
+    code = (
+        "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    RunDirectory(tmp_path, Settings())
+    command = [sys.executable, "-c", code, str(tmp_path / "checkpoints" / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):
+            RunDirectory(tmp_path, Settings())
+        other.kill()
+    RunDirectory(tmp_path, Settings())
+
+
+def test_a_run_whose_traceback_is_kept_can_be_called_again(tmp_path):
+    interrupted = RunDirectory(tmp_path, Settings())
+    RunDirectory(tmp_path, Settings())
+    del interrupted
+
+
+def test_a_run_that_made_nothing_binds_nobody(tmp_path):
+    run = RunDirectory(tmp_path, Settings(), made_of=DATA)
+    # As far as a run comes that fails in its first step.
+    run.metrics.touch()
+    run.tensorboard.mkdir()
+    (run.tensorboard / "events").write_text("start")
+    (tmp_path / ".recipe.yaml.00000000.aside").mkdir()
+    (tmp_path / ".recipe.yaml.00000000.aside" / "recipe.yaml").write_text("killed")
+    RunDirectory(tmp_path, Settings(rate=0.25), resume=False, made_of={})
+    assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
+    assert (tmp_path / "data.json").read_text() == "{}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"records": {"length": 64}}, "on other records than a .length was 128 and is 64"),
+        ({"records": {"sha256": "2" * 64}}, "on other records than a .sha256 was '000"),
+        ({"model": {"sha256": "2" * 64}}, "on other model than b"),
+        ({"teacher": {"source": "c", "sha256": "3" * 64}}, "on other teacher than c .sha256 was None"),
+    ],
+)
+def test_a_run_resumes_on_its_own_data_alone(tmp_path, change, message):
+    begin(tmp_path, DATA)
+    moved = {name: content | {"source": "elsewhere"} for name, content in DATA.items()}
+    RunDirectory(tmp_path, Settings(), made_of=moved)
+    RunDirectory(tmp_path, Settings(), made_of=DATA)
+    now = DATA | {name: DATA.get(name, {}) | content for name, content in change.items()}
+    with pytest.raises(InputError, match=message):
+        RunDirectory(tmp_path, Settings(), made_of=now)
+    RunDirectory(tmp_path, Settings(), made_of=DATA)
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "data.json"])
+def test_a_run_that_no_longer_knows_what_it_was_made_of(tmp_path, name):
+    begin(tmp_path, DATA)
+    (tmp_path / name).unlink()
+    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is gone: put it back"):
+        RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"records": 7}', '{"records": []}'])
+def test_damaged_data_are_named(tmp_path, content):
+    begin(tmp_path, DATA)
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(InputError, match="data.json|other records"):
+        RunDirectory(tmp_path, Settings(), made_of=DATA)
+
+
+def test_a_damaged_recipe_is_named(tmp_path):
+    begin(tmp_path)
+    (tmp_path / "recipe.yaml").write_bytes(b"rate: [\xff")
+    with pytest.raises(InputError, match="recipe.yaml is damaged"):
+        RunDirectory(tmp_path, Settings())
+
+
+def test_yaml_reads_back(tmp_path):
+    import yaml
+
+    assert yaml.safe_load(to_yaml(Settings(rate=1e-4))) == {"rate": 1e-4, "names": ["a", "b"]}

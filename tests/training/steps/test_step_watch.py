@@ -1,0 +1,129 @@
+"""What is seen of the steps: norms of gradients, the highest loss, waits for data."""
+
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.training.steps.step_watch import StepWatch
+from tests.training.helpers import MaskedTokenModel, build, dataset, train, weights
+
+RATE = 0.5
+
+
+def sgd():
+    return keras.optimizers.SGD(RATE)
+
+
+class Steps(keras.callbacks.Callback):
+    """The weights before the first and after every step, and what `fit` said."""
+
+    def on_train_begin(self, logs=None):
+        self.weights = [weights(self.model)]
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.weights.append(weights(self.model))
+
+
+def check_norms(history, steps):
+    # Steps of gradient descent: what the weights moved by is the rate times the gradient.
+    moved = [
+        np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(before, after, strict=True))) / RATE
+        for before, after in zip(steps[:-1], steps[1:])
+    ]
+    # Weights near 1 are rounded to 2**-24, over 1,900 of them; norms are above 0.1.
+    assert history["gradient_norm"] == pytest.approx([np.mean(moved[:3]), np.mean(moved[3:])], 1e-4)
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_gradient_norm_is_the_mean_over_the_steps(replicas):
+    watch = Steps()
+    _, history = train(
+        replicas,
+        data=dataset(16, 48),
+        optimizer=sgd,
+        callbacks=[watch],
+        watch_steps=True,
+        accumulation_steps=2,
+    )
+    check_norms(history, watch.weights)
+
+
+def test_the_norm_is_of_the_gradient_before_clipping():
+    clipped = train(
+        data=dataset(16, 16),
+        epochs=1,
+        optimizer=lambda: keras.optimizers.SGD(RATE, global_clipnorm=1e-3),
+        watch_steps=True,
+    )[1]
+    plain = train(data=dataset(16, 16), epochs=1, optimizer=sgd, watch_steps=True)[1]
+    assert clipped["gradient_norm"] == plain["gradient_norm"]
+    assert plain["gradient_norm"][0] > 0.01
+
+
+class Scripted(MaskedTokenModel):
+    """Has the losses that its labels say, in one weight."""
+
+    def loss_totals(self, x, y, sample_weight):
+        return tf.constant(1.0)
+
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        return tf.reduce_mean(y) + 0.0 * tf.reduce_sum(y_pred)
+
+
+def scripted(losses, optimizer="sgd", steps_per_execution=1, **compiled):
+    inputs = keras.Input((1,))
+    model = Scripted(inputs, keras.layers.Dense(1)(inputs))
+    model.compile(
+        optimizer, watch_steps=True, steps_per_execution=steps_per_execution, jit_compile=False
+    )
+    losses = np.float32(losses)[:, None]
+    data = tf.data.Dataset.from_tensor_slices((np.ones((len(losses), 1, 1)), losses))
+    history = model.fit(data, steps_per_epoch=3, epochs=len(losses) // 3, verbose=0).history
+    return model, history
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+def test_highest_loss_is_that_of_one_step_of_the_epoch(steps_per_execution):
+    _, history = scripted([1, 7, 2, 3, 2, 1], steps_per_execution=steps_per_execution)
+    assert history["highest_loss"] == [7, 3]
+    assert history["loss"] == pytest.approx([10 / 3, 2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_that_is_no_number_is_infinite(bad):
+    _, history = scripted([1, bad, 2, 1, 1, 1])
+    assert history["highest_loss"][0] == np.inf
+    assert np.isfinite(history["gradient_norm"][0])  # of the other steps
+
+
+def test_nothing_is_watched_unless_asked_for():
+    model = build()
+    model.compile(sgd(), jit_compile=False)
+    assert set(model.fit(dataset(16, 16), verbose=0).history) == {"loss"}
+
+
+def test_waits_for_data_are_added_up():
+    def slow():
+        for _ in range(3):
+            time.sleep(0.1)
+            yield np.ones((1, 1), "float32"), np.ones(1, "float32")
+
+    spec = tf.TensorSpec([1, 1]), tf.TensorSpec([1])
+    model, _ = scripted([1, 1, 1])
+    model.fit(tf.data.Dataset.from_generator(slow, output_signature=spec), verbose=0)
+    # What comes after the first may be made while the step runs.
+    assert model.step_watch.input_wait() > 0.1 * 0.99
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_negative(monkeypatch):
+    times = iter([1000.0, 1002.5, 1000.0, 400.0, 400.0, 401.0])
+    monkeypatch.setattr(tf, "timestamp", lambda: tf.constant(next(times), tf.float64))
+    watch = StepWatch()
+    waits = []
+    for _ in range(3):
+        watch.timed(lambda: (None, []))
+        waits.append(watch.input_wait())
+    assert waits == [2.5, 2.5, 3.5]

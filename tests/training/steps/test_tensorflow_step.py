@@ -1,0 +1,458 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from tests.helpers import mirrored
+from tests.training import work
+from tests.training.helpers import (
+    ROOT,
+    Classifier,
+    MaskedTokenModel,
+    adamw,
+    build,
+    cross_entropy,
+    dataset,
+    distance,
+    examples,
+    last_json,
+    result_of,
+    run_workers,
+    start,
+    train,
+    weights,
+)
+
+# Gradients are up to 0.1 and rounded to 2**-24 of that in a few sums: 1e-8. Adam multiplies this by
+# up to learning_rate / epsilon = 10, in each of 6 steps: 6e-7. A loss that each replica divides by
+# its own count, or a clip before the reduction, is 1e-2 away.
+ROUNDING = 1e-6
+# Batches of 16, 16 and 9: the last one is cut into 5 + 4 or into 3 + 3 + 3 + 0.
+UNEVEN = {"batch_size": 16, "count": 41}
+
+
+def sgd():
+    return keras.optimizers.SGD(0.5, clipnorm=0.05)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """One device, no accumulation, one step an execution."""
+    return train(data=dataset(**UNEVEN))
+
+
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_replicas_reach_the_weights_of_one_device(reference, replicas):
+    model, history = train(replicas, data=dataset(**UNEVEN))
+    assert int(model.optimizer.iterations.numpy()) == 6
+    assert distance(model, reference[0]) < ROUNDING
+    np.testing.assert_allclose(history["loss"], reference[1]["loss"], rtol=1e-6)
+
+
+def test_moving_average_of_weights():
+    """`fit` ends with the averages, by Adam's steps recomputed here, as the model's weights."""
+    momentum = 0.7
+    path = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            path.append(weights(self.model))
+
+    def averaging():
+        return adamw(use_ema=True, ema_momentum=momentum)
+
+    model, _ = train(optimizer=averaging, callbacks=[Watch()])
+    average = path[0]
+    for values in path[1:]:
+        average = [momentum * a + (1 - momentum) * v for a, v in zip(average, values)]
+    for mine, expected in zip(weights(model), average, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=0, atol=ROUNDING)
+    assert distance(train(2, optimizer=averaging)[0], model) < ROUNDING
+
+
+@pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+def test_accumulation_in_executions_of_several_steps(reference, replicas):
+    # Replicas of 16 / 4 cut their batch into 2 + 2 + 0; executions have 2 steps, then 1.
+    model, history = train(
+        replicas, data=dataset(**UNEVEN), accumulation_steps=3, steps_per_execution=2
+    )
+    assert int(model.optimizer.iterations.numpy()) == 6
+    assert distance(model, reference[0]) < ROUNDING
+    np.testing.assert_allclose(history["loss"], reference[1]["loss"], rtol=1e-6)
+
+
+def train_in_bfloat16(replicas):
+    model = {"dtype": "mixed_bfloat16"}
+    return train(replicas, model=model, optimizer=sgd, data=dataset(**UNEVEN))[0]
+
+
+@pytest.fixture(scope="module")
+def one_in_bfloat16():
+    return train_in_bfloat16(1)
+
+
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_bfloat16(one_in_bfloat16, replicas):
+    # A gradient of up to 0.05 (the clip) is the sum of bfloat16 parts, each right to 2**-9: 1e-4,
+    # times the rate of 0.5, in each of 6 steps. Unclipped or summed twice it is 0.05 away.
+    assert distance(one_in_bfloat16, train_in_bfloat16(replicas)) < 3e-4
+
+
+@pytest.mark.slow
+def test_keras_loss_metrics_and_evaluation_of_uneven_batches():
+    results = []
+    for replicas in (1, 4):
+        data = dataset(kind=Classifier, **UNEVEN)
+        model, history = train(replicas, Classifier, data, metrics=["accuracy"], optimizer=sgd)
+        features, labels = examples(41, Classifier)
+        predictions = model.predict(features, batch_size=16, verbose=0)
+        results.append((model, history, model.evaluate(data, verbose=0), predictions))
+        # The mean over all examples, each counted once, is what `predict` gives.
+        loss, accuracy = results[-1][2]
+        losses = keras.losses.sparse_categorical_crossentropy(labels, predictions, from_logits=True)
+        assert loss == pytest.approx(float(np.mean(losses)), rel=1e-6)
+        assert accuracy == pytest.approx(float(np.mean(predictions.argmax(-1) == labels)))
+    for model, history, evaluation, predictions in results[1:]:
+        assert distance(model, results[0][0]) < ROUNDING
+        np.testing.assert_allclose(history["loss"], results[0][1]["loss"], rtol=1e-6)
+        np.testing.assert_allclose(history["accuracy"], results[0][1]["accuracy"], rtol=1e-6)
+        np.testing.assert_allclose(evaluation, results[0][2], rtol=1e-6)
+        np.testing.assert_allclose(predictions, results[0][3], atol=1e-5)
+
+
+def test_one_device_is_stock_keras():
+    class Stock(keras.Model):
+        pass
+
+    def optimizer():  # not clipped: Keras takes the norm of an embedding's IndexedSlices wrongly
+        return keras.optimizers.SGD(0.5)
+
+    data = dataset(kind=Classifier, **UNEVEN)
+    model, history = train(1, Classifier, data, optimizer=optimizer)
+    stock = build(Classifier)
+    stock = Stock(stock.inputs, stock.outputs[0])
+    stock.compile(optimizer=optimizer(), loss=cross_entropy(), jit_compile=False)
+    stock_history = stock.fit(data, epochs=2, verbose=0).history
+    assert distance(model, stock) < ROUNDING
+    np.testing.assert_allclose(history["loss"], stock_history["loss"], rtol=1e-6)
+
+
+class MeanSquare(keras.layers.Layer):
+    def call(self, inputs):
+        self.add_loss(0.1 * ops.mean(ops.square(inputs)))
+        return inputs
+
+
+def test_sample_weights_and_add_loss():
+    features = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
+    labels, sample_weight = np.arange(32) % 3, np.linspace(0, 2, 32).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices((features, labels, sample_weight)).batch(12)
+    trained = []
+    for replicas, accumulation_steps in ((1, 1), (2, 2)):
+        with mirrored(replicas).scope():
+            keras.utils.set_random_seed(0)
+            inputs = keras.Input((4,))
+            model = Classifier(inputs, MeanSquare()(keras.layers.Dense(3)(inputs)))
+            model.compile(
+                keras.optimizers.SGD(0.5),
+                loss=cross_entropy(),
+                accumulation_steps=accumulation_steps,
+                jit_compile=False,
+            )
+        model.fit(data, epochs=2, verbose=0)
+        trained.append(model)
+    assert distance(*trained) < ROUNDING
+
+
+@pytest.mark.parametrize("clip", ["clipnorm", "global_clipnorm", "clipvalue"])
+def test_each_clip_sees_the_reduced_gradient(clip):
+    def clipped():
+        return keras.optimizers.SGD(1.0, **{clip: 1e-3})
+
+    data = dataset(kind=Classifier, batch_size=16, count=16)
+    one, _ = train(1, Classifier, data, epochs=1, optimizer=clipped)
+    two, _ = train(2, Classifier, data, epochs=1, optimizer=clipped)
+    assert distance(one, two) < 1.2e-7  # weights near 1 are rounded to 2**-24, twice
+    # The clip is active: the largest step is the clip for values, and no more for norms.
+    assert 1e-5 < distance(one, build(Classifier)) <= 1.001e-3
+
+
+class Overflows(MaskedTokenModel):
+    """Has an infinite loss on the last replica, in the third step."""
+
+    def loss_share(self, *arguments):
+        context = tf.distribute.get_replica_context()
+        last = tf.equal(context.replica_id_in_sync_group, context.num_replicas_in_sync - 1)
+        third = tf.equal(self.calls, 2) & last
+        share = super().loss_share(*arguments)
+        self.calls.assign_add(1)
+        return share * tf.where(third, np.inf, 1.0)
+
+
+def test_loss_scaling_skips_a_step_that_overflows_on_another_replica():
+    with mirrored(2).scope():
+        model = build(Overflows)
+        model.calls = keras.Variable(0, trainable=False, dtype="int32", aggregation="none")
+        inner = keras.optimizers.SGD(0.1)
+        model.compile(keras.optimizers.LossScaleOptimizer(inner), jit_compile=False)
+    model.fit(dataset(16, 80), verbose=0)
+    assert all(np.isfinite(array).all() for array in weights(model))
+    assert int(model.optimizer.iterations.numpy()) == 4
+    assert float(model.optimizer.dynamic_scale.numpy()) == 2.0**14
+
+
+def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
+    """Which units the rows of a batch of 8 keep in one training step, [8, 64]."""
+    kept = []
+    with mirrored(replicas).scope():
+        inputs = keras.Input((64,))
+        outputs = keras.layers.Dense(1, use_bias=False)(Dropout(0.5, name="dropout")(inputs))
+        model = Classifier(inputs, outputs)
+        model.compile(
+            keras.optimizers.SGD(1.0),
+            loss="mean_absolute_error",
+            dropout_seed=seed,
+            accumulation_steps=accumulation_steps,
+            jit_compile=False,
+        )
+        model.optimizer.iterations.assign(steps_before)
+    for row in range(8):
+        # The gradient of |w x - 1e6| is -dropout(x): one row at a time it shows the units kept.
+        model.set_weights([np.zeros((64, 1), "float32")])
+        model.optimizer.iterations.assign(steps_before)
+        features = np.eye(8, dtype="float32")[row][:, None] * np.ones((8, 64), "float32")
+        data = tf.data.Dataset.from_tensor_slices((features, np.full((8, 1), 1e6))).batch(8)
+        model.fit(data, verbose=0)
+        kept.append(model.get_weights()[0][:, 0] > 0)
+    return np.array(kept)
+
+
+def test_replicas_and_micro_batches_drop_different_units():
+    by_replica = dropped(2, seed=1)
+    assert by_replica.mean() == pytest.approx(0.5, abs=0.1)  # 4.5 deviations of 512 draws
+    # Without the replica in the seed the second half would repeat the first.
+    assert (by_replica[:4] != by_replica[4:]).mean() > 0.3
+    by_micro_batch = dropped(1, seed=1, accumulation_steps=2)
+    assert (by_micro_batch[:4] != by_micro_batch[4:]).mean() > 0.3
+
+
+def test_units_are_a_function_of_seed_and_step():
+    first = dropped(1, seed=1, steps_before=5)
+    np.testing.assert_array_equal(dropped(1, seed=1, steps_before=5), first)
+    assert (dropped(1, seed=1, steps_before=6) != first).mean() > 0.3
+    assert (dropped(1, seed=2, steps_before=5) != first).mean() > 0.3
+
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_jit_compile_changes_nothing(replicas):
+    data = dataset(16, 32)
+    plain, _ = train(1, data=data)
+    compiled, _ = train(replicas, data=data, jit_compile=True, accumulation_steps=2)
+    assert distance(plain, compiled) < ROUNDING
+
+
+def encoder_classifier():
+    keras.utils.set_random_seed(0)
+    config = EncoderConfig(40, 16, 1, 2, 32, max_length=8, dropout=0.0, attention_dropout=0.0)
+    names = ("token_ids", "padding_mask")
+    inputs = {name: keras.Input((8,), dtype="int32", name=name) for name in names}
+    model = Classifier(inputs, keras.layers.Dense(3)(Encoder(config)(inputs)["pooled_output"]))
+    model.compile(adamw(), loss=cross_entropy(), jit_compile=False, accumulation_steps=2)
+    return model
+
+
+@pytest.mark.slow
+def test_xla_compiles_the_whole_step_of_an_encoder():
+    data = dataset(16, 16, Classifier, drop_remainder=True)
+    plain, whole = encoder_classifier(), encoder_classifier()
+    plain.fit(data, verbose=0)
+    whole.optimizer.build(whole.trainable_variables)
+    step = tf.function(whole.train_step, jit_compile=True, autograph=False)
+    step(next(iter(data)))
+    assert distance(plain, whole) < ROUNDING
+
+
+@pytest.fixture(scope="module")
+def operations_on_tpu():
+    return result_of(start("trace_on_tpu.py", 1, 2))
+
+
+@pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
+    operations = operations_on_tpu[str(accumulation_steps)]
+    # One sum for each of 15 gradients, one for the loss, one for the count of masked tokens. No
+    # other: a second reduction of the gradients would double them.
+    assert operations["CrossReplicaSum"] == 17
+    assert operations["TPUReplicateMetadata"] == 1
+    assert operations.get("While", 0) == accumulation_steps - 1
+    assert not {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "Assert", "Print"} & set(operations)
+    words = ("Ragged", "String", "Unique", "Where", "Host", "Collective")
+    assert not [name for name in operations if any(word in name for word in words)]
+
+
+@pytest.mark.slow
+def test_two_worker_processes_agree_with_one(tmp_path):
+    script = ROOT / "tests" / "training" / "work.py"
+    chief, other = map(last_json, run_workers(script, tmp_path / "two", "auto"))
+    one = work.run(tmp_path / "one", "one_device")
+    assert [chief["replicas"], other["replicas"], one["replicas"]] == [2, 2, 1]
+    assert [chief["chief"], other["chief"]] == [True, False]
+    for result in (chief, other):
+        assert result["evaluation"] == pytest.approx(one["evaluation"], rel=1e-6)
+        for name, values in one["history"].items():
+            np.testing.assert_allclose(result["history"][name], values, rtol=1e-6)
+        np.testing.assert_allclose(result["predictions"], one["predictions"], atol=1e-5)
+        for mine, expected in zip(result["weights"], one["weights"], strict=True):
+            np.testing.assert_allclose(mine, expected, rtol=0, atol=ROUNDING)
+    saved = {name: sorted(p.name for p in (tmp_path / name).iterdir()) for name in ("one", "two")}
+    assert saved["two"] == saved["one"]
+
+
+@pytest.fixture(scope="module")
+def loss_of_known_length():
+    return train(data=dataset(8, drop_remainder=True))[1]["loss"]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_end_of_data_of_unknown_length_is_no_step(loss_of_known_length, replicas):
+    # Rows are counted, and steps, without need of the data: they must not run when it has ended.
+    known = dataset(8, drop_remainder=True)
+    unknown = known.filter(lambda x, y: True)
+    model, history = train(replicas, data=unknown)
+    assert int(model.optimizer.iterations.numpy()) == 2 * 6
+    np.testing.assert_allclose(history["loss"], loss_of_known_length, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.evaluate(unknown, verbose=0), model.evaluate(known, verbose=0), rtol=1e-6
+    )
+
+
+def test_strings_train_under_a_strategy():
+    with mirrored(2).scope():
+        texts = keras.Input((), dtype="string")
+        lengths = keras.layers.Lambda(
+            lambda text: tf.cast(tf.strings.length(text), "float32")[:, None], output_shape=(1,)
+        )
+        model = Classifier(texts, keras.layers.Dense(3)(lengths(texts)))
+        model.compile(keras.optimizers.SGD(0.1), loss=cross_entropy(), jit_compile=False)
+    data = tf.data.Dataset.from_tensor_slices((["a", "bb", "ccc"], [0, 1, 2])).batch(3)
+    history = model.fit(data, verbose=0).history
+    assert np.isfinite(history["loss"][0])
+
+
+def test_the_hook_that_keras_reduces_by_is_still_there():
+    """`compile` shadows this private method; without it gradients would be reduced twice."""
+    with mirrored(2).scope():
+        optimizer = AdamW(1e-3)
+        assert callable(type(optimizer)._all_reduce_sum_gradients)
+        assert "_all_reduce_sum_gradients" in type(optimizer)._backend_update_step.__code__.co_names
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"accumulation_steps": 0}, "accumulation_steps must be a positive integer"),
+        ({"loss": cross_entropy(reduction="sum")}, "reduction 'sum'; only a mean over examples"),
+        (
+            {"optimizer": keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)},
+            "use compile",
+        ),
+    ],
+)
+def test_compile_refuses_what_would_be_wrong(settings, message):
+    with pytest.raises(InputError, match=message):
+        build(Classifier).compile(**({"optimizer": "sgd", "loss": cross_entropy()} | settings))
+
+
+def test_optimizer_of_another_strategy_is_refused():
+    optimizer = keras.optimizers.SGD(0.1)
+    with mirrored(2).scope():
+        model = build(Classifier)
+    with pytest.raises(InputError, match="inside the strategy.scope"):
+        model.compile(optimizer=optimizer, loss=cross_entropy())
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_no_execution_leaves_its_epoch(replicas):
+    """Three steps an epoch, two an execution: the second of each epoch has one."""
+    data = dataset(8, 48, Classifier)
+    plain, _ = train(replicas, Classifier, data.take(3), epochs=1, optimizer=sgd)
+    with mirrored(replicas).scope():
+        model = build(Classifier)
+        model.compile(sgd(), loss=cross_entropy(), steps_per_execution=2, jit_compile=False)
+    seen = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append((int(self.model.optimizer.iterations.numpy()), distance(model, plain)))
+
+    model.fit(data.repeat(), steps_per_epoch=3, epochs=2, verbose=0, callbacks=[Watch()])
+    assert [steps for steps, _ in seen] == [3, 6]
+    assert seen[0][1] < ROUNDING
+    # Evaluation, too; then calls without a number of steps.
+    rows, labels = examples(48, Classifier)
+    first = {name: feature[:24] for name, feature in rows.items()}, labels[:24]
+    expected = model.evaluate(*first, batch_size=24, verbose=0)
+    assert model.evaluate(data.repeat(), steps=3, verbose=0) == pytest.approx(expected, rel=1e-6)
+    model.fit(data, verbose=0)
+    assert int(model.optimizer.iterations.numpy()) == 12
+
+
+@pytest.mark.parametrize("settings", [{"accumulation_steps": 3}, {"steps_per_execution": 2}])
+def test_eager_steps_with_an_odd_last_batch(reference, settings):
+    data = dataset(batch_size=8, count=26)  # the last has 2 rows, less than there are micro-batches
+    graph, _ = train(data=data, epochs=1, **settings)
+    eager, _ = train(data=data, epochs=1, run_eagerly=True, **settings)
+    assert distance(graph, eager) < ROUNDING
+
+
+def test_xla_says_which_batches_it_cannot_accumulate():
+    with pytest.raises(InputError, match="must be a multiple of accumulation_steps=4"):
+        train(1, data=dataset(8, 10), accumulation_steps=4, jit_compile=True, epochs=1)
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, keras.optimizers.Adam])
+def test_averages_of_what_is_trainable_are_its_own(optimizer):
+    """Keras pairs weights and averages by position, whatever has been frozen in between."""
+    model = build(Classifier)
+    model.compile(optimizer(1e-2, use_ema=True), loss=cross_entropy(), jit_compile=False)
+    averages = {}
+
+    class Freeze(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            self.model.layers[-1].kernel.trainable = False
+            self.model.get_layer("token_embeddings").trainable = False
+            self.model.make_train_function(force=True)
+
+        def on_epoch_end(self, epoch, logs=None):
+            of_optimizer = self.model.optimizer
+            for variable in self.model.trainable_variables:
+                index = of_optimizer._get_variable_index(variable)
+                average = of_optimizer._model_variables_moving_average[index]
+                averages[variable.path] = average.numpy()
+
+    before = {variable.path: variable.numpy() for variable in model.variables}
+    model.fit(dataset(kind=Classifier), verbose=0, callbacks=[Freeze()])
+    assert len(averages) == len(before) - 2
+    for variable in model.weights:
+        expected = averages.get(variable.path, before[variable.path])
+        np.testing.assert_array_equal(variable.numpy(), expected)
+
+
+def test_static_batch_that_accumulation_does_not_divide_is_refused():
+    with pytest.raises(InputError, match="16 examples, which accumulation_steps=3 does not divide"):
+        train(1, data=dataset(16, 16, drop_remainder=True), accumulation_steps=3)
+
+
+def test_train_on_batch():
+    model = build(Classifier)
+    model.compile(sgd(), loss=cross_entropy(), jit_compile=False)
+    features, labels = examples(16, Classifier)
+    trained, _ = train(1, Classifier, dataset(16, 16, Classifier), epochs=1, optimizer=sgd)
+    model.train_on_batch(features, labels)
+    assert distance(model, trained) < ROUNDING
