@@ -13,50 +13,29 @@ from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
 
-# Command -> what it does. Its module, named in `_HOMES`, holds `add_arguments(parser)`,
-# `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and none of them imports
-# TensorFlow before `run`.
+# Command -> its module in `keras_bert_impl.cli`, and what it does. A module holds
+# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
+# none of them imports TensorFlow before `run`.
 COMMANDS = {
-    "quickstart": "the whole way, from text to served answers, on text that is here already",
-    "models": "list the published models that can be named",
-    "vocab": "learn a WordPiece vocabulary from text",
-    "prepare": "turn text into records for pre-training",
-    "pretrain": "pre-train an encoder on prepared records",
-    "recipes": "list the settings of published pre-training runs, for `pretrain --recipe`",
-    "input-worker": "make batches for pre-training on other machines",
-    "student": "write some layers of a model as a smaller one, to learn from the other",
-    "augment": "write labelled texts with copies in which some words are others",
-    "adapt": "go on with the pre-training of a model, on text of a domain",
-    "finetune": "tune a model on labelled texts",
-    "evaluate": "score a tuned model on labelled texts",
-    "predict": "ask a tuned model",
-    "embed": "write vectors of texts, near those of texts that mean the same",
-    "search": "find the texts that are nearest to a query in meaning",
-    "convert": "write a model in another form: Hugging Face's, Google's or KerasHub's",
-    "merge": "write a model tuned by LoRA as an ordinary one",
-    "export": "write a SavedModel that takes raw strings, or an ONNX model",
-    "fill-mask": "guess the words behind [MASK]",
-}
-_HOMES = {
-    "quickstart": "quickstart",
-    "models": "models.list",
-    "vocab": "training.vocab",
-    "prepare": "training.prepare",
-    "pretrain": "training.pretrain",
-    "recipes": "training.recipes",
-    "input-worker": "training.input_worker",
-    "student": "models.student",
-    "augment": "training.augment",
-    "adapt": "training.adapt",
-    "finetune": "training.finetune",
-    "evaluate": "using.evaluate",
-    "predict": "using.predict",
-    "embed": "using.embed",
-    "search": "using.search",
-    "convert": "models.convert",
-    "merge": "models.merge",
-    "export": "models.export",
-    "fill-mask": "using.fill_mask",
+    "quickstart": ("quickstart", "run the whole path, from text to a served model, on a small corpus"),
+    "models": ("models.list", "list the published models and their names"),
+    "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
+    "prepare": ("training.prepare", "turn text into records for pre-training"),
+    "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
+    "recipes": ("training.recipes", "list published pre-training recipes"),
+    "input-worker": ("training.input_worker", "serve pre-training batches to other machines"),
+    "student": ("models.student", "create a student model from a teacher's layers"),
+    "augment": ("training.augment", "augment labelled texts by replacing words"),
+    "adapt": ("training.adapt", "continue the pre-training of a model on text of a domain"),
+    "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
+    "evaluate": ("using.evaluate", "score a fine-tuned model on labelled texts"),
+    "predict": ("using.predict", "predict with a fine-tuned model"),
+    "embed": ("using.embed", "write the embeddings of texts"),
+    "search": ("using.search", "find the texts that are closest in meaning to a query"),
+    "convert": ("models.convert", "convert a model between Hugging Face, Google and KerasHub files"),
+    "merge": ("models.merge", "merge LoRA weights into their base model"),
+    "export": ("models.export", "export a SavedModel that takes raw strings, or another format"),
+    "fill-mask": ("using.fill_mask", "predict the words behind [MASK]"),
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -104,8 +83,8 @@ def _run(arguments):
         near = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
-    module = importlib.import_module(f"keras_bert_impl.cli.{_HOMES[command]}")
-    what = COMMANDS[command]
+    name, what = COMMANDS[command]
+    module = importlib.import_module(f"keras_bert_impl.cli.{name}")
     parser = CommandParser(
         prog=f"keras-bert {command}",
         description=f"{what[0].upper()}{what[1:]}.",
@@ -148,7 +127,7 @@ def _split(arguments):
 
 def _overview():
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()]
     parser = CommandParser(
         prog="keras-bert",
         usage="keras-bert COMMAND [arguments]",

@@ -26,7 +26,7 @@ def failing_command(monkeypatch):
 
     module = types.SimpleNamespace(EXAMPLE="", add_arguments=lambda parser: None, run=run)
     monkeypatch.setitem(sys.modules, "keras_bert_impl.cli.fail", module)
-    monkeypatch.setitem(cli.COMMANDS, "fail", "raise an error")
+    monkeypatch.setitem(cli.COMMANDS, "fail", ("fail", "raise an error"))
     return errors
 
 
