@@ -10,6 +10,12 @@ from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.groups import ChoiceLogits, MergeGroups, SplitGroups
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
-from keras_bert_impl.layers.pooling import LastPooling, LayerMix, MaxPooling, MeanPooling, Pooler
+from keras_bert_impl.layers.pooling import (
+    LastPooling,
+    LayerMix,
+    MaxPooling,
+    MeanPooling,
+    Pooler,
+    ScalarMix,
+)
 from keras_bert_impl.layers.rotary import RotaryPositions
-from keras_bert_impl.layers.scalar_mix import ScalarMix

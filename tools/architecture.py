@@ -1,0 +1,140 @@
+#!/usr/bin/env python
+"""Reads the imports of the package and draws its rooms: `docs/architecture.svg`.
+
+    python tools/architecture.py [--out FILE]
+
+A room is a module or a folder directly below `keras_bert_impl`, or below `keras_bert_impl/tasks`. Rooms
+stand on floors: each imports only from rooms on the floors below it.
+"""
+
+import argparse
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "keras_bert_impl"
+
+
+def module_imports(root=ROOT):
+    """The import graph of the package, imports inside functions included.
+
+    Args:
+        root: `Path` of the folder that holds the package.
+
+    Returns:
+        dict of module name -> set of the names of the modules of the package that it imports. The
+        lazily loaded names of a package (`_HOMES`) count as imports of it.
+    """
+    files = {_name(path, root): path for path in (root / PACKAGE).rglob("*.py")}
+    return {name: _imports_of(name, path, files) for name, path in files.items()}
+
+
+def _name(path, root):
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports_of(name, path, files):
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in files else node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
+            found.update(f"{name}.{home.value}" for home in node.value.values)
+    return (found & files.keys()) - {name}
+
+
+def room_of(module):
+    """The room of a module, such as `"models"` or `"tasks.tagging"`."""
+    parts = module.split(".")[1:]
+    depth = 2 if parts[:1] == ["tasks"] else 1
+    return ".".join(parts[:depth]) or "public names"
+
+
+def room_imports(imports):
+    """dict of room -> set of the rooms that it imports, of what `module_imports` returns."""
+    rooms = {room_of(module): set() for module in imports}
+    for module, others in imports.items():
+        rooms[room_of(module)] |= {room_of(other) for other in others}
+    return {room: others - {room} for room, others in rooms.items()}
+
+
+def without_public_names(rooms):
+    """The rooms without the two modules that only name what other rooms hold."""
+    hidden = {"public names", "tasks"}
+    return {room: others - hidden for room, others in rooms.items() if room not in hidden}
+
+
+def circles(graph):
+    """Groups of nodes that reach each other: lists of names, [] where imports go one way."""
+    reached = {node: _reached(node, graph) for node in graph}
+    groups = {
+        tuple(sorted(other for other in reached[node] if node in reached[other]))
+        for node in graph
+        if node in reached[node]
+    }
+    return sorted(map(list, groups))
+
+
+def _reached(start, graph):
+    found, waiting = set(), list(graph[start])
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += graph[node]
+    return found
+
+
+def floors(graph):
+    """Nodes of a graph without circles by height: each list needs only those before it."""
+    heights = {}
+
+    def height(node):
+        if node not in heights:
+            heights[node] = 1 + max(map(height, graph[node]), default=-1)
+        return heights[node]
+
+    for node in graph:
+        height(node)
+    return [sorted(n for n in graph if heights[n] == h) for h in range(max(heights.values()) + 1)]
+
+
+def draw(graph, path):
+    """Draws rooms on their floors, with lines to those that they import on the next floor below."""
+    import matplotlib.pyplot as plt
+
+    levels = floors(graph)
+    figure, axes = plt.subplots(figsize=(13, 1.1 * len(levels)))
+    where = {}
+    for height, rooms in enumerate(levels):
+        for number, room in enumerate(rooms):
+            where[room] = ((number + 0.5) / len(rooms), height)
+    for room, others in graph.items():
+        for other in others:
+            (x, y), (to_x, to_y) = where[room], where[other]
+            color = "#8a8a8a" if y - to_y == 1 else "#dddddd"
+            axes.plot([x, to_x], [y, to_y], color=color, linewidth=0.7, zorder=1)
+    for room, (x, y) in where.items():
+        box = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3fb", "edgecolor": "#4a6fa5"}
+        axes.text(x, y, room, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
+    axes.axis("off")
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "architecture.svg")
+    arguments = parser.parse_args()
+    rooms = room_imports(module_imports())
+    draw(without_public_names(rooms), arguments.out)
+    print(f"wrote {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
