@@ -42,7 +42,7 @@ _HOMES = {
     "search": "tasks.embedding.search",
     "attention_map": "plots.attention",
     "learning_curves": "plots.curves",
-    "student_of": "students",
+    "student_of": "conversion.students",
     "load_tuned": "tasks.runs.run",
     "save_tuned": "tuning.files",
     "InputError": "io.errors",

@@ -4,7 +4,8 @@
     python tools/architecture.py [--out FILE]
 
 A room is a module or a folder directly below `keras_bert_impl`, or below `keras_bert_impl/tasks`. Rooms
-stand on floors: each imports only from rooms on the floors below it.
+stand on floors: each imports only from rooms on the floors below it. A line is left out where
+another way leads to the same room.
 """
 
 import argparse
@@ -105,7 +106,7 @@ def floors(graph):
 
 
 def draw(graph, path):
-    """Draws rooms on their floors, with lines to those that they import on the next floor below."""
+    """Draws rooms on their floors, with a line to each that they import by no way around."""
     import matplotlib.pyplot as plt
 
     levels = floors(graph)
@@ -115,10 +116,9 @@ def draw(graph, path):
         for number, room in enumerate(rooms):
             where[room] = ((number + 0.5) / len(rooms), height)
     for room, others in graph.items():
-        for other in others:
+        for other in others - set().union(*(_reached(between, graph) for between in others)):
             (x, y), (to_x, to_y) = where[room], where[other]
-            color = "#8a8a8a" if y - to_y == 1 else "#dddddd"
-            axes.plot([x, to_x], [y, to_y], color=color, linewidth=0.7, zorder=1)
+            axes.plot([x, to_x], [y, to_y], color="#8a8a8a", linewidth=0.8, zorder=1)
     for room, (x, y) in where.items():
         box = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3fb", "edgecolor": "#4a6fa5"}
         axes.text(x, y, room, ha="center", va="center", fontsize=8, bbox=box, zorder=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert_impl.conversion import convert
+from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_saved_model, export_version
 from keras_bert_impl.tasks import TextClassifier

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.conversion import convert
+from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import TextClassifier, TokenClassifier, load_tuned

@@ -58,7 +58,7 @@ def write_models(directory, folder, systems):
 
         traced_and_fused(_transformers(folder, "eager"), folder, "logits", {0: "batch"})
     if {"keras-hub", "keras-hub-exported"} & set(systems):
-        from keras_bert_impl.conversion import convert
+        from keras_bert_impl.conversion.formats import convert
 
         # Their BERT has this activation alone.
         convert(folder / "pytorch", folder / "keras_hub", "keras_hub", activation="gelu_tanh")

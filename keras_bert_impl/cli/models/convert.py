@@ -39,7 +39,7 @@ def add_arguments(parser):
 
 def run(arguments):
     """Converts, and says what was written."""
-    from keras_bert_impl.conversion import convert
+    from keras_bert_impl.conversion.formats import convert
 
     shapes = convert(
         arguments.source, arguments.to, arguments.form, arguments.activation, arguments.generator

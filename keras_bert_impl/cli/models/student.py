@@ -23,7 +23,7 @@ def add_arguments(parser):
 
 def run(arguments):
     """Writes the model, and says of which layers."""
-    from keras_bert_impl.students import student_of
+    from keras_bert_impl.conversion.students import student_of
 
     layers = student_of(arguments.teacher, arguments.out, arguments.layers)
     print(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}", file=sys.stderr)

@@ -55,7 +55,7 @@ def run(arguments):
 
 
 def _extend(arguments, documents):
-    from keras_bert_impl.vocabulary_augmentation import augment_vocabulary
+    from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
 
     pieces = augment_vocabulary(
         arguments.extend,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.conversion import convert
+from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier

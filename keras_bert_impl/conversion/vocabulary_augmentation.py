@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_impl.conversion import read_tensors
+from keras_bert_impl.conversion.formats import read_tensors
 from keras_bert_impl.interop import (
     all_tensors,
     huggingface_config,

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.conversion import convert
+from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
