@@ -42,7 +42,7 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.data.tfds import _check_classes
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
-from keras_bert_impl.tasks.runs.registry import model_class_of
+from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer, loading
 from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
 from keras_bert_impl.tokenizers.moses import files as moses_files

@@ -4,20 +4,11 @@ import argparse
 import csv
 import dataclasses
 import sys
-from pathlib import Path
 
 from keras_bert_impl.cli.common import delimiter
 from keras_bert_impl.io.errors import InputError
-
-_OF_FILES = ("tagging", "squad", "choice", "similarity")  # beside tasks that are read from --data
-_MULTILINGUAL = ("xnli", "paws_x")
-_MODEL_TASKS = {  # those of `_OF_FILES`; a model of texts may be of any other
-    "TokenClassifier": "tagging",
-    "FeatureTagger": "tagging",
-    "QuestionAnswerer": "squad",
-    "MultipleChoice": "choice",
-    "TextEmbedder": "similarity",
-}
+from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
+from keras_bert_impl.tasks.names import task_names
 
 
 def add_examples(parser, is_training, is_scored=True):
@@ -35,7 +26,7 @@ def add_examples(parser, is_training, is_scored=True):
     default = "texts in a table" if is_training else "that of the model; of texts those in a table"
     parser.add_argument(
         "--task",
-        choices=[*glue, *_MULTILINGUAL, *_OF_FILES],
+        choices=[*glue, *MULTILINGUAL, *task_names()],
         help=f"a GLUE task, xnli or paws_x, read from --data; or for {files}: tagging, "
         "labels of words in columns or CoNLL-U; squad, questions with answers in a context; "
         "choice, prompts with endings of SWAG (.csv), CODAH (.tsv), SIQA or any number (.jsonl); "
@@ -93,19 +84,25 @@ def read_examples(arguments, split):
     Raises:
         InputError: arguments that do not go together, or a file that cannot be used.
     """
-    if arguments.task == "similarity":
-        return _read_similarity(arguments, split)
-    if arguments.negative:
+    from keras_bert_impl.tasks.data.glue import TASKS
+
+    source = _source(arguments)
+    if arguments.negative and arguments.task != "similarity":
         raise InputError("--negative is for --task similarity.")
     if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
         raise InputError("--labels is for a table and for tagging; what else is read has its own.")
-    if arguments.task in _OF_FILES:
-        file = _file(arguments, split)
-        read = {"tagging": _read_tags, "squad": _read_questions, "choice": _read_choices}
-        return read[arguments.task](file, arguments)
-    if arguments.task:
-        return _read_task(arguments.task, arguments, split)
-    return _read_table(arguments, split, arguments.regression)
+    if arguments.task in (*TASKS, *MULTILINGUAL):
+        return source.published(arguments.task, split)
+    from keras_bert_impl.tasks.registry import task_named
+
+    return task_named(arguments.task).read(source, split)
+
+
+def _source(arguments):
+    given = vars(arguments)
+    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
+    splits = tuple(name for name in ("train", "dev") if name in given)
+    return ExampleSource(**{name: given[name] for name in names}, splits=splits)
 
 
 def read_train_and_dev(arguments, seed):
@@ -134,7 +131,9 @@ def read_train_and_dev(arguments, seed):
 
 def read_examples_of(model, arguments, split):
     """As `read_examples`, to score a tuned model on: where no task is named, its own."""
-    task = arguments.task or _MODEL_TASKS.get(type(model).__name__)
+    from keras_bert_impl.tasks.registry import task_of_model
+
+    task = arguments.task or task_of_model(model).name
     return read_examples(argparse.Namespace(**vars(arguments) | {"task": task}), split)
 
 
@@ -169,114 +168,3 @@ def _names(text):
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write A,B")
     return names
-
-
-def _read_similarity(arguments, split):
-    """Pairs of texts with numbers, STS-B's or those of a table; or without, anchors."""
-    from keras_bert_impl.tasks.embedding.anchors import AnchorExamples
-    from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples
-
-    if arguments.data:
-        return SimilarityExamples.of(_read_task("stsb", arguments, split))
-    if not arguments.pair:
-        raise InputError("--pair is missing, the column of the second text; or give --data.")
-    if not arguments.label:
-        return AnchorExamples.of(_read_table(arguments, split, numeric=False, needed=("text",)))
-    if arguments.negative:
-        raise InputError("--negative is for texts without numbers: leave --label.")
-    return SimilarityExamples.of(_read_table(arguments, split, numeric=True))
-
-
-def _read_table(arguments, split, numeric, needed=("text", "label")):
-    file = _file(arguments, split, *needed)
-    columns = arguments.text, arguments.pair, arguments.label
-    if arguments.tfds:
-        if arguments.negative:
-            raise InputError("--negative is a column of a file, not of --tfds.")
-        from keras_bert_impl.tasks.data.tfds import read_tfds
-
-        return read_tfds(arguments.tfds, file, *columns, skip_bad_rows=arguments.skip_bad_rows)
-    from keras_bert_impl.tasks.data.tables import read_table
-
-    return read_table(
-        file,
-        *columns,
-        labels=arguments.labels,
-        numeric=numeric,
-        id=arguments.id,
-        label_separator=arguments.label_separator,
-        skip_bad_rows=arguments.skip_bad_rows,
-        negative=arguments.negative,
-        delimiter=arguments.delimiter,
-    )
-
-
-def _read_task(task, arguments, split):
-    from keras_bert_impl.tasks.data.glue import read_glue
-    from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
-
-    data, language, skip = arguments.data, arguments.language, arguments.skip_bad_rows
-    if not data or getattr(arguments, "dev", None):
-        raise InputError("--task needs --data, its folder, in place of --train and --dev.")
-    if split == "train" and arguments.train:
-        return _read_augmented(arguments, like=_read_task(task, arguments, "dev"))
-    if task in _MULTILINGUAL:
-        return (read_xnli if task == "xnli" else read_paws_x)(data, split, language, skip)
-    return read_glue(task, data, split, skip)
-
-
-def _read_augmented(arguments, like):
-    """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
-    from keras_bert_impl.tasks.data.tables import read_table
-
-    examples = read_table(
-        arguments.train,
-        "text",
-        "pair" if isinstance(like.texts[0], tuple) else None,
-        "label",
-        labels=like.label_names,
-        numeric=like.is_numeric,
-        skip_bad_rows=arguments.skip_bad_rows,
-    )
-    return dataclasses.replace(examples, label_names=like.label_names, metrics=like.metrics)
-
-
-def _file(arguments, split, *columns):
-    """The file of a split; all that must be given is looked for first."""
-    names = [name for name in ("train", "dev") if hasattr(arguments, name)] + list(columns)
-    for name in names:
-        if not getattr(arguments, name):
-            needed = ", ".join(f"--{name}" for name in names)
-            more = ", --dev-split 0.1 in place of it" if name == "dev" and "train" in names else ""
-            raise InputError(
-                f"--{name} is missing: give {needed}{more}, or a GLUE task with --data."
-            )
-    if split == "test":
-        raise InputError("--test is of a folder in --data; name the file to score on by --dev.")
-    return getattr(arguments, split)
-
-
-def _read_tags(file, arguments):
-    from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
-
-    skip, labels, prefix = arguments.skip_bad_rows, arguments.labels, arguments.word_prefix
-    if Path(file).suffix == ".conllu":
-        return read_conllu(file, arguments.label or "upos", labels, skip_bad_rows=skip)
-    columns = {"--text": arguments.text or "0", "--label": arguments.label or "-1"}
-    for option, text in columns.items():
-        if not text.removeprefix("-").isdecimal():
-            raise InputError(f"{option} {text!r} is no number of a column of {file}.")
-    numbers = map(int, columns.values())
-    return read_columns(file, *numbers, labels, prefix, skip_bad_rows=skip)
-
-
-def _read_questions(file, arguments):
-    from keras_bert_impl.tasks.question_answering.data import read_squad
-
-    return read_squad(file, skip_bad_rows=arguments.skip_bad_rows)
-
-
-def _read_choices(file, arguments):
-    from keras_bert_impl.tasks.multiple_choice.data import read_choices
-
-    return read_choices(file, skip_bad_rows=arguments.skip_bad_rows)

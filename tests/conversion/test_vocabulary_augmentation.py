@@ -8,10 +8,10 @@ import transformers
 
 from keras_bert_impl import MaskedLM
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.conversion.vocabulary_augmentation import add_tokens, augment_vocabulary
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
-from keras_bert_impl.conversion.vocabulary_augmentation import add_tokens, augment_vocabulary
 from tests.interop.parity import random_original
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

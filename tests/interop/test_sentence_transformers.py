@@ -17,7 +17,7 @@ from torch.nn import functional
 from keras_bert_impl import Encoder, TextEmbedder
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, read_sentence_settings
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.runs.registry import model_class_of
+from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.tasks.helpers import encoder, examples, tokenizer
 

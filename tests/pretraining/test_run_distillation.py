@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
-from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.pretraining.test_run import Stop, settings_of, weights
 

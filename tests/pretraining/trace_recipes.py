@@ -17,6 +17,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.building import build, masking
@@ -27,7 +28,6 @@ from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file, recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.pretraining.conftest import SPECIAL, WORDS
 from tests.training.trace_on_tpu import pretended_strategy

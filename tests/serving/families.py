@@ -4,7 +4,7 @@ import random
 
 import keras
 
-from keras_bert_impl.serving import EncoderSignatures
+from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,

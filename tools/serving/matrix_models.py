@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
-from keras_bert_impl.serving import EncoderSignatures
+from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,

@@ -71,7 +71,7 @@ def run(arguments, model):
 def _points(model, examples):
     """The first metric of the task, in points of a hundred."""
     from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-    from keras_bert_impl.tasks.runs.registry import score
+    from keras_bert_impl.tasks.registry import score
     from keras_bert_impl.tasks.scores.metrics import comparable
 
     first = comparable(*next(iter(score(model, examples).items())))

@@ -73,7 +73,7 @@ def run(arguments):
     grid, settings, of_adaptation = _resolve(arguments)
     train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
-    from keras_bert_impl.tasks.runs.run import finetune, kind_with
+    from keras_bert_impl.tasks.runs.run import finetune, task_with
     from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
     from keras_bert_impl.training.strategy import is_chief
     from keras_bert_impl.tuning.choice import ParameterReport
@@ -88,7 +88,7 @@ def run(arguments):
     if arguments.adapt:
         # What cannot be tuned afterwards is better said before.
         for _, of_run in combinations(grid, settings).values():
-            kind_with(of_run, train, dev)
+            task_with(of_run, train, dev)
         settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
     how["callbacks"] = [ParameterReport()] if is_chief() else []
     if grid:

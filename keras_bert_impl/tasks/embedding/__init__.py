@@ -1,1 +1,3 @@
 """Sentence embeddings and semantic search."""
+
+TASK_NAME = "similarity"  # of `--task`

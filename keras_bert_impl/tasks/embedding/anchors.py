@@ -6,9 +6,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.embedding.search import unit_length
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
 
@@ -36,12 +34,13 @@ class AnchorExamples(Examples):
         return cls(**vars(examples))
 
 
-def anchor_scores(embedder, examples):
+def anchor_scores(embedder, examples, directory=None):
     """How well the positive of each anchor is told from other texts, by cosine.
 
     Args:
         embedder: `TextEmbedder`.
         examples: `AnchorExamples`.
+        directory: `Path` of an existing folder for the ranks; None to write none.
 
     Returns:
         dict of float: with negatives `accuracy`, the share of anchors whose positive is nearer than
@@ -53,40 +52,16 @@ def anchor_scores(embedder, examples):
     Example:
         anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
     """
-    return Anchors.score(embedder, examples)
-
-
-class Anchors(Kind):
-    """What is near to texts, of `AnchorExamples`."""
-
-    model_class = TextEmbedder
-    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
-    losses = ("multiple_negatives", "triplet")
-
-    def __init__(self, train, dev):
-        groups = [len(examples.texts[0]) for examples in (train, dev)]
-        if groups[0] != groups[1]:
-            raise InputError(f"{train.source} has {groups[0]} texts in a row, and {dev.source} "
-                             f"{groups[1]}.")
-        self.arguments = {"loss": self.losses[0]}
-        if groups[0] == 2:
-            self.losses = self.losses[:1]  # a triplet has three
-
-    def inputs(self, examples):
-        return examples.texts, None
-
-    @staticmethod
-    def score(model, examples, directory=None):
-        vectors = unit_length(model.predict(examples.texts, verbose=0))  # [texts, group, dim]
-        cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
-        ranks = _ranks(vectors, examples.texts)
-        if directory is not None:
-            _write_ranks(directory / "predictions.tsv", cosines, ranks)
-        scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
-        if cosines.shape[1] > 1:
-            is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
-            scores = {"accuracy": float(np.mean(is_nearer)), **scores}
-        return undefined(scores) if np.isnan(vectors).any() else scores
+    vectors = unit_length(embedder.predict(examples.texts, verbose=0))  # [texts, group, dim]
+    cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
+    ranks = _ranks(vectors, examples.texts)
+    if directory is not None:
+        _write_ranks(directory / "predictions.tsv", cosines, ranks)
+    scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
+    if cosines.shape[1] > 1:
+        is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
+        scores = {"accuracy": float(np.mean(is_nearer)), **scores}
+    return undefined(scores) if np.isnan(vectors).any() else scores
 
 
 def _ranks(vectors, texts):

@@ -6,10 +6,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.kind import LONG_TEXT_SETTINGS, Kind
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.losses import SCORED
-from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
@@ -54,6 +51,14 @@ def sts_scores(embedder, examples, batch_size=None):
     return _scores(examples, embedder.similarities(examples.texts, batch_size))
 
 
+def score_similarities(embedder, examples, directory=None):
+    """Scores of `SimilarityExamples`; see `Task.score`."""
+    cosines = embedder.similarities(examples.texts)
+    if directory is not None:
+        _write_cosines(directory / "predictions.tsv", cosines)
+    return _scores(examples, cosines)
+
+
 def _scores(examples, cosines):
     if np.ptp(cosines) <= EQUAL_COSINES:
         cosines = np.zeros_like(cosines)  # what differs is rounding
@@ -61,37 +66,6 @@ def _scores(examples, cosines):
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
     }
-
-
-class Similarity(Kind):
-    """Similarity of texts, of `SimilarityExamples`.
-
-    Labels that leave [-1, 1] are brought to [0, 1], from the lowest of `train` to its highest.
-    """
-
-    model_class = TextEmbedder
-    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
-    losses = SCORED
-
-    def __init__(self, train, dev):
-        values = np.array(train.labels)
-        self._low, self._range = 0.0, 1.0
-        if np.abs(np.concatenate([values, dev.labels])).max() > 1:
-            self._low, self._range = values.min(), np.ptp(values)
-        if not np.ptp(values):
-            raise InputError(f"{train.source}: all pairs have the label {values[0]}.")
-        self.arguments = {"loss": SCORED[0]}
-
-    def inputs(self, examples):
-        labels = (np.array(examples.labels) - self._low) / self._range
-        return examples.texts, np.clip(labels, -1, 1).astype("float32")
-
-    @staticmethod
-    def score(model, examples, directory=None):
-        cosines = model.similarities(examples.texts)
-        if directory is not None:
-            _write_cosines(directory / "predictions.tsv", cosines)
-        return _scores(examples, cosines)
 
 
 def _write_cosines(path, cosines):

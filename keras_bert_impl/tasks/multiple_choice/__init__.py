@@ -1,1 +1,3 @@
 """The likeliest of several endings."""
+
+TASK_NAME = "choice"  # of `--task`

@@ -1,1 +1,3 @@
 """Answers to questions, found in a context."""
+
+TASK_NAME = "squad"  # of `--task`

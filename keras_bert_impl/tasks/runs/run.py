@@ -10,9 +10,9 @@ from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
 from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.runs.phases import phases_of
-from keras_bert_impl.tasks.runs.registry import kind_of, model_class_of, score_more
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
@@ -88,23 +88,23 @@ def finetune(
     more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} holds a set of runs; give another directory.")
-    kind, own = kind_with(settings, train, dev)
+    task, own = task_with(settings, train, dev)
     for more in more_dev.values():
-        kind_of(train, more)  # their labels are looked at before, not after the training
+        task_of(train, more)  # their labels are looked at before, not after the training
     of_fit = {}
     if "class_weight" in own:
-        of_fit["class_weight"] = kind.class_weight(train, own.pop("class_weight"))
-    model_class = kind.feature_class if "features" in own else kind.model_class
+        of_fit["class_weight"] = task.class_weight(train, own.pop("class_weight"))
+    model_class = task.model_class(own)
     for name in own:
         if name not in model_class.settings:
             raise InputError(f"{name} is no setting of a {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
-        tuned = _build(settings, kind, model_class, own)
+        tuned = _build(settings, task, model_class, own)
         teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
         phases = phases_of(settings, tuned, teacher)
-    best = _best_epoch(settings, kind, tuned, dev, phases[-1])
-    data = kind.inputs(train), kind.inputs(dev)
+    best = _best_epoch(settings, task, tuned, dev, phases[-1])
+    data = task.inputs(train), task.inputs(dev)
     # Only now: a refused run leaves nothing.
     read = made_of(settings, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, made_of=read)
@@ -114,7 +114,7 @@ def finetune(
     of_fit |= {"callbacks": callbacks, "verbose": verbose}
     _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
     if is_chief():
-        _save_and_score(tuned, run, settings, kind, dev, more_dev)
+        _save_and_score(tuned, run, settings, task, dev, more_dev)
     return tuned
 
 
@@ -161,32 +161,32 @@ def load_embedder(name_or_path, dtype=None, **settings):
     return load_tuned(name_or_path, dtype, **settings)
 
 
-def kind_with(settings, train, dev):
-    """(the kind of task of a run, dict of the settings that are its own).
+def task_with(settings, train, dev):
+    """(the task of a run, dict of the settings that are its own).
 
     Args:
         settings: `FinetuneSettings`.
         train, dev: labelled examples.
 
     Raises:
-        InputError: as of `kind_of`; or a setting of another task is set.
+        InputError: see `task_of`; or a setting of another task is set.
     """
-    kind = kind_of(train, dev)
+    task = task_of(train, dev)
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     of_tasks = FinetuneSettings.of_tasks
     chosen = {n: getattr(settings, n) for n in of_tasks if getattr(settings, n) != defaults[n]}
     for name in chosen:
-        if name not in kind.settings:
-            raise InputError(f"{name} is no setting of a {kind.model_class.__name__}.")
-    if "loss" in chosen and chosen["loss"] not in kind.losses:
+        if name not in task.settings:
+            raise InputError(f"{name} is no setting of a {task.model_classes[0].__name__}.")
+    if "loss" in chosen and chosen["loss"] not in task.losses:
         raise InputError(
-            f"{train.source}: loss must be {' or '.join(kind.losses)}, of rows as these. Received: "
+            f"{train.source}: loss must be {' or '.join(task.losses)}, of rows as these. Received: "
             f"loss={settings.loss}"
         )
-    return kind, chosen
+    return task, chosen
 
 
-def _build(settings, kind, model_class, own):
+def _build(settings, task, model_class, own):
     keras.utils.set_random_seed(settings.seed)
     model = model_class.from_pretrained(
         settings.model,
@@ -194,7 +194,7 @@ def _build(settings, kind, model_class, own):
         dropout=settings.dropout,
         max_length=settings.max_length,
         adapter=settings.adapter,
-        **kind.arguments | own,
+        **task.arguments | own,
     )
     choose_weights(model, settings)
     return model
@@ -258,25 +258,25 @@ def _compile(model, settings, steps, phase):
     )
 
 
-def _save_and_score(tuned, run, settings, kind, dev, more_dev):
+def _save_and_score(tuned, run, settings, task, dev, more_dev):
     if settings.is_small:
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
     # As it was saved, so that whoever loads it finds the same scores.
     saved = load_tuned(run.path, settings.dtype)
-    scores = kind.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
+    scores = task.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
     warn_of_nan(scores, run.path)
     run.write_scores(scores)
 
 
-def _best_epoch(settings, kind, model, dev, phase):
+def _best_epoch(settings, task, model, dev, phase):
     """`BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
     if not settings.keep_best:
         return None
 
     def score(asked):
-        return comparable(*next(iter(kind.finish(asked, dev).items())))
+        return comparable(*next(iter(task.finish(asked, dev).items())))
 
     if num_workers() < 2:
         first_score = functools.partial(score, model)

@@ -13,7 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.runs.held_examples import as_examples
-from keras_bert_impl.tasks.runs.run import finetune, kind_with, made_of
+from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
@@ -149,7 +149,7 @@ def _check_possible(directory, runs, resume, train, dev):
     if (directory / "checkpoints").exists():
         raise InputError(f"{directory} holds a single run; give another directory for a set.")
     for path, (_, settings) in runs.items():
-        kind_with(settings, train, dev)
+        task_with(settings, train, dev)
         if (directory / path).exists():
             read = made_of(settings, train, dev)
             RunDirectory(directory / path, settings, resume, made_of=read)

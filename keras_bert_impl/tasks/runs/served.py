@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving import EncoderSignatures
+from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 from keras_bert_impl.tasks.runs.run import load_embedder, load_tuned
 from keras_bert_impl.tokenizers import Tokenizer

@@ -5,8 +5,8 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.registry import task_of
 from keras_bert_impl.tasks.runs.held_examples import as_examples
-from keras_bert_impl.tasks.runs.registry import kind_of
 from keras_bert_impl.tasks.runs.run import finetune
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import examples, save_base
@@ -27,7 +27,7 @@ def test_texts_with_labels(labels, expected, names, problem):
     texts = ["good", ("bad", "film"), "dull"]
     found = as_examples((texts, labels), "train")
     assert type(found) is Examples and found.texts == texts and found.labels == expected
-    arguments = kind_of(found, found).arguments
+    arguments = task_of(found, found).arguments
     assert arguments["problem_type"] == problem and arguments.get("labels") == names
 
 

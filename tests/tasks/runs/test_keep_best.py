@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, load_tuned
-from keras_bert_impl.tasks.runs import registry
+from keras_bert_impl.tasks.text_classification.task import TextClassification
 from keras_bert_impl.training.strategy import number_of_chief
 from tests.helpers import mirrored
 from tests.tasks.helpers import examples
@@ -43,14 +43,14 @@ class Interrupt(keras.callbacks.Callback):
 @pytest.fixture
 def tune(base, tmp_path, monkeypatch):
     """Function that runs with scores as they stand above, until patience is at its end."""
-    real = registry.Texts.finish
+    real = TextClassification.finish
 
     def finish(kind, model, dev, directory=None):
         if directory is not None:
             return real(kind, model, dev, directory)
         return {"accuracy": SCORES[int(model.optimizer.iterations) // STEPS - 1]}
 
-    monkeypatch.setattr(registry.Texts, "finish", finish)
+    monkeypatch.setattr(TextClassification, "finish", finish)
 
     def run(name, *callbacks):
         settings = {"epochs": 8, "batch_size": 8, "learning_rate": 1e-3, "max_length": 16}

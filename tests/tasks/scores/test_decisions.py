@@ -17,8 +17,9 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.multiple_choice.examples import score_choices, write_choice_predictions
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.runs.registry import Questions, names_of, write_predictions
+from keras_bert_impl.tasks.question_answering.task import QuestionAnswering
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
+from keras_bert_impl.tasks.text_classification.task import names_of, write_predictions
 from tests.tasks import helpers
 from tests.tasks.question_answering.test_model import answerer
 
@@ -97,7 +98,7 @@ def test_an_answerer_of_nan_decides_nothing(null_threshold):
     answers = [[(text.split()[0], 0)] if impossible is None else [] for text in TEXTS]
     ids = [str(number) for number in range(6)]
     gold = QuestionExamples(ids, *zip(*pairs), answers, impossible, titles=ids)
-    for scores in (evaluate(model, gold), Questions(gold, gold).finish(model, gold)):
+    for scores in (evaluate(model, gold), QuestionAnswering(gold, gold).finish(model, gold)):
         assert "f1" in scores and all(map(math.isnan, scores.values()))
 
 

@@ -11,7 +11,7 @@ from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
-from keras_bert_impl.tasks.runs.registry import model_class_of
+from keras_bert_impl.tasks.registry import model_class_of
 from tests.tasks.helpers import classifier, write_words
 from tests.tasks.squad_files import document, question, write
 

@@ -1,0 +1,122 @@
+"""Where labelled examples are read from: files and columns, as a command names them."""
+
+import dataclasses
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+
+MULTILINGUAL = ("xnli", "paws_x")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleSource:
+    """The files of labelled examples, their columns and options.
+
+    Args:
+        train, dev: path of a file, or with `tfds` the name of a split.
+        data: folder of GLUE, XNLI or PAWS-X.
+        tfds: name or directory of a data set of TensorFlow Datasets.
+        text, pair, negative, label, id: columns of a table; `text` and `label` of files of words
+            are numbers.
+        language: language of XNLI or PAWS-X.
+        word_prefix: what all words of a file begin with, and is taken off.
+        labels: the labels that may occur.
+        label_separator: separates the names of several labels.
+        delimiter: separates the cells of a table.
+        skip_bad_rows: whether rows that cannot be used are left out, counted and listed.
+        regression: whether labels are numbers.
+        splits: names of the splits that the command reads, for messages.
+    """
+
+    train: str | None = None
+    dev: str | None = None
+    data: str | None = None
+    tfds: str | None = None
+    text: str | None = None
+    pair: str | None = None
+    negative: str | None = None
+    label: str | None = None
+    id: str | None = None
+    language: str = "en"
+    word_prefix: str = ""
+    labels: list[str] | None = None
+    label_separator: str | None = None
+    delimiter: str | None = None
+    skip_bad_rows: bool = False
+    regression: bool = False
+    splits: tuple[str, ...] = ("train", "dev")
+
+    def file(self, split: str, *columns: str) -> str:
+        """The file of a split; files and columns that are missing raise first."""
+        names = [*self.splits, *columns]
+        for name in names:
+            if not getattr(self, name):
+                needed = ", ".join(f"--{name}" for name in names)
+                is_dev = name == "dev" and "train" in names
+                more = ", --dev-split 0.1 in place of it" if is_dev else ""
+                raise InputError(
+                    f"--{name} is missing: give {needed}{more}, or a GLUE task with --data."
+                )
+        if split == "test":
+            raise InputError("--test is of a folder in --data; name the file to score on by --dev.")
+        return getattr(self, split)
+
+    def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
+        """`Examples` of a table, or of TensorFlow Datasets.
+
+        Args:
+            split: `"train"` or `"dev"`.
+            numeric: whether labels are numbers.
+            needed: columns that must be named.
+        """
+        path = self.file(split, *needed)
+        columns = self.text, self.pair, self.label
+        if self.tfds:
+            if self.negative:
+                raise InputError("--negative is a column of a file, not of --tfds.")
+            from keras_bert_impl.tasks.data.tfds import read_tfds
+
+            return read_tfds(self.tfds, path, *columns, skip_bad_rows=self.skip_bad_rows)
+        from keras_bert_impl.tasks.data.tables import read_table
+
+        return read_table(
+            path,
+            *columns,
+            labels=self.labels,
+            numeric=numeric,
+            id=self.id,
+            label_separator=self.label_separator,
+            skip_bad_rows=self.skip_bad_rows,
+            negative=self.negative,
+            delimiter=self.delimiter,
+        )
+
+    def published(self, name: str, split: str) -> Any:
+        """`Examples` of a GLUE task, XNLI or PAWS-X in the folder `data`."""
+        from keras_bert_impl.tasks.data.glue import read_glue
+        from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
+
+        if not self.data or self.dev:
+            raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+        if split == "train" and self.train:
+            return self._augmented(like=self.published(name, "dev"))
+        skip = self.skip_bad_rows
+        if name in MULTILINGUAL:
+            read = read_xnli if name == "xnli" else read_paws_x
+            return read(self.data, split, self.language, skip)
+        return read_glue(name, self.data, split, skip)
+
+    def _augmented(self, like):
+        """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
+        from keras_bert_impl.tasks.data.tables import read_table
+
+        examples = read_table(
+            self.train,
+            "text",
+            "pair" if isinstance(like.texts[0], tuple) else None,
+            "label",
+            labels=like.label_names,
+            numeric=like.is_numeric,
+            skip_bad_rows=self.skip_bad_rows,
+        )
+        return dataclasses.replace(examples, label_names=like.label_names, metrics=like.metrics)

@@ -1,0 +1,94 @@
+"""Embedding as tasks of runs and commands: similarities of pairs, or anchors and positives."""
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.embedding import TASK_NAME
+from keras_bert_impl.tasks.embedding.anchors import AnchorExamples, anchor_scores
+from keras_bert_impl.tasks.embedding.losses import SCORED
+from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples, score_similarities
+from keras_bert_impl.tasks.scores.decisions import check_scores
+
+
+class _Embedding(Task):
+    """A task whose model is a `TextEmbedder`."""
+
+    name = TASK_NAME
+    model_classes = (TextEmbedder,)
+    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
+
+    @classmethod
+    def recognize(cls, source):
+        has_modules = (source.task_path / "modules.json").is_file()  # of sentence-transformers
+        return TextEmbedder if has_modules else None
+
+    @staticmethod
+    def predictions(model, texts):
+        cosines = model.similarities(texts)
+        check_scores(cosines, "pair")
+        for cosine in cosines.tolist():
+            yield {"cosine": cosine}, [f"{cosine:.4f}"]
+
+    @classmethod
+    def read(cls, source, split):
+        if source.data:
+            return SimilarityExamples.of(source.published("stsb", split))
+        if not source.pair:
+            raise InputError("--pair is missing, the column of the second text; or give --data.")
+        if not source.label:
+            return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
+        if source.negative:
+            raise InputError("--negative is for texts without numbers: leave --label.")
+        return SimilarityExamples.of(source.table(split, numeric=True))
+
+
+class Similarity(_Embedding):
+    """Similarity of texts, of `SimilarityExamples`.
+
+    Labels that leave [-1, 1] are brought to [0, 1], from the lowest of `train` to its highest.
+    """
+
+    example_class = SimilarityExamples
+    losses = SCORED
+
+    def __init__(self, train, dev):
+        values = np.array(train.labels)
+        self._low, self._range = 0.0, 1.0
+        if np.abs(np.concatenate([values, dev.labels])).max() > 1:
+            self._low, self._range = values.min(), np.ptp(values)
+        if not np.ptp(values):
+            raise InputError(f"{train.source}: all pairs have the label {values[0]}.")
+        self.arguments = {"loss": SCORED[0]}
+
+    def inputs(self, examples):
+        labels = (np.array(examples.labels) - self._low) / self._range
+        return examples.texts, np.clip(labels, -1, 1).astype("float32")
+
+    score = staticmethod(score_similarities)
+
+
+class Anchors(_Embedding):
+    """What is near to texts, of `AnchorExamples`."""
+
+    example_class = AnchorExamples
+    needs_labels = False
+    losses = ("multiple_negatives", "triplet")
+
+    def __init__(self, train, dev):
+        groups = [len(examples.texts[0]) for examples in (train, dev)]
+        if groups[0] != groups[1]:
+            raise InputError(f"{train.source} has {groups[0]} texts in a row, and {dev.source} "
+                             f"{groups[1]}.")
+        self.arguments = {"loss": self.losses[0]}
+        if groups[0] == 2:
+            self.losses = self.losses[:1]  # a triplet has three
+
+    def inputs(self, examples):
+        return examples.texts, None
+
+    score = staticmethod(anchor_scores)
+
+
+TASKS = (Similarity, Anchors)

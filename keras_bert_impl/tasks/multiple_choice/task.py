@@ -1,0 +1,49 @@
+"""Multiple choice as a task of runs and commands."""
+
+from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.multiple_choice import TASK_NAME
+from keras_bert_impl.tasks.multiple_choice.data import read_choices
+from keras_bert_impl.tasks.multiple_choice.examples import (
+    ChoiceExamples,
+    score_choices,
+    write_choice_predictions,
+)
+from keras_bert_impl.tasks.multiple_choice.model import MultipleChoice
+from keras_bert_impl.tasks.scores.decisions import check_scores
+
+
+class Choice(Task):
+    """One of several endings, of `ChoiceExamples`."""
+
+    name = TASK_NAME
+    model_classes = (MultipleChoice,)
+    example_class = ChoiceExamples
+    architectures = ("ForMultipleChoice",)
+    settings = LONG_TEXT_SETTINGS
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        probabilities = model.predict(examples.texts, verbose=0)
+        if directory is not None:
+            write_choice_predictions(directory / "predictions.tsv", probabilities)
+        return score_choices(examples, probabilities)
+
+    @classmethod
+    def read(cls, source, split):
+        return read_choices(source.file(split), skip_bad_rows=source.skip_bad_rows)
+
+    @staticmethod
+    def read_inputs(path):
+        return read_choices(path).texts
+
+    @staticmethod
+    def predictions(model, texts):
+        probabilities = model.predict(texts, verbose=0)
+        check_scores(probabilities, "example")
+        for (_, endings), row in zip(texts, probabilities):
+            choice, scores = int(row.argmax()), row.tolist()
+            answer = {"choice": choice, "ending": endings[choice], "score": scores[choice]}
+            yield answer | {"scores": scores}, [endings[choice], f"{scores[choice]:.4f}"]
+
+
+TASKS = (Choice,)

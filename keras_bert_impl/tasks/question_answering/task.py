@@ -1,0 +1,91 @@
+"""Question answering as a task of runs and commands."""
+
+import dataclasses
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.question_answering import TASK_NAME
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
+from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
+from keras_bert_impl.tasks.question_answering.results import (
+    score_answers,
+    search_null_threshold,
+    write_answer_files,
+)
+from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
+
+
+class QuestionAnswering(Task):
+    """Answers in contexts, of `QuestionExamples`.
+
+    Where questions may have no answer, the threshold for that is searched on `dev` and saved with
+    the model.
+    """
+
+    name = TASK_NAME
+    model_classes = (QuestionAnswerer,)
+    example_class = QuestionExamples
+    # The second is FlauBERT's.
+    architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
+    settings = ("doc_stride", "max_question_length")
+
+    def __init__(self, train, dev):
+        if (train.is_impossible is None) is not (dev.is_impossible is None):
+            raise InputError(
+                f"one of {train.source} and {dev.source} has questions without an answer, as SQuAD "
+                "2.0 has, and the other has not."
+            )
+        self._has_nulls = train.is_impossible is not None
+        self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}
+
+    def inputs(self, examples):
+        return examples.pairs, examples.answers
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        try:
+            predictions = model.predict(examples.pairs, verbose=0)
+        except UndefinedScoresError:
+            return _undefined_answers(model, examples)
+        return _score_predictions(model, examples, predictions, directory)
+
+    def finish(self, model, dev, directory=None):
+        if not self._has_nulls:
+            return self.score(model, dev, directory)
+        try:
+            predictions = model.predict(dev.pairs, verbose=0)
+        except UndefinedScoresError:
+            return _undefined_answers(model, dev)
+        model.null_threshold = search_null_threshold(dev, predictions)
+        if directory is not None:
+            model.save_settings(directory / "model")
+        return _score_predictions(model, dev, predictions, directory)
+
+    @classmethod
+    def read(cls, source, split):
+        return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)
+
+    @staticmethod
+    def predictions(model, texts):
+        for answers in model.predict(texts, verbose=0):
+            text = best_text(answers, model.null_threshold)
+            best = next((a for a in answers if a.text == text), answers[0])
+            answer = {"answer": text, "score": best.score, "start": best.start, "end": best.end}
+            answer["answers"] = [dataclasses.asdict(each) for each in answers]
+            yield answer, [text, f"{best.score:.4f}"]
+
+
+def _score_predictions(model, examples, predictions, directory):
+    if directory is not None:
+        write_answer_files(directory, examples, predictions, model.null_threshold)
+    return score_answers(examples, predictions, model.null_threshold)
+
+
+def _undefined_answers(model, examples):
+    """The names of the scores that the model would have, NaN as their values."""
+    nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
+    return undefined(score_answers(examples, nothing, model.null_threshold))
+
+
+TASKS = (QuestionAnswering,)

@@ -1,0 +1,151 @@
+"""The tasks that there are: by name, by their examples and by their models."""
+
+import functools
+import importlib.util
+import pkgutil
+from pathlib import Path
+
+from keras_bert_impl.interop import OWN_SETTINGS, open_model
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
+
+_registered = []
+
+
+def register_task(task: type[Task]) -> type[Task]:
+    """Adds a task from outside of this package; usable as a decorator.
+
+    Raises:
+        InputError: another task has its name or its class of examples.
+    """
+    for other in all_tasks():
+        if task.name is not None and task.name == other.name:
+            raise InputError(f"a task named {task.name!r} is registered already.")
+        if task.example_class is not None and task.example_class is other.example_class:
+            raise InputError(f"{task.example_class.__name__} belongs to {other.__name__} already.")
+    _registered.append(task)
+    return task
+
+
+def all_tasks() -> list[type[Task]]:
+    """All tasks: those in the folders beside this module, then the registered ones."""
+    return [*_built_in(), *_registered]
+
+
+@functools.cache
+def _built_in():
+    found = []
+    for folder in pkgutil.iter_modules([Path(__file__).parent], f"{__package__}."):
+        if folder.ispkg and importlib.util.find_spec(f"{folder.name}.task"):
+            found += importlib.import_module(f"{folder.name}.task").TASKS
+    return found
+
+
+def task_named(name: str | None) -> type[Task]:
+    """The task that `--task` names; None for that of tables of texts."""
+    for task in all_tasks():
+        if task.name == name and task.example_class is not None:
+            return task
+    raise InputError(f"there is no task {name!r}: {listed(t.name for t in all_tasks() if t.name)}.")
+
+
+def task_of_model(model) -> type[Task]:
+    """The task of a model.
+
+    Raises:
+        InputError: none has models of this class.
+    """
+    for model_class in type(model).__mro__:
+        for task in all_tasks():
+            if model_class in task.model_classes:
+                return task
+    raise InputError(f"a {type(model).__name__} belongs to no task.")
+
+
+def task_of(train, dev) -> Task:
+    """The task of two sets of labelled examples.
+
+    Raises:
+        InputError: they belong to different tasks, or one has no labels.
+    """
+    if type(train) is not type(dev):
+        raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
+    for examples in (train, dev):
+        _check_labelled(examples)
+    return _task_of_examples(train)(train, dev)
+
+
+def _check_labelled(examples):
+    needs_labels = _task_of_examples(examples).needs_labels
+    if not len(examples) or (needs_labels and getattr(examples, "labels", ()) is None):
+        raise InputError(f"{examples.source} has no labelled texts.")
+
+
+def _task_of_examples(examples):
+    for task in all_tasks():
+        if task.example_class is type(examples):
+            return task
+    raise InputError(f"{type(examples).__name__} are examples of no task.")
+
+
+def score(model, examples, directory=None):
+    """The scores of a model on labelled examples of its task; see `Task.score`.
+
+    Raises:
+        InputError: they belong to another task, or have no labels or unknown ones.
+    """
+    _check_labelled(examples)
+    task = _task_of_examples(examples)
+    if not isinstance(model, task.model_classes):
+        raise InputError(
+            f"{examples.source} was read for a {task.model_classes[0].__name__}, and the model is a "
+            f"{type(model).__name__}: read it for that task."
+        )
+    return task.score(model, examples, directory)
+
+
+def score_more(model, more, directory=None):
+    """The scores on further examples, each with the name of its set before it.
+
+    Args:
+        model: `TaskModel`.
+        more: dict of name -> examples.
+        directory: `Path` of an existing folder: predictions go to folders with these names.
+    """
+    scores = {}
+    for name, examples in more.items():
+        folder = None if directory is None else directory / name
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+        found = score(model, examples, folder)
+        scores |= {f"{name}/{metric}": value for metric, value in found.items()}
+    return scores
+
+
+def model_class_of(directory, base=None):
+    """The class of the task model in a model directory, as its `config.json` names it.
+
+    In directories of other libraries the tasks recognize their own.
+
+    Args:
+        directory, base: see `open_model`.
+
+    Raises:
+        InputError: it names none that is known.
+    """
+    source = open_model(directory, base=base)
+    classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
+    named = source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None)
+    if named in classes:
+        return classes[named]
+    for task in all_tasks():
+        found = task.recognize(source)
+        if found is not None:
+            return found
+    found = source.config.list_of("architectures", str, [])
+    known = [end for task in all_tasks() for end in task.architectures]
+    raise InputError(
+        f"{directory} holds no fine-tuned model: its config.json names {listed(found)}, "
+        f"which ends in none of {', '.join(known)}."
+    )

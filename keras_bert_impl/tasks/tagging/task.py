@@ -1,0 +1,75 @@
+"""Tagging as a task of runs and commands."""
+
+from pathlib import Path
+
+from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.inputs.words import find_words
+from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
+from keras_bert_impl.tasks.tagging import TASK_NAME
+from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples, score_tags, write_tag_predictions
+from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
+from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
+
+
+class Tagging(Task):
+    """A label for each word, of `TaggedExamples`."""
+
+    name = TASK_NAME
+    model_classes = (TokenClassifier, FeatureTagger)
+    example_class = TaggedExamples
+    architectures = ("ForTokenClassification",)
+    settings = ("doc_stride", "label_all_pieces", "crf", "features")
+
+    def __init__(self, train, dev):
+        self._names = list(train.label_names)
+        dev.class_numbers(self._names)
+        self.arguments = {"labels": self._names}
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        examples.class_numbers(model.labels)
+        try:
+            predictions = model.tag(examples.texts)
+        except UndefinedScoresError:
+            return undefined(score_tags(examples, examples.labels))
+        if directory is not None:
+            write_tag_predictions(directory / "predictions.tsv", examples, predictions)
+        return score_tags(examples, predictions)
+
+    def model_class(self, settings):
+        return FeatureTagger if "features" in settings else TokenClassifier
+
+    @classmethod
+    def recognize(cls, source):
+        if "lstm_dim" in source.config.mapping(OWN_SETTINGS):
+            return FeatureTagger  # written before classes were named
+        return super().recognize(source)
+
+    @classmethod
+    def read(cls, source, split):
+        path, skip, labels = source.file(split), source.skip_bad_rows, source.labels
+        if Path(path).suffix == ".conllu":
+            return read_conllu(path, source.label or "upos", labels, skip_bad_rows=skip)
+        columns = {"--text": source.text or "0", "--label": source.label or "-1"}
+        for option, text in columns.items():
+            if not text.removeprefix("-").isdecimal():
+                raise InputError(f"{option} {text!r} is no number of a column of {path}.")
+        numbers = map(int, columns.values())
+        return read_columns(path, *numbers, labels, source.word_prefix, skip_bad_rows=skip)
+
+    @staticmethod
+    def predictions(model, texts):
+        tags, entities = model.annotate(texts)
+        for number, (text, labels) in enumerate(zip(texts, tags)):
+            words = find_words(text)
+            words = [text[start:end] for start, end in zip(words.starts, words.ends)]
+            answer = {"words": words, "labels": labels}
+            if entities is not None:
+                answer["entities"] = [entity._asdict() for entity in entities[number]]
+            yield answer, [" ".join(f"{word}/{label}" for word, label in zip(words, labels))]
+
+
+TASKS = (Tagging,)

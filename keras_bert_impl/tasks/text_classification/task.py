@@ -1,0 +1,140 @@
+"""Text classification as a task of runs and commands."""
+
+import csv
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.labels import class_weights, join_names
+from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
+from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
+from keras_bert_impl.tasks.text_classification.model import TextClassifier
+
+
+class TextClassification(Task):
+    """Classes, several labels or numbers for texts, of `Examples`."""
+
+    model_classes = (TextClassifier,)
+    example_class = Examples
+    architectures = ("ForSequenceClassification",)
+    settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
+
+    def __init__(self, train, dev):
+        self._problem_type, self._names = _problem_type(train), None
+        if self._problem_type == REGRESSION:
+            self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
+            return
+        if self._problem_type == MULTI:
+            self._names = train.label_names or sorted(set().union(*train.labels))
+            if not self._names:
+                raise InputError(f"{train.source}: no text has a label.")
+        else:
+            self._names = train.label_names or sorted(set(train.labels))
+            if len(self._names) < 2:
+                raise InputError(f"{train.source}: all texts have the label {self._names[0]!r}.")
+        _targets(dev, self._problem_type, self._names)
+        self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
+
+    def inputs(self, examples):
+        return examples.texts, _targets(examples, self._problem_type, self._names)
+
+    def class_weight(self, train, weights):
+        """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""
+        if self._problem_type != SINGLE:
+            raise InputError("class_weight is for texts with one label each.")
+        return class_weights(weights, self._names, train.class_numbers(self._names))
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        received = _problem_type(examples)
+        if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
+            raise InputError(
+                f"{examples.source} has labels of {received}, and the model is of "
+                f"{model.problem_type} with {len(model.labels)} output(s): numbers are read with "
+                "--regression (numeric=True), several labels with --label-separator."
+            )
+        targets = _targets(examples, received, model.labels)
+        scores = model.predict(examples.texts, verbose=0)
+        if directory is not None:
+            write_predictions(directory / "predictions.tsv", model, scores)
+        if received == MULTI:
+            return multi_label_scores(targets, at_least_half(scores))
+        if received == REGRESSION:
+            predictions = scores[:, 0]
+            metrics = examples.metrics or ("pearson", "spearman", "mean_squared_error")
+        else:
+            predictions = likeliest(scores)
+            metrics = examples.metrics or ("accuracy", "macro_f1")
+        return {name: METRICS[name](targets, predictions) for name in metrics}
+
+    @classmethod
+    def read(cls, source, split):
+        return source.table(split, numeric=source.regression)
+
+    @staticmethod
+    def predictions(model, texts):
+        rows = model.predict(texts, verbose=0)
+        check_scores(rows)
+        for row in rows.tolist():
+            scores = dict(zip(model.labels, row))
+            if model.problem_type == "regression":
+                yield {"values": row}, [f"{value:.6g}" for value in row]
+            elif model.problem_type == "multi_label_classification":
+                chosen = [name for name, score in scores.items() if score >= 0.5]
+                yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
+            else:
+                label = max(scores, key=scores.get)
+                answer = {"label": label, "score": scores[label], "scores": scores}
+                yield answer, [label, f"{scores[label]:.4f}"]
+
+
+def _problem_type(examples):
+    if examples.is_numeric:
+        return REGRESSION
+    return MULTI if examples.is_multi_label else SINGLE
+
+
+def _targets(examples, problem_type, names):
+    """Labels as `fit` and the metrics take them."""
+    if problem_type == REGRESSION:
+        return np.array(examples.labels, "float32")
+    return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
+
+
+def names_of(classifier, row):
+    """list of str: the labels that the scores of a text, `[num_classes]`, give it; none for NaN."""
+    if np.isnan(row).any():
+        return []
+    if classifier.problem_type == SINGLE:
+        return [classifier.labels[row.argmax()]]
+    return [name for name, score in zip(classifier.labels, row) if score >= 0.5]
+
+
+def write_predictions(path, classifier, scores):
+    """Writes a line for each text: its number, the label, and the score of every class.
+
+    Several labels are separated by commas, and names with a comma are in quotes; a regression has
+    none.
+
+    Args:
+        path: str or `Path` of the `.tsv` file.
+        classifier: `TextClassifier`.
+        scores: float32 `[texts, num_classes]`, from `predict`.
+    """
+    columns = ["index", "label", *classifier.labels]
+    if classifier.problem_type == REGRESSION:
+        columns = ["index", *classifier.labels]
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(columns)
+        for number, row in enumerate(scores):
+            label = [join_names(names_of(classifier, row))] if "label" in columns[:2] else []
+            # Nine digits give a float32 back exactly.
+            writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])
+
+
+TASKS = (TextClassification,)

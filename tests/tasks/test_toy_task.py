@@ -1,0 +1,81 @@
+"""A task from outside of the package: what it takes, and that every part of a run knows it."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
+from keras_bert_impl.tasks.data.examples import Examples
+from tests.tasks import helpers
+
+
+class ToyExamples(Examples):
+    """Texts that are praise or not."""
+
+
+class PraiseDetector(TextClassifier):
+    """Whether a text is praise."""
+
+
+class Praise(Task):
+    name = "praise"
+    model_classes = (PraiseDetector,)
+    example_class = ToyExamples
+
+    def __init__(self, train, dev):
+        self.arguments = {"labels": ["negative", "positive"]}
+
+    @staticmethod
+    def score(model, examples, directory=None):
+        return {"share": float(np.mean(np.array(model.classify(examples.texts)) == examples.labels))}
+
+    @classmethod
+    def read(cls, source, split):
+        return ToyExamples(**vars(source.table(split, numeric=False)))
+
+    @staticmethod
+    def predictions(model, texts):
+        for label in model.classify(texts):
+            yield {"praise": label == "positive"}, [label]
+
+
+@pytest.fixture
+def praise(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", [])
+    return registry.register_task(Praise)
+
+
+def test_a_task_is_one_description(praise, tmp_path, capsys):
+    base = helpers.save_base(tmp_path / "base")
+    train, dev = (ToyExamples(*helpers.examples(32, seed), source="toy") for seed in range(2))
+    model = finetune(base, train, dev, tmp_path / "run", epochs=2, batch_size=16, verbose=0)
+    assert type(model) is PraiseDetector
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert evaluate(load_tuned(tmp_path / "run"), dev) == scores
+    table = tmp_path / "dev.tsv"
+    rows = zip(dev.texts, dev.labels)
+    table.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    run = ["--model", str(tmp_path / "run")]
+    assert cli.main(["predict", *run, "--input", str(table), "--text", "text", "--json"]) == 0
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    labels = np.array(dev.labels) == "positive"
+    assert np.mean([row["praise"] for row in said] == labels) == scores["share"]
+    files = ["--dev", str(table), "--text", "text", "--label", "label"]
+    assert cli.main(["evaluate", *run, *files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == scores
+    assert cli.main(["export", *run, "--out", str(tmp_path / "served")]) == 0
+    served = tf.saved_model.load(str(next((tmp_path / "served").glob("[0-9]*"))))
+    found = served.signatures["serving_default"](tf.constant(dev.texts))
+    found = [label.decode() for label in found["label"].numpy()]
+    assert found == load_tuned(tmp_path / "run").classify(dev.texts)
+
+
+def test_two_tasks_cannot_have_one_name_or_one_class_of_examples(praise):
+    with pytest.raises(InputError, match="'praise' is registered already"):
+        registry.register_task(type("Other", (Task,), {"name": "praise"}))
+    with pytest.raises(InputError, match="ToyExamples belongs to Praise already"):
+        registry.register_task(type("Other", (Task,), {"example_class": ToyExamples}))
