@@ -4,7 +4,6 @@ import random
 
 import keras
 
-from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,
@@ -14,6 +13,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from tests.helpers import randomize
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 

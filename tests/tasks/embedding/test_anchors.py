@@ -10,7 +10,7 @@ import sklearn.metrics
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, Examples, anchor_scores
-from keras_bert_impl.tasks.embedding.anchors import Anchors
+from keras_bert_impl.tasks.embedding.task import Anchors
 from tests.tasks.helpers import examples, save_base
 
 

@@ -18,7 +18,7 @@ from keras_bert_impl.tasks import (
     read_table,
     sts_scores,
 )
-from keras_bert_impl.tasks.embedding.similarity import Similarity
+from keras_bert_impl.tasks.embedding.task import Similarity
 from tests.tasks.helpers import examples, save_base
 
 TEXTS, _ = examples(count=16)

@@ -7,7 +7,6 @@ import pytest
 
 from keras_bert_impl import MultipleChoice
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.cli.using.predict import _chosen
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
@@ -16,6 +15,7 @@ from keras_bert_impl.tasks import (
     score_choices,
     write_choice_predictions,
 )
+from keras_bert_impl.tasks.multiple_choice.task import Choice
 from tests.tasks.helpers import save_base
 from tests.tasks.multiple_choice.test_model import choices
 
@@ -85,7 +85,7 @@ def test_a_line_has_the_best_ending_and_its_probability():
         def predict(self, texts, verbose):
             return [np.array([0.25, 0.75], "float32")]
 
-    answers = list(_chosen(Model(), [("a film", ["is bad", "is good"])]))
+    answers = list(Choice.predictions(Model(), [("a film", ["is bad", "is good"])]))
     assert answers[0][1] == ["is good", "0.7500"]
 
 
