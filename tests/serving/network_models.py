@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_bert_impl.serving.network.proof import keras_outputs
+from keras_bert_impl.serving.network.networks import network_of
 from keras_bert_impl.tasks import (
     MaskedLM,
     MultipleChoice,
@@ -126,7 +126,7 @@ def models(kind, names=None):
 
 
 def features(model):
-    """Random features with padding, as `keras_outputs` takes them."""
+    """Random features with padding, as `Network.outputs_of_model` takes them."""
     config = getattr(model, "encoder", model).config
     rank = len(model.input["token_ids"].shape) - isinstance(model, TextEmbedder)
     if rank == 2:
@@ -152,7 +152,7 @@ def largest_difference(received, expected, mask):
 def difference_from_keras(session, model, given=None):
     """The largest difference of what a session makes of features from what the model does."""
     given = given or features(model)
-    return largest_difference(session(given), keras_outputs(model, given), given["padding_mask"])
+    return largest_difference(session(given), network_of(model).outputs_of_model(given), given["padding_mask"])
 
 
 _ONLY = """

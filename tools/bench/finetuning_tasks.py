@@ -25,7 +25,11 @@ class Task(NamedTuple):
     def read(self, data):
         """(train, dev) as this package reads them from a folder of data, a `Path`."""
         from keras_bert_impl.tasks import (
-            read_choices, read_columns, read_conllu, read_glue, read_squad,
+            read_choices,
+            read_columns,
+            read_conllu,
+            read_glue,
+            read_squad,
         )
 
         if self.train is None:

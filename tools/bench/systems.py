@@ -6,7 +6,6 @@ All have dropout 0.1, AdamW, and gradients clipped to a global norm of 1.
 """
 
 import numpy as np
-
 from batches import load_batches
 
 _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0

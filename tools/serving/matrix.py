@@ -139,7 +139,7 @@ def _of_session(open_session):
 
     Args:
         open_session: function of a model and a folder; returns a function of features to outputs
-            under the names of `keras_outputs`.
+            under the names of `Network.outputs_of_model`.
     """
 
     @contextlib.contextmanager
@@ -252,9 +252,9 @@ def _at_words(row, mask):
 
 def _of_network(model, session, features):
     """The largest difference of what `predict` makes of the outputs of two networks."""
-    from keras_bert_impl.serving.network.proof import keras_outputs
+    from keras_bert_impl.serving.network.networks import network_of
 
-    received, expected = session(features), keras_outputs(model, features)
+    received, expected = session(features), network_of(model).outputs_of_model(features)
     mask, found = features["padding_mask"].astype(bool), []
     for name, outputs in expected.items():
         pair = [np.asarray(_scores(model, one)) for one in (outputs, received[name])]

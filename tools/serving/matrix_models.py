@@ -9,7 +9,6 @@ import keras
 import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
-from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,
@@ -20,6 +19,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 
 POSITIONS = 512
 # Tokens of the texts; [CLS] and [SEP] make the last a full row. Eight texts of each.

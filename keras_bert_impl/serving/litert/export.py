@@ -5,13 +5,8 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert.graph import Graph
 from keras_bert_impl.serving.network.export import Format, export_network
-from keras_bert_impl.serving.network.networks import (
-    encoder_of,
-    input_names,
-    input_rank,
-    weights_of,
-    write_network,
-)
+from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
+from keras_bert_impl.serving.network.parts import input_names
 
 _LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, graph and names included
 _FILE = "model.tflite"
@@ -21,11 +16,11 @@ def export_litert(model, directory, precision="fp32", **how):
     """Writes `model.tflite` and, beside it, the tokenizer and `config.json` as in a model
     directory.
 
-    Inputs, int32, and outputs are those of `write_network`, of any batch and length; its signature
+    Inputs, int32, and outputs are those of `Network`, of any batch and length; its signature
     has their names. All operators are builtin ones of LiteRT.
 
     Args:
-        model: as of `write_network`.
+        model: as of `network_of`.
         directory: str or `Path`. Written aside and renamed.
         precision: `"fp32"`; `"fp16"`: weights in 16 bits, computed with in 32; or `"int8"`: weights
             in 8 bits, and activations by what is computed.
@@ -54,10 +49,10 @@ def _write(model, directory, precision, batches):
 
     def network(**inputs):
         graph = Graph(module.weights, inputs)
-        write_network(model, graph)
+        network_of(model).write(graph)
         return graph.outputs
 
-    shape = [None] * input_rank(model)
+    shape = [None] * network_of(model).rank
     names = input_names(encoder_of(model).config)
     module.network = tf.function(network, autograph=False)
     function = module.network.get_concrete_function(

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.serving.network.networks import check_model, encoder_of, kind_of
+from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import (
     answered_by,
     features_of,
-    keras_outputs,
     relative_difference,
 )
 
@@ -71,7 +70,7 @@ def export_network(
     directory. It is run in its runtime beside the model, and appears, whole, if it has passed.
 
     Args:
-        model: as of `write_network`.
+        model: as of `network_of`.
         directory: str or `Path`. Written aside and renamed.
         file_format: `Format`.
         precision: `"fp32"`, `"fp16"` or `"int8"`.
@@ -89,12 +88,12 @@ def export_network(
             far from the model's, or a score that drops by more than `max_drop`.
     """
     _check(precision, calibration, measure, max_drop)
-    check_model(model)
+    network = network_of(model)
     with replace_directory(directory) as temporary:
         file_format.write(model, temporary, precision, _batches(model, calibration))
         session = file_format.session(temporary, encoder_of(model).config)
         features = features_of(model, texts)
-        difference = _compare(session, model, features, _TOLERANCES[precision], file_format.name)
+        difference = _compare(session, network, features, _TOLERANCES[precision], file_format.name)
         before = after = None
         if measure is not None:
             before, after = _measure(session, model, measure, max_drop)
@@ -121,8 +120,8 @@ def _batches(model, texts):
     return [features_of(model, texts[start : start + _CALIBRATION_BATCH]) for start in starts]
 
 
-def _compare(session, model, features, tolerance, name):
-    received, expected = session(features), keras_outputs(model, features)
+def _compare(session, network, features, tolerance, name):
+    received, expected = session(features), network.outputs_of_model(features)
     difference = relative_difference(received, expected, features["padding_mask"])
     if difference > tolerance:
         raise InputError(
@@ -148,8 +147,7 @@ def _write_more(model, directory):
     if hasattr(model, "file_config"):
         content = model.file_config()
     else:
-        head = "masked_lm" if kind_of(model) == "MaskedLM" else None
-        content = huggingface_config(encoder_of(model).config, head)
+        content = huggingface_config(encoder_of(model).config, getattr(model, "head", None))
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
     if hasattr(model, "tokenizer"):

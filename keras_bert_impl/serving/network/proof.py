@@ -6,7 +6,8 @@ import keras
 import numpy as np
 
 from keras_bert_impl.models.inputs import check_values
-from keras_bert_impl.serving.network.networks import encoder_of, input_names, input_rank, kind_of
+from keras_bert_impl.serving.network.networks import encoder_of, network_of
+from keras_bert_impl.serving.network.parts import input_names
 
 _SAMPLES = [
     "It is a truth universally acknowledged.",
@@ -20,7 +21,7 @@ def features_of(model, texts=None):
     """Features of texts as the network of a model takes them; of an encoder alone, random ids.
 
     Args:
-        model: as of `write_network`.
+        model: as of `network_of`.
         texts: list of str. Default: four, of several languages.
     """
     texts = texts or _SAMPLES
@@ -30,7 +31,7 @@ def features_of(model, texts=None):
         return {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids * 0 + 1}
     length = getattr(model, "max_length", encoder_of(model).config.max_length)
     features = {n: np.asarray(f)[:, :length] for n, f in model.tokenizer(texts).items()}
-    groups = [np.newaxis] * (input_rank(model) - 2)
+    groups = [np.newaxis] * len(network_of(model).groups)
     return {name: feature[(*groups, ...)] for name, feature in features.items()}
 
 
@@ -45,65 +46,27 @@ def as_inputs(features, config, dtype="int64"):
     return {name: np.asarray(features[ours], dtype) for name, ours in names.items()}
 
 
-def keras_outputs(model, features):
-    """What a model computes of features, under the names of the outputs of its network.
-
-    Args:
-        model: as of `write_network`.
-        features: dict of int32 arrays, as the network takes them: of a `TextEmbedder` without
-            groups.
-    """
-    kind = kind_of(model)
-    features = {name: np.asarray(feature) for name, feature in features.items()}
-    if kind == "MaskedLM":
-        batch, length = features["token_ids"].shape
-        places = np.tile(np.arange(length, dtype="int32"), (batch, 1))
-        features["masked_positions"] = places
-    if kind == "TextEmbedder":
-        features = {name: feature[:, None] for name, feature in features.items()}
-    outputs = keras.tree.map_structure(
-        keras.ops.convert_to_numpy, model(features, training=False)
-    )
-    if kind == "Encoder":
-        found = {"last_hidden_state": outputs["sequence_output"]}
-        pooled = {"pooler_output": outputs["pooled_output"]} if model.config.use_pooler else {}
-        return found | pooled
-    if kind == "QuestionAnswerer":
-        return outputs
-    if kind == "TextEmbedder":
-        return {"sentence_embedding": outputs[:, 0]}
-    return {"logits": outputs}
-
-
 @contextlib.contextmanager
 def answered_by(session, model):
     """Inside the block a task model's `predict` computes its network by a session.
 
     Args:
-        session: function of features, as `keras_outputs` takes them, to outputs by name.
+        session: function of features, as `Network.outputs_of_model` takes them, to outputs by name.
         model: `TaskModel`.
     """
 
+    network = network_of(model)
+
     def predict_batches(data, **kwargs):
-        scores = [model.scores(_network_outputs(session, model, batch)) for batch in data]
-        return np.concatenate(scores)
+        features = (keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in data)
+        outputs = (network.as_model_outputs(session, feature) for feature in features)
+        return np.concatenate([model.scores(output) for output in outputs])
 
     model.predict_batches = predict_batches
     try:
         yield
     finally:
         del model.predict_batches
-
-
-def _network_outputs(session, model, batch):
-    """What the network of a task model would return of a batch of features."""
-    features, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-    if kind_of(model) != "TextEmbedder":
-        outputs = list(session(features).values())
-        return np.stack(outputs, axis=1) if len(outputs) > 1 else outputs[0]
-    batch, group, *rest = features["token_ids"].shape
-    rows = {n: np.reshape(feature, (batch * group, *rest)) for n, feature in features.items()}
-    return session(rows)["sentence_embedding"].reshape(batch, group, -1)
 
 
 def relative_difference(received, expected, padding_mask):

@@ -5,12 +5,7 @@ import functools
 import onnx
 
 from keras_bert_impl.serving.network.export import Format, export_network
-from keras_bert_impl.serving.network.networks import (
-    check_model,
-    encoder_of,
-    weights_of,
-    write_network,
-)
+from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.onnx.graph import Graph
 
 _LARGE = 2**31 - 2**24  # bytes; a file of protocol buffers holds 2 GiB, graph and names included
@@ -39,10 +34,10 @@ def export_onnx(model, directory, precision="fp32", fused=True, **how):
 
 
 def write_graph(model, dtype="float32", fused=True):
-    """An ONNX graph of the network of a model; inputs, int64, and outputs as of `write_network`.
+    """An ONNX graph of the network of a model; inputs, int64, and outputs as of `Network`.
 
     Args:
-        model: as of `write_network`.
+        model: as of `network_of`.
         dtype: `"float32"`, or `"float16"` for weights and all but sums, which are in float32.
         fused: bool. Whether with operators of ONNX Runtime; else with those of the standard, for
             other runtimes.
@@ -53,9 +48,9 @@ def write_graph(model, dtype="float32", fused=True):
     Raises:
         InputError: a model of another kind, or with an adapter.
     """
-    check_model(model)
+    network = network_of(model)
     graph = Graph(weights_of(model), dtype, fused)
-    write_network(model, graph)
+    network.write(graph)
     return graph.model()
 
 

@@ -17,11 +17,11 @@ def export_openvino(model, directory, precision="fp32", **how):
     """Writes `model.xml`, `model.bin` and, beside them, the tokenizer and `config.json` as in a
     model directory.
 
-    Inputs, int64, and outputs are those of `write_network`, of any batch and length. OpenVINO is
+    Inputs, int64, and outputs are those of `Network`, of any batch and length. OpenVINO is
     told to compute in float32; where it is not, it computes in bfloat16 on processors that have it.
 
     Args:
-        model: as of `write_network`.
+        model: as of `network_of`.
         directory: str or `Path`. Written aside and renamed.
         precision: `"fp32"`; `"fp16"`: weights in 16 bits; or `"int8"`: weights of dense layers and
             embeddings in 8 bits. With `calibration` embeddings stay in 32 bits, and activations have

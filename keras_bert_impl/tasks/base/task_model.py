@@ -62,6 +62,7 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
     signature_class = None  # a subclass of `serving.signatures.Signatures`
+    network = None  # a subclass of `serving.network.networks.Network`
     settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
     _is_quantized = False
 

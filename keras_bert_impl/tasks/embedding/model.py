@@ -18,7 +18,8 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.long_texts import LongTextModel, check_long_texts
 from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.embedding import losses
-from keras_bert_impl.tasks.embedding.network import embedding_network
+from keras_bert_impl.tasks.embedding.head import embedding_network
+from keras_bert_impl.tasks.embedding.network import TextEmbedderNetwork
 from keras_bert_impl.tasks.embedding.projections import (
     checked_projections,
     projection_layers,
@@ -115,6 +116,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
     text_rank = 2
     most_columns = 8
     signature_class = VectorSignatures
+    network = TextEmbedderNetwork
 
     def __init__(
         self,

@@ -1,109 +1,60 @@
-"""The network of a `TextEmbedder`: groups of texts to vectors, through layers and pooling."""
+"""The network of text embedders for other runtimes."""
 
-import keras
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import POOLINGS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
-from keras_bert_impl.tasks.base.long_texts import text_inputs, vectors_of_texts
-from keras_bert_impl.tasks.inputs.grouped import merged
+from keras_bert_impl.serving.network import layers, parts
+from keras_bert_impl.serving.network.networks import Network, to_numpy
 
 
-def embedding_network(
-    encoder,
-    pooling,
-    num_layers,
-    layer_weights,
-    learn_layer_weights,
-    normalize,
-    long_texts,
-    projections=(),
-    truncate_dim=None,
-):
-    """Connects the layers of a `TextEmbedder`, whose arguments these are.
+class TextEmbedderNetwork(Network):
+    """`sentence_embedding` `[batch, dim]`; inputs have no groups, as each text has its own vector."""
 
-    Args:
-        projections: list of Keras layers, from `projection_layers`.
+    @property
+    def groups(self):
+        return ("windows",) if self.model.has_windows else ()
 
-    Returns:
-        (inputs, outputs, mix): int32 `[batch, group, length]` by name, of windows
-        `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
+    def write(self, graph):
+        def of_rows(rows):
+            states = parts.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
+            states = _mixed(graph, states, self.model)
+            if self.model.pooling == "cls":
+                return layers.first_token(graph, states)
+            pool = {"mean": layers.mean_pooling, "max": layers.max_pooling}[self.model.pooling]
+            return pool(graph, states, rows["attention_mask"])
 
-    Raises:
-        InputError: an argument that cannot be.
-    """
-    if pooling not in list(POOLINGS):  # a list, for what has no hash
-        raise InputError(
-            f"pooling must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
-        )
-    weights = _checked_weights(
-        layer_weights, learn_layer_weights, num_layers, encoder.config.num_layers + 1
-    )
-    mix = None
-    if weights is not None:
-        mix = LayerMix(weights, trainable=learn_layer_weights, dtype="float32", name="layer_mix")
+        features = parts.add_inputs(graph, self.config, self.groups)
+        pooled = self.config.hidden_dim
+        if self.model.layer_mix is None:
+            pooled *= self.model.num_layers
+        vectors = graph.as_float32(parts.text_vectors(graph, features, self.model, of_rows, pooled))
+        for layer, projection in zip(self.model.projection_layers, self.model.projections):
+            inputs = graph.as_computed(vectors)
+            if projection["kind"] == "layer_norm":
+                outputs = layers.layer_norm(graph, inputs, layer.name, layer.epsilon)
+            else:
+                outputs = layers.dense(graph, inputs, layer.name, projection["activation"])
+            vectors = graph.as_float32(outputs)
+        if self.model.normalize:
+            length = graph.add("ReduceL2", vectors, axes=[-1])
+            vectors = graph.add("Div", vectors, graph.add("Max", length, np.float32(1e-12)))
+        if self.model.truncate_dim is not None:
+            vectors = graph.add("Slice", vectors, [0], [self.model.truncate_dim], [1])
+        graph.output("sentence_embedding", vectors, ["batch", self.model.dim])
 
-    def vectors_of_rows(rows):
-        states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
-        return _pooled(states, rows["padding_mask"], pooling)
+    def outputs_of_model(self, features):
+        groups = {name: feature[:, None] for name, feature in features.items()}
+        return {"sentence_embedding": to_numpy(self.model(groups, training=False))[:, 0]}
 
-    inputs = text_inputs(long_texts, groups=1)
-    vectors = vectors_of_texts(vectors_of_rows, merged(inputs), long_texts, encoder, "float32")
-    for layer in projections:
-        vectors = layer(vectors)
-    if normalize:
-        vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
-    if truncate_dim is not None:
-        vectors = vectors[:, : _checked_dim(truncate_dim, vectors.shape[-1])]
-    outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])
-    return inputs, outputs, mix
+    def as_model_outputs(self, session, features):
+        batch, group, *rest = features["token_ids"].shape
+        rows = {n: np.reshape(feature, (batch * group, *rest)) for n, feature in features.items()}
+        return session(rows)["sentence_embedding"].reshape(batch, group, -1)
 
 
-def _checked_dim(dim, limit):
-    if type(dim) is not int or not 1 <= dim <= limit:
-        raise InputError(
-            f"truncate_dim must be from 1 to {limit}, the numbers of a vector. "
-            f"Received: truncate_dim={dim!r}"
-        )
-    return dim
-
-
-def _checked_weights(weights, learned, num_layers, limit):
-    """The weights of the last layers, checked; None where there are none."""
-    if isinstance(num_layers, bool) or not isinstance(num_layers, int):
-        raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
-    if not 1 <= num_layers <= limit:
-        raise InputError(
-            f"num_layers must be from 1 to {limit}, the layers of the encoder and its embeddings. "
-            f"Received: num_layers={num_layers}"
-        )
-    if num_layers == 1 and (learned or weights is not None):
-        raise InputError("weights of layers need num_layers of 2 or more.")
-    if weights is None:
-        return [1.0] * num_layers if learned else None
-    array = np.asarray(weights)
-    is_usable = array.dtype.kind in "iuf" and array.shape == (num_layers,)
-    if not is_usable or not np.isfinite(array).all() or not array.sum():
-        raise InputError(
-            f"layer_weights must be num_layers={num_layers} finite numbers whose sum is not 0. "
-            f"Received: {weights!r:.80}"
-        )
-    return array.astype(float).tolist()
-
-
-def _states(encoder, features, num_layers, mix):
-    """What is pooled: the last layer's hidden states, or several layers' in one."""
-    if num_layers == 1:
-        return encoder(features)["sequence_output"]
-    states = encoder.with_outputs("hidden_states")(features)["hidden_states"][-num_layers:]
-    if mix is not None:
-        return mix(list(states))
-    return keras.layers.Concatenate(dtype="float32", name="layers")(list(states))
-
-
-def _pooled(states, padding_mask, pooling):
-    if pooling == "cls":
-        return states[:, 0]
-    kind = MeanPooling if pooling == "mean" else MaxPooling
-    return kind(dtype="float32", name="pooling")(states, padding_mask)
+def _mixed(graph, states, model):
+    """`layers.LayerMix` of the states of several layers, or all of them beside each other."""
+    if model.layer_mix is None:
+        return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
+    weights = graph.array(model.layer_mix.kernel.path)
+    parts = [graph.add("Mul", state, float(w)) for state, w in zip(states, weights / weights.sum())]
+    return graph.add("Sum", *parts)

@@ -24,6 +24,7 @@ from keras_bert_impl.tasks.language_modelling.masked_batches import (
     MaskedAccuracy,
     RowMasks,
 )
+from keras_bert_impl.tasks.language_modelling.network import MaskedLMNetwork
 from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
@@ -74,6 +75,7 @@ class MaskedLM(TaskModel):
         model.fill(["Paris is [MASK]."], candidates=["big", "small"])
     """
 
+    network = MaskedLMNetwork
     settings = ("mask_rate", "mask_unit")
     needs_labels = False
 

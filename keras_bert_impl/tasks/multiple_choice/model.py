@@ -19,6 +19,7 @@ from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, 
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.grouped import merged, tokenize_groups
+from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
 from keras_bert_impl.tasks.scores.decisions import check_scores
 
@@ -59,6 +60,7 @@ class MultipleChoice(LongTextModel):
 
     head = "multiple_choice"
     signature_class = ChoiceSignatures
+    network = MultipleChoiceNetwork
     has_several_rows = True
     text_columns = ("prompt", "endings")
     long_part = "first"

@@ -14,6 +14,7 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import best_text, n_best_answers
+from keras_bert_impl.tasks.question_answering.network import QuestionAnswererNetwork
 from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
 from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
 
@@ -65,6 +66,7 @@ class QuestionAnswerer(TaskModel):
 
     head = "question_answerer"
     signature_class = AnswerSignatures
+    network = QuestionAnswererNetwork
     has_several_rows = True
     _is_building = False
     text_columns = ("question", "context")

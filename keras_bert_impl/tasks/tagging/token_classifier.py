@@ -11,6 +11,7 @@ from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.tasks.base.task_model import task_inputs
 from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.tagging.network import TokenClassifierNetwork
 from keras_bert_impl.tasks.tagging.word_scores import token_targets, word_scores
 from keras_bert_impl.tasks.tagging.word_tagger import CRF_TENSORS, WordTagger
 
@@ -69,6 +70,7 @@ class TokenClassifier(WordTagger):
     """
 
     head = "token_classifier"
+    network = TokenClassifierNetwork
     settings = ("doc_stride", "label_all_pieces", "aggregation", "crf")
 
     def __init__(

@@ -42,6 +42,7 @@ from keras_bert_impl.tasks.data.labels import (
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.text_classification.network import TextClassifierNetwork
 from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
 from keras_bert_impl.tasks.text_classification.token_pooling import (
     TOKEN_POOLING_TENSORS,
@@ -97,6 +98,7 @@ class TextClassifier(LongTextModel):
 
     head = "classifier"
     signature_class = ClassSignatures
+    network = TextClassifierNetwork
     settings = ("pooling", *LongTextModel.settings)
 
     def __init__(

@@ -13,6 +13,7 @@ from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
 from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
@@ -46,6 +47,7 @@ class NextSentencePredictor(TaskModel):
 
     settings = ("head_dropout",)
     signature_class = NextSentenceSignatures
+    network = NextSentenceNetwork
     outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit is for "follows"
 
     def __init__(

@@ -6,8 +6,8 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.labels import class_weights, join_names
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest

@@ -5,7 +5,8 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import export
-from keras_bert_impl.serving.network.proof import keras_outputs, relative_difference
+from keras_bert_impl.serving.network.networks import network_of
+from keras_bert_impl.serving.network.proof import relative_difference
 from tests.tasks import helpers
 
 
@@ -18,7 +19,7 @@ def exported(directory, error=0.0, **how):
 
     def session(directory, config):
         def outputs(features):
-            expected = keras_outputs(model, features)
+            expected = network_of(model).outputs_of_model(features)
             return {name: (1 + error) * array for name, array in expected.items()}
 
         return outputs

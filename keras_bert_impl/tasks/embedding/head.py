@@ -1,0 +1,109 @@
+"""The network of a `TextEmbedder`: groups of texts to vectors, through layers and pooling."""
+
+import keras
+import numpy as np
+
+from keras_bert_impl.interop.sentence_transformers import POOLINGS
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
+from keras_bert_impl.tasks.base.long_texts import text_inputs, vectors_of_texts
+from keras_bert_impl.tasks.inputs.grouped import merged
+
+
+def embedding_network(
+    encoder,
+    pooling,
+    num_layers,
+    layer_weights,
+    learn_layer_weights,
+    normalize,
+    long_texts,
+    projections=(),
+    truncate_dim=None,
+):
+    """Connects the layers of a `TextEmbedder`, whose arguments these are.
+
+    Args:
+        projections: list of Keras layers, from `projection_layers`.
+
+    Returns:
+        (inputs, outputs, mix): int32 `[batch, group, length]` by name, of windows
+        `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
+
+    Raises:
+        InputError: an argument that cannot be.
+    """
+    if pooling not in list(POOLINGS):  # a list, for what has no hash
+        raise InputError(
+            f"pooling must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
+        )
+    weights = _checked_weights(
+        layer_weights, learn_layer_weights, num_layers, encoder.config.num_layers + 1
+    )
+    mix = None
+    if weights is not None:
+        mix = LayerMix(weights, trainable=learn_layer_weights, dtype="float32", name="layer_mix")
+
+    def vectors_of_rows(rows):
+        states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
+        return _pooled(states, rows["padding_mask"], pooling)
+
+    inputs = text_inputs(long_texts, groups=1)
+    vectors = vectors_of_texts(vectors_of_rows, merged(inputs), long_texts, encoder, "float32")
+    for layer in projections:
+        vectors = layer(vectors)
+    if normalize:
+        vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
+    if truncate_dim is not None:
+        vectors = vectors[:, : _checked_dim(truncate_dim, vectors.shape[-1])]
+    outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])
+    return inputs, outputs, mix
+
+
+def _checked_dim(dim, limit):
+    if type(dim) is not int or not 1 <= dim <= limit:
+        raise InputError(
+            f"truncate_dim must be from 1 to {limit}, the numbers of a vector. "
+            f"Received: truncate_dim={dim!r}"
+        )
+    return dim
+
+
+def _checked_weights(weights, learned, num_layers, limit):
+    """The weights of the last layers, checked; None where there are none."""
+    if isinstance(num_layers, bool) or not isinstance(num_layers, int):
+        raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
+    if not 1 <= num_layers <= limit:
+        raise InputError(
+            f"num_layers must be from 1 to {limit}, the layers of the encoder and its embeddings. "
+            f"Received: num_layers={num_layers}"
+        )
+    if num_layers == 1 and (learned or weights is not None):
+        raise InputError("weights of layers need num_layers of 2 or more.")
+    if weights is None:
+        return [1.0] * num_layers if learned else None
+    array = np.asarray(weights)
+    is_usable = array.dtype.kind in "iuf" and array.shape == (num_layers,)
+    if not is_usable or not np.isfinite(array).all() or not array.sum():
+        raise InputError(
+            f"layer_weights must be num_layers={num_layers} finite numbers whose sum is not 0. "
+            f"Received: {weights!r:.80}"
+        )
+    return array.astype(float).tolist()
+
+
+def _states(encoder, features, num_layers, mix):
+    """What is pooled: the last layer's hidden states, or several layers' in one."""
+    if num_layers == 1:
+        return encoder(features)["sequence_output"]
+    states = encoder.with_outputs("hidden_states")(features)["hidden_states"][-num_layers:]
+    if mix is not None:
+        return mix(list(states))
+    return keras.layers.Concatenate(dtype="float32", name="layers")(list(states))
+
+
+def _pooled(states, padding_mask, pooling):
+    if pooling == "cls":
+        return states[:, 0]
+    kind = MeanPooling if pooling == "mean" else MaxPooling
+    return kind(dtype="float32", name="pooling")(states, padding_mask)

@@ -1,0 +1,28 @@
+"""The network of multiple choice for other runtimes."""
+
+from keras_bert_impl.serving.network import parts
+from keras_bert_impl.serving.network.networks import Network
+
+
+class MultipleChoiceNetwork(Network):
+    """`logits` `[batch, choices]`; inputs are `[batch, choices, length]`, with windows before the length."""
+
+    @property
+    def groups(self):
+        return ("choices", "windows") if self.model.has_windows else ("choices",)
+
+    def write(self, graph):
+        features = parts.add_inputs(graph, self.config, self.groups)
+        texts = parts.merge_groups(graph, features, self.rank)
+
+        def of_rows(rows):
+            return parts.pooled_vectors(graph, self.config, rows, self.config.use_pooler)
+
+        vectors = parts.text_vectors(graph, texts, self.model, of_rows)
+        logits = parts.add_logits(graph, vectors, self.model.head_layer)  # [batch * choices, 1]
+        mask = features["attention_mask"]
+        logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
+        within = list(range(2, self.rank))
+        is_choice = graph.cast(graph.add("ReduceMax", mask, axes=within, keepdims=0), "bool")
+        logits = graph.add("Where", is_choice, logits, parts.NO_ROW)
+        graph.output("logits", logits, ["batch", "choices"])

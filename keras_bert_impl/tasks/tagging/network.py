@@ -1,0 +1,13 @@
+"""The network of token classifiers for other runtimes."""
+
+from keras_bert_impl.serving.network import parts
+from keras_bert_impl.serving.network.networks import Network
+
+
+class TokenClassifierNetwork(Network):
+    """`logits` `[batch, length, labels]`; with a CRF these are its emissions."""
+
+    def write(self, graph):
+        states = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]
+        logits = parts.add_logits(graph, states, self.model.head_layer)
+        graph.output("logits", logits, ["batch", "length", self.model.num_classes])

@@ -1,0 +1,39 @@
+"""The network of text classifiers for other runtimes."""
+
+from keras_bert_impl.models.heads import needs_pooler
+from keras_bert_impl.serving.network import parts
+from keras_bert_impl.serving.network.networks import Network
+
+
+class TextClassifierNetwork(Network):
+    """`logits` `[batch, classes]`; inputs of several windows are `[batch, windows, length]`."""
+
+    @property
+    def groups(self):
+        return ("windows",) if self.model.has_windows else ()
+
+    def write(self, graph):
+        features = parts.add_inputs(graph, self.config, self.groups)
+
+        def of_rows(rows):
+            if self.model.pooling is None:
+                return parts.pooled_vectors(graph, self.config, rows, needs_pooler(self.config))
+            states = parts.hidden_states(graph, self.config, rows)[-1]
+            mask = graph.add("Unsqueeze", rows["attention_mask"], [2])  # a token is a window of one
+            width, pooling = self.config.hidden_dim, self.model.pooling
+            return parts.pool_windows(graph, states, mask, width, pooling, "pooling")
+
+        vectors = parts.text_vectors(graph, features, self.model, of_rows)
+        logits = parts.add_logits(graph, vectors, self.model.head_layer)
+        graph.output("logits", logits, ["batch", self.model.num_classes])
+
+
+class NextSentenceNetwork(Network):
+    """`logits` `[batch, 2]`."""
+
+    def write(self, graph):
+        vectors = parts.pooled_vectors(
+            graph, self.config, parts.add_inputs(graph, self.config), use_pooler=True
+        )
+        logits = parts.add_logits(graph, vectors, self.model.get_layer(self.model.head))
+        graph.output("logits", logits, ["batch", 2])
