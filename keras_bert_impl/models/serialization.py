@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_bert_impl.keras_internals import all_layers
+
 
 def deserialize_parts(config, *names, custom_objects=None):
     """The configuration of a model, in which the values of some names are objects again.
@@ -45,4 +47,4 @@ def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
 
 
 def _layers(model):
-    return list(model._flatten_layers(include_self=True, recursive=True))
+    return all_layers(model, include_self=True)

@@ -5,10 +5,14 @@ import logging
 
 import keras
 import numpy as np
-from keras.src.backend.common import global_state
 
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import (
+    forget_variables_without_values,
+    has_value,
+    set_first_value,
+)
 from keras_bert_impl.layers import is_added
 
 _log = logging.getLogger(__name__)
@@ -26,7 +30,7 @@ def values_deferred():
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
-        global_state.set_global_attribute("uninitialized_variables", [])
+        forget_variables_without_values()
 
 
 def load_weights(model, directory, names):
@@ -58,8 +62,8 @@ def load_weights(model, directory, names):
         tensor = np.split(tensor, name.num_parts)[name.part]
         assign(variables[name.variable], tensor.T if name.transpose else tensor)
     for variable in model.variables:
-        if variable._value is None:
-            variable._deferred_initialize()
+        if not has_value(variable):
+            set_first_value(variable)
     unread = [name for name in directory.unread() if not name.endswith("position_ids")]
     for what, found in (
         ("newly made, to be trained", fresh),
@@ -106,9 +110,8 @@ def _check_shape(directory, name, shape):
 
 def assign(variable, array):
     """Sets a variable to an array, also one whose first value is deferred by `values_deferred`."""
-    if variable._value is None:
-        variable._initializer = lambda shape, dtype: array.astype(dtype, copy=False)
-        variable._deferred_initialize()
+    if not has_value(variable):
+        set_first_value(variable, lambda shape, dtype: array.astype(dtype, copy=False))
     else:
         variable.assign(array.astype(variable.dtype, copy=False))
 

@@ -20,6 +20,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory, replace_file
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
@@ -178,7 +179,7 @@ class TaskModel(RawTextTrainer, keras.Model):
                 "a model with an adapter is not quantized: write save_pretrained(directory), which "
                 "merges LoRA, and quantize what from_pretrained(directory) loads."
             )
-        for layer in self._flatten_layers():
+        for layer in all_layers(self):
             if isinstance(layer, keras.layers.Dense):
                 layer.quantize(mode, type_check=False, config=config)
         self._is_quantized = True

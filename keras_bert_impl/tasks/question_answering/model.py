@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import KnowsBuilding
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
@@ -20,7 +21,7 @@ from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, 
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class QuestionAnswerer(TaskModel):
+class QuestionAnswerer(KnowsBuilding, TaskModel):
     """Two logits for each token: of being the first of the answer, and of being the last.
 
     A linear layer on the last hidden states; ModernBERT has a transform before it. Contexts that
@@ -68,7 +69,6 @@ class QuestionAnswerer(TaskModel):
     signature_class = AnswerSignatures
     network = QuestionAnswererNetwork
     has_several_rows = True
-    _is_building = False
     text_columns = ("question", "context")
     settings = (
         "doc_stride",
@@ -137,7 +137,7 @@ class QuestionAnswerer(TaskModel):
     def __call__(self, inputs, *args, **kwargs):
         """The logits of features or of (question, context) pairs, by name."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self._is_building:
+        if self.is_building:  # metrics, which `_forward` gives one tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
@@ -213,14 +213,6 @@ class QuestionAnswerer(TaskModel):
         return windows, targets
 
     # === From rows to answers ===
-
-    def _symbolic_build(self, *args, **kwargs):
-        # Keras builds metrics from what a call returns, and `_forward` gives them one tensor.
-        self._is_building = True
-        try:
-            return super()._symbolic_build(*args, **kwargs)
-        finally:
-            self._is_building = False
 
     def _forward(self, x, training):
         return self.logits(x, training=training)

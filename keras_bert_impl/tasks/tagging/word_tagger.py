@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert_impl.interop import classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import track_layer, track_loss
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
@@ -80,8 +81,7 @@ class WordTagger(TaskModel):
         if self.crf:
             self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")
             self.crf_layer.build(outputs.shape)
-            if self.crf_layer not in self.layers:  # Keras 3.12 looks at layers of the graph alone
-                self._layers.append(self.crf_layer)
+            track_layer(self, self.crf_layer)
 
     def get_config(self):
         return {
@@ -318,7 +318,7 @@ class WordTagger(TaskModel):
 
     def _track_loss(self, loss, batch):
         # The loss of an epoch is, as that of a step, the mean over the labelled tokens.
-        self._loss_tracker.update_state(loss, sample_weight=self.loss_totals(*batch))
+        track_loss(self, loss, self.loss_totals(*batch))
 
     # === Files ===
 

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import OptimizerHooks, index_of, iterations_of, variables_of
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
@@ -24,7 +25,7 @@ _RULES_OF_KERAS = {
 }
 
 
-class MomentOptimizer(keras.optimizers.Optimizer):
+class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     """What AdamW and LAMB share: Adam's two moments, and options by the paths of variables.
 
     Moments are corrected by the number of steps of their own variable, those in which it had a
@@ -111,22 +112,21 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         found = (factor for pattern, factor in self.rates if re.search(pattern, variable.path))
         return next(found, 1.0)
 
-    def _backend_apply_gradients(self, grads, trainable_variables):
-        indices = [self._get_variable_index(variable) for variable in trainable_variables]
-        has_gradient = np.isin(np.arange(len(self._trainable_variables)), indices)
+    def before_update(self, trainable_variables):
+        indices = [index_of(self, variable) for variable in trainable_variables]
+        has_gradient = np.isin(np.arange(len(variables_of(self))), indices)
         every = self.gradient_accumulation_steps or 1
-        is_update = ops.cast((self._iterations + 1) % every == 0, self.steps.dtype)
+        is_update = ops.cast((iterations_of(self) + 1) % every == 0, self.steps.dtype)
         self.steps.assign_add(is_update * ops.cast(has_gradient, self.steps.dtype))
-        super()._backend_apply_gradients(grads, trainable_variables)
 
-    def _overwrite_model_variables_with_average_value(self, trainable_variables):
+    def use_averages(self, trainable_variables):
         overwrite_with_averages(self, trainable_variables)
 
-    def _clip_gradients(self, grads):
+    def clip(self, gradients):
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
             # Keras's has the squares of all gradients in memory before they are summed.
-            return tf.clip_by_global_norm(grads, self.global_clipnorm)[0]
-        return super()._clip_gradients(grads)
+            return tf.clip_by_global_norm(gradients, self.global_clipnorm)[0]
+        return super().clip(gradients)
 
     def _apply_weight_decay(self, variables):
         """`update_step` decays in the same pass over the weights."""
@@ -250,7 +250,7 @@ class AdamW(MomentOptimizer):
     """
 
     def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
+        index = index_of(self, variable)
         scalars = self._scalars(learning_rate, variable, index)
         if self.weight_decay and self._is_decayed[index]:
             self.assign_sub(variable, variable * scalars.decay)

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_bert_impl.keras_internals import averages_of, index_of
+
 
 class EvaluatesAverages(keras.callbacks.Callback):
     """While `fit` evaluates, a model has the averages that its optimizer keeps (`use_ema`).
@@ -40,6 +42,6 @@ def overwrite_with_averages(optimizer, variables):
         variables: list of variables, some or all of those that it was built with.
     """
     for variable in variables:
-        average = optimizer._model_variables_moving_average[optimizer._get_variable_index(variable)]
+        average = averages_of(optimizer)[index_of(optimizer, variable)]
         if average is not None:
             variable.assign(average)

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import averages_of, variables_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
     optimizer.build(model.trainable_variables)
     names = {name.variable: name for name in names}
     step, found, without = tensors.global_step, [], []
-    for index, variable in enumerate(optimizer._trainable_variables):
+    for index, variable in enumerate(variables_of(optimizer)):
         slots = _slots(tensors, names.get(variable.path), prefix)
         if slots is None:
             without.append(variable.path)
@@ -59,12 +60,12 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
         optimizer._momentums[index].assign(mean)
         optimizer._velocities[index].assign(square)
     optimizer.iterations.assign(step)
-    has_moments = np.isin(np.arange(len(optimizer._trainable_variables)), [i for i, _ in found])
+    has_moments = np.isin(np.arange(len(variables_of(optimizer))), [i for i, _ in found])
     optimizer.steps.assign(np.where(has_moments, step, 0))
     if optimizer.use_ema:
         # Keras begins the averages with the weights at step 0 alone.
         for variable, average in zip(
-            optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+            variables_of(optimizer), averages_of(optimizer), strict=True
         ):
             average.assign(variable)
     if without:

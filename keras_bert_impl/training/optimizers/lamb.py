@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert_impl.keras_internals import index_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
 
 if keras.backend.backend() == "tensorflow":
@@ -35,7 +36,7 @@ class LAMB(MomentOptimizer):
     """
 
     def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
+        index = index_of(self, variable)
         scalars = self._scalars(learning_rate, variable, index)
         m, v = self._momentums[index], self._velocities[index]
         update_moments(m, v, _dense(gradient), scalars)

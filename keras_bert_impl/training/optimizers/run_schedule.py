@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.settings import NonNegativeFloat, Share, check
 
 
@@ -64,4 +65,4 @@ def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:
         variable.assign(ops.zeros_like(variable))
-    optimizer._learning_rate.begin(total_steps)
+    learning_rate_of(optimizer).begin(total_steps)

@@ -5,6 +5,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import all_layers, call, track_loss
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.strategy import JaxDevices
@@ -27,7 +28,7 @@ class JaxStep:
     def _compile(self, options, *args, **kwargs):
         if options.objective is not None:
             raise InputError("an objective of its own needs the TensorFlow backend.")
-        if any(layer.compute_dtype == "float16" for layer in self._flatten_layers()):
+        if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
         # False is for TensorFlow, which computes well without XLA; JAX would run op by op.
         super().compile(*args, **kwargs | {"jit_compile": True})
@@ -111,10 +112,9 @@ class JaxStep:
         """(this micro-batch's share of the loss, (what the model returns, the other variables))."""
         x, y, sample_weight = batch
         variables = [*self.trainable_variables, *self.non_trainable_variables]
-        arguments = {"training": True} if self._call_has_training_arg else {}
         with _values(variables, [*trainable, *others]) as scope:
             with dropout_seed_scope(seed), recomputation(self._remat):
-                y_pred = self(x, **arguments)
+                y_pred = call(self, x, training=True)
                 share = self.loss_share(x, y, y_pred, sample_weight, totals)
         return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
 
@@ -122,7 +122,7 @@ class JaxStep:
         """(results of the metrics, their new values), with what is seen of the step."""
         num_rows = jax.tree.leaves(batch)[0].shape[0]
         with _values(self.metrics_variables, of_metrics) as metrics:
-            self._loss_tracker.update_state(loss, sample_weight=num_rows)
+            track_loss(self, loss, num_rows)
             if self._highest_loss is not None:
                 norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
                 has_norm = ops.isfinite(norm)

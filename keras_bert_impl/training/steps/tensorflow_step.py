@@ -11,6 +11,13 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import (
+    BuildsUnderStrategy,
+    all_layers,
+    call,
+    take_over_reduction,
+    track_loss,
+)
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
@@ -49,7 +56,7 @@ class _StepsLeft:
         return taken
 
 
-class TensorFlowStep:
+class TensorFlowStep(BuildsUnderStrategy):
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
 
     step_watch = None
@@ -165,14 +172,14 @@ class TensorFlowStep:
         return self.jit_compile and not _on_tpu()
 
     def _forward(self, x, training):
-        return self(x, training=training) if self._call_has_training_arg else self(x)
+        return call(self, x, training)
 
     def _loss_scale(self):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
         # Weighted as Keras does it: the mean over an epoch counts every example once.
-        self._loss_tracker.update_state(loss, sample_weight=num_rows(batch))
+        track_loss(self, loss, num_rows(batch))
 
     def _step_seed(self):
         step = tf.cast(self.optimizer.iterations, tf.int32)
@@ -286,40 +293,23 @@ class TensorFlowStep:
 
         return function
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Builds what Keras cannot build inside a replica, from the shapes of the data.
-
-        Keras averages the first batch over the replicas, which fails for strings and for batches
-        that do not divide; and it reads a batch that a generator gives only once.
-        """
-        if self._distribute_strategy is None:
-            return
-        if iterator is not None:
-            spec = iterator._distributed_dataset.element_spec
-            data_batch = tf.nest.map_structure(_spec_of_a_replica, spec)
-        with self._distribute_strategy.scope():
-            self._symbolic_build(data_batch=data_batch)
-
 
 def _take_over_reduction(optimizer, strategy):
     """Leaves to `train_step` the sum over replicas, and to us what Keras pairs by position."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if inner._distribution_strategy is not strategy:
-        raise InputError("create the optimizer inside the strategy.scope() of the model.")
     if inner.gradient_accumulation_steps:
         raise InputError(
             "the optimizer has gradient_accumulation_steps, which counts micro-batches as steps; "
             "use compile(accumulation_steps=...) instead."
         )
-    inner._all_reduce_sum_gradients = list
-    inner._overwrite_model_variables_with_average_value = functools.partial(
-        overwrite_with_averages, inner
-    )
+    use_averages = functools.partial(overwrite_with_averages, inner)
+    if not take_over_reduction(inner, strategy, use_averages):
+        raise InputError("create the optimizer inside the strategy.scope() of the model.")
 
 
 def _computes_in_float16(model):
     # Keras asks the model alone, and a functional model has no policy but the global one.
-    return any(layer.compute_dtype == "float16" for layer in model._flatten_layers())
+    return any(layer.compute_dtype == "float16" for layer in all_layers(model))
 
 
 def _scales_loss(optimizer):
@@ -374,8 +364,3 @@ def _untimed(get_next):
 
 def _on_tpu():
     return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
-
-
-def _spec_of_a_replica(spec):
-    spec = getattr(spec, "_value_specs", [spec])[0]
-    return spec if hasattr(spec, "shape") else None
