@@ -197,7 +197,11 @@ def claim(path):
 
     Returns:
         An object with a method `release`; None where another process has the lock.
+
+    Raises:
+        InputError: the path is on a bucket, or the folder cannot be written.
     """
+    path = absolute(path)
     with clear_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path = str(path.resolve())
