@@ -406,3 +406,10 @@ def test_sentence_order(tmp_path, corpus, tokenizer):
             assert " ".join(whole) in text
             checked.add(int(label))
     assert checked == {0, 1}
+
+
+def test_a_vocabulary_without_words_is_refused(tmp_path, corpus):
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    prepare(corpus, tmp_path / "records", tokenizer, length=32, num_workers=1)
+    with pytest.raises(InputError, match="special tokens alone: there is nothing to learn"):
+        pretraining_dataset(tmp_path / "records", BATCH)
