@@ -146,14 +146,8 @@ def parse_json(text, source):
         InputError: it is damaged, nested too deeply, has a key twice or a number of more digits
             than Python reads.
     """
-    try:
-        return _json_value(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{source}, line {error.lineno}, is not valid JSON: {error.msg}."
-        ) from error
-    except _NotRead as error:
-        raise InputError(f"{source} {error}.") from error
+    damaged = "{source}, line {error.lineno}, is not valid JSON: {error.msg}."
+    return _parsed(text, False, damaged, "{source} {error}.", source=source)
 
 
 def parse_json_line(text, source=None, finite=False):
@@ -168,14 +162,18 @@ def parse_json_line(text, source=None, finite=False):
         InputError: see `parse_json`.
     """
     prefix = "" if source is None else f"{source}: "
+    damaged = "{prefix}not valid JSON: {error.msg} (character {error.pos})."
+    return _parsed(text, finite, damaged, "{prefix}the line {error}.", prefix=prefix)
+
+
+def _parsed(text, finite, damaged, not_read, **place):
+    """The value of a JSON text; the other arguments are the messages of errors, and their parts."""
     try:
         return _json_value(text, finite)
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{prefix}not valid JSON: {error.msg} (character {error.pos})."
-        ) from error
+        raise InputError(damaged.format(error=error, **place)) from error
     except _NotRead as error:
-        raise InputError(f"{prefix}the line {error}.") from error
+        raise InputError(not_read.format(error=error, **place)) from error
 
 
 def read_yaml(path):
