@@ -49,6 +49,8 @@ def cells(row, layout):
             continue
         if name == layout.label and isinstance(value, bool):
             value = str(value).lower()  # as JSON and CSV write it
+        if value is None or value != value:  # as pandas and Arrow have it
+            raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
         if _HALF_A_CHARACTER.search(str(value)):

@@ -63,7 +63,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.csv", "text,label\nx,pos\n".encode("utf-16")[:-1], r"is not the text that its byte"),
         ("a.jsonl", '["x"]\n', r"line 1: expected a JSON object"),
         ("a.jsonl", '{"text": "x"}\n', r"line 1: there is no column 'label'"),
-        ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' must be a string"),
+        ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' is missing"),
         ("a.parquet", "x", r"a.parquet is no Arrow or Parquet file"),
         ("a.xlsx", "x", r"must end in .csv"),
         ("a.csv", "text;label,x\nx;pos,y\n", r"no column 'text'; there is 'text;label', 'x'"),
@@ -324,6 +324,15 @@ def test_names_with_the_separator_are_in_quotes(tmp_path):
     path = write(tmp_path, "b.json", json.dumps([rows[0], {"text": "y", "labels": "other"}]))
     with pytest.raises(InputError, match="row 2: one label, but other rows have a list"):
         read_table(path, "text", label="labels")
+
+
+@pytest.mark.parametrize("labels", [[1.0, None], [1.0, float("nan")]])
+def test_a_missing_label_of_parquet_is_no_class(tmp_path, labels):
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["x", "y"], "label": labels}), file)
+    path = write(tmp_path, "a.parquet", file.getvalue())
+    with pytest.raises(InputError, match="row 2: 'label' is missing"):
+        read_table(path, "text", label="label")
 
 
 def test_labels_of_parquet_may_be_truth_values(tmp_path):
