@@ -8,7 +8,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.reading import parse_json
 from keras_bert_impl.tasks import typed_rows
 from keras_bert_impl.tasks.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.lines import read_lines, suffix_of
+from keras_bert_impl.tasks.lines import decoded, open_bytes, suffix_of
 
 _LONGEST_TEXT = 4 << 20  # characters; a long novel
 
@@ -132,7 +132,9 @@ def _questions(path):
                 raise InputError(f"{path}, {place}: {error}") from error
             yield _flat(row, place)
         return
-    document = parse_json("\n".join(line for _, line in read_lines(path)), path)
+    with open_bytes(path) as file:  # all of which may be one line
+        lines = enumerate(file.read().split(b"\n"), 1)
+        document = parse_json("\n".join(decoded(line, path, n) for n, line in lines), path)
     for i, article in enumerate(_list_in(document, "data", path, "the file")):
         place = f"data[{i}]"
         if isinstance(article, dict) and "question" in article:
