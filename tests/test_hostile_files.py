@@ -28,6 +28,8 @@ from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.plots import curves
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.masking import batches, dataset
+from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.serving import card
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -54,6 +56,7 @@ from tests.mutations import cases, mutated, outcome
 
 SAMPLE = 600  # of 127,000
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
+WORDPIECE = WordPieceTokenizer(WORDS)
 TASKS = (FeatureTagger, MultipleChoice, QuestionAnswerer, TextClassifier, TextEmbedder, TokenClassifier)
 
 # === Files and who reads them ===
@@ -201,7 +204,7 @@ PARAMS = {"encoder": {"type": "bert", "bert": {"num_layers": 2, "dropout_rate": 
 
 
 def saved_tokenizer(directory):
-    WordPieceTokenizer(WORDS).save_pretrained(directory)
+    WORDPIECE.save_pretrained(directory)
     names = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
     return {name: json.loads((directory / name).read_text()) for name in names}
 
@@ -288,8 +291,19 @@ def records_directory(directory):
         name = f"{split}.tfrecord.gz"
         (directory / name).write_bytes(b"12345")
         splits[split] = {"shards": [{"file": name, "rows": 1, "bytes": 5, "sha256": "0"}]}
-    content = {"version": records.FORMAT_VERSION, "splits": splits, "tokenizer": {"fingerprint": "0"}}
+        splits[split] |= {"rows": 1, "tokens": 9, "examples": 2, "pairs_labelled_1": 1}
+        splits[split] |= {"examples_in_fullest_row": 2}
+    content = {"version": records.FORMAT_VERSION, "splits": splits}
+    content["tokenizer"] = {"fingerprint": "0", "vocabulary_size": 7}
+    content["settings"] = {"length": 32, "objective": "mlm_nsp", "max_examples_per_row": 8}
     return {"manifest.json": content}
+
+
+def read_records(directory):
+    manifest = records.read_manifest(directory)
+    batches.checked_objectives(manifest)
+    batches.Batcher(manifest, WORDPIECE, 0, ["masked_lm"], Masking())
+    dataset.num_held_out_batches(manifest, 8)
 
 
 def read_run(directory):
@@ -345,7 +359,7 @@ READERS = {
         shard_directory,
         lambda d: Shards(d / "model.safetensors.index.json", SafetensorsFile),
     ),
-    "manifest": (records_directory, records.read_manifest),
+    "manifest": (records_directory, read_records),
     "run": plain(RUN, read_run),
     "metrics": plain({"metrics.jsonl": {"step": 1, "loss": 0.5}}, read_metrics_lines),
     "squad": plain({"a.json": {"data": SQUAD}}, lambda d: read_squad(d / "a.json", True)),

@@ -95,6 +95,9 @@ def _run(arguments):
     _add_debug(parser)
     # Settings may stand before, between and after options.
     parsed = parser.parse_intermixed_args(list(map(_dashed, rest)))
+    for name, value in vars(parsed).items():
+        if value == "" and value != parser.get_default(name):  # or "" would be this folder
+            parser.error(f"the value of {name} is empty; is a variable of the shell not set?")
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
         _import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
     module.run(parsed)

@@ -22,7 +22,8 @@ _TOKENIZER = (
 )
 # How a sentence's vector is made; `modules.json` names folders with more.
 _SENTENCES = ("config_sentence_transformers.json",)
-_SENTENCE_ENCODER = (
+# Names that the settings of its encoder have had; the library reads the first there is.
+SENTENCE_ENCODER = (
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
     "sentence_distilbert_config.json",
@@ -89,7 +90,7 @@ def gather(fetch, source):
     for name in _PRESET if is_preset else _TOKENIZER:
         get(inner + name)
     if folders:
-        for name in (*_SENTENCES, *(inner + name for name in _SENTENCE_ENCODER)):
+        for name in (*_SENTENCES, *(inner + name for name in SENTENCE_ENCODER)):
             get(name)
         for folder in filter(None, folders[1:]):
             get(f"{folder}/config.json")

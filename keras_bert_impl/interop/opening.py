@@ -14,7 +14,7 @@ from keras_bert_impl.interop.keras_hub.preset import is_preset, open_preset
 from keras_bert_impl.interop.sentence_transformers import transformer_directory
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
-from keras_bert_impl.interop.tuned import TunedSource, base_of, is_tuned, open_tuned
+from keras_bert_impl.interop.tuned import base_of, is_tuned, open_tuned
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_json
 
@@ -80,11 +80,11 @@ def fingerprint(name_or_path, base=None):
 def _open_tuned(path, base):
     name = base_of(path) if base is None else base
     try:
+        if not _is_prefix(name) and is_tuned(local_directory(name)):
+            raise InputError(f"{name} is no whole model, but what was tuned of one.")
         opened = open_model(name)
     except InputError as error:
         raise InputError(f"the base model of {path} cannot be opened: {error}") from error
-    if isinstance(opened, TunedSource):
-        raise InputError(f"{name}, the base of {path}, is no whole model.")
     return open_tuned(path, opened)
 
 

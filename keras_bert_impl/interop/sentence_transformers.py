@@ -1,5 +1,6 @@
 """The files of the `sentence-transformers` library: what makes a model's vector of a text."""
 
+from keras_bert_impl.hub.contents import SENTENCE_ENCODER
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
@@ -19,17 +20,7 @@ ACTIVATIONS = {
 }
 # A module that the library lacks: it refuses the model, where it would take the last layer.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Names that the settings of a Transformer module have had; the library reads the first there is.
-_TRANSFORMER_FILES = (
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-)
-# Keys of it that change no vector here.
+# Keys of an encoder's settings that change no vector here.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 _DEFAULTS = (
     ("transformer_task", "feature-extraction"),
@@ -131,7 +122,7 @@ def _modules(directory):
 
 
 def _transformer(directory, folder):
-    found = ((name, _config(directory, folder, name)) for name in _TRANSFORMER_FILES)
+    found = ((name, _config(directory, folder, name)) for name in SENTENCE_ENCODER)
     name, settings = next(((name, some) for name, some in found if some), ("", {}))
     where = f"{directory / folder}/{name}"
     _check_transformer(settings, where)

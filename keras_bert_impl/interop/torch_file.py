@@ -18,7 +18,7 @@ import zipfile
 import ml_dtypes
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, shown
 
 # The program of a model has some hundred kB and some ten thousand instructions.
 _MAX_PROGRAM = 16 << 20  # bytes
@@ -26,6 +26,8 @@ _MAX_INSTRUCTIONS = 1 << 20
 _MAX_MARKS = 100  # open at the same time
 _MAX_TUPLE = 64  # values
 _MAX_NAME = 1_000  # characters
+_MAX_IMPORT = 100  # characters of the name of a module, and of what is in it
+_MAX_SHARING = 8  # numbers of all tensors for each that the file has: some models tie their weights
 _MAX_BITS = 128  # of a whole number
 _MAGIC = 0x1950A86A20F9469CFC6C  # begins the files of PyTorch before 1.6
 _TYPES = {
@@ -96,10 +98,17 @@ class TorchFile:
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
                 raise ValueError("it holds no dict of tensors")
+            inner = [name for name, inside in value.items() if isinstance(inside, dict)]
             self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
+            if inner and not self._tensors:
+                raise InputError(
+                    f"{path} is a training checkpoint, with weights in {shown(inner[0])}: save "
+                    f"torch.load(path)[{shown(inner[0])}] alone."
+                )
             for name, tensor in self._tensors.items():
                 _check_extent(name, tensor)
                 self._check_stored(name, tensor)
+            self._check_shared()
             self.header = {
                 name: (_TYPES[tensor.storage.kind][0], tensor.shape)
                 for name, tensor in self._tensors.items()
@@ -123,6 +132,15 @@ class TorchFile:
         end = tensor.offset + _extent(tensor)
         if end * _TYPES[tensor.storage.kind][1].itemsize > self._sizes[key]:
             raise ValueError(f"tensor {name} is cut off")
+
+    def _check_shared(self):
+        """Whoever reads all tensors needs no more memory than in proportion to the file."""
+        sizes = (
+            math.prod(tensor.shape) * _TYPES[tensor.storage.kind][1].itemsize
+            for tensor in self._tensors.values()
+        )
+        if sum(sizes) > _MAX_SHARING * sum(self._sizes.values()):
+            raise ValueError("its tensors share their numbers too often")
 
     @contextlib.contextmanager
     def _errors(self):
@@ -274,7 +292,7 @@ def _interpret(file, path, storages=None):
         elif name == "GLOBAL":
             stack.append(_Name(argument.replace(" ", ".")))
         elif name == "STACK_GLOBAL":
-            stack[-2:] = [_Name(".".join(stack[-2:]))]
+            stack[-2:] = [_Name(".".join(_name(part, _MAX_IMPORT) for part in stack[-2:]))]
         elif name == "BINPERSID":
             stack.append(_storage(stack.pop(), storages))
         elif name == "REDUCE":
@@ -308,10 +326,10 @@ def _checked(value):
     return value
 
 
-def _name(value):
-    """str. What must be a key: anything else may take forever to be hashed."""
-    if type(value) is not str or len(value) > _MAX_NAME:
-        raise ValueError(f"a key in it is not a string of at most {_MAX_NAME} characters")
+def _name(value, most=_MAX_NAME):
+    """str. What must be a key or a name: anything else may take forever to be hashed."""
+    if type(value) is not str or len(value) > most:
+        raise ValueError(f"a key in it is not a string of at most {most} characters")
     return value
 
 
@@ -355,6 +373,8 @@ def _made(function, arguments, path):
         storage, offset, shape, strides = arguments[:4]
         if type(storage) is not _Storage:
             raise ValueError("a tensor in it has no storage")
+        if len(arguments) > 6 and arguments[6]:  # a dict, of what changes the numbers
+            raise ValueError("a tensor in it is the negative or conjugate of what is stored")
         _whole_numbers((offset,))
         return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))
     if name == "torch._utils._rebuild_parameter":

@@ -2,7 +2,8 @@
 
 The directory has `config.json`, as that of a whole model, which also names the base and has the
 checksum of its weights; and `adapter_model.safetensors`. For LoRA they are with
-`adapter_config.json` in the layout of `peft`, whose own directories have no `config.json`.
+`adapter_config.json` in the layout of `peft`, whose own directories have no `config.json` and, if they are old,
+`adapter_model.bin`.
 """
 
 import dataclasses
@@ -25,12 +26,14 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import SafetensorsFile
+from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_json
 
 OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries pass over
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
+_KINDS = {_TENSORS: SafetensorsFile, "adapter_model.bin": TorchFile}  # the second of older peft
 
 
 class TunedSource(ModelSource):
@@ -75,7 +78,7 @@ class TunedSource(ModelSource):
 
 def is_tuned(directory):
     """bool. Whether a directory holds what was tuned of a model, and not a whole one."""
-    return file_within(directory, _TENSORS).exists()
+    return any(file_within(directory, name).exists() for name in _KINDS)
 
 
 def base_of(directory):
@@ -111,7 +114,8 @@ def open_tuned(directory, base):
     stated, stated_adapter, own = _own_settings(config)
     if config and not stated:
         raise InputError(f"{directory}/config.json does not say what the model was tuned from.")
-    file = SafetensorsFile(file_within(directory, _TENSORS))
+    paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
+    file = next(kind(path) for path, kind in paths.items() if path.exists())
     arrays = {name: file.read(name) for name in file.header}
     plain = encoder_config(config or base.config, directory)
     prefix = tensor_prefix(plain)

@@ -197,7 +197,11 @@ def claim(path):
 
     Returns:
         An object with a method `release`; None where another process has the lock.
+
+    Raises:
+        InputError: the path is on a bucket, or the folder cannot be written.
     """
+    path = absolute(path)
     with clear_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path = str(path.resolve())
@@ -361,8 +365,11 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
     """
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        inner = Path(error.path).parts if isinstance(error, _CannotWriteError) else ()
+        if not any(map(_OURS.fullmatch, inner)):
+            raise
+        raise _CannotWriteError(path, error.code, hint) from error  # in the scratch folder
     except Exception as error:
         code = getattr(error, "errno", None)
         if code is None:
@@ -370,4 +377,18 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
             code = next((code for words, code in _FULL.items() if words in text), None)
         if code not in _CANNOT_WRITE:
             raise
-        raise InputError(f"cannot write {path}: {os.strerror(code)}. {hint}") from error
+        raise _CannotWriteError(path, code, hint) from error
+
+
+class _CannotWriteError(InputError):
+    """The disk does not take a file.
+
+    Args:
+        path: what was to be written.
+        code: int, of `errno`.
+        hint: str, what to do.
+    """
+
+    def __init__(self, path, code, hint):
+        super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")
+        self.path, self.code = path, code

@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import contextlib
+import functools
 import gzip
 import io
 import itertools
@@ -14,6 +15,7 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 
 STANDARD_INPUT = "-"
+_LONGEST_LINE = 1 << 28  # bytes; compressed, a line without end has a thousandth of its length
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _WIDE = {  # the longer marks first: one begins with the other
@@ -56,10 +58,10 @@ def raw_lines(path):
         path: str or `Path`; `"-"` for standard input.
 
     Raises:
-        InputError: the file cannot be read, or is damaged.
+        InputError: the file cannot be read, is damaged, or has a line of more than 256 MiB.
     """
     with open_bytes(path) as file:
-        lines = iter(file)
+        lines = _bounded_lines(file, path)
         first, second = next(lines, b""), next(lines, None)
         if second is None and b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
             ended = first.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -69,9 +71,17 @@ def raw_lines(path):
         yield from enumerate(lines, 1)
 
 
+def _bounded_lines(file, path):
+    readline = functools.partial(file.readline, _LONGEST_LINE + 1)
+    for number, line in enumerate(iter(readline, b""), 1):
+        if len(line) > _LONGEST_LINE:
+            raise InputError(f"{path}, line {number} has more than {_LONGEST_LINE >> 20} MiB.")
+        yield line
+
+
 @contextlib.contextmanager
 def open_bytes(path):
-    """A file to read: decompressed, UTF-8 without byte order mark.
+    """A buffered binary file to read: decompressed, UTF-8 without byte order mark.
 
     Args:
         path: str or `Path`; `"-"` for standard input.
@@ -113,8 +123,25 @@ def _converted(file, stack):
         if beginning.startswith(mark):
             text = io.TextIOWrapper(file, encoding, newline="\n")
             stack.callback(text.detach)
-            return (line.encode("utf-8", "surrogatepass") for line in text)
+            return io.BufferedReader(_AsUtf8(text))
     return file
+
+
+class _AsUtf8(io.RawIOBase):
+    """The UTF-8 of a text file."""
+
+    def __init__(self, text):
+        self._text, self._left = text, b""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if not self._left:
+            self._left = self._text.read(len(buffer)).encode("utf-8", "surrogatepass")
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
 
 
 def decoded(line, path, number):

@@ -4,6 +4,7 @@ Whatever stands in such a file, reading it ends in a value of the right type or 
 that names the file and the key.
 """
 
+import contextlib
 import functools
 import json
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ import yaml
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _MAX_BYTES = 64 << 20  # the largest published texts and JSON files have some MiB
 _MAX_YAML_BYTES = 256 << 10  # recipes have a few; PyYAML needs seconds for a MiB
 _MAX_NESTING = 100
@@ -56,7 +58,18 @@ def file_within(directory, name):
         )
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a regular file.")
+    _check_content(target)
     return path
+
+
+def _check_content(path):
+    """Raises an `InputError` for what Git leaves in place of a large file."""
+    with contextlib.suppress(OSError):  # whoever reads it will say so
+        if path.stat().st_size < 1000 and path.read_bytes().startswith(_POINTER):
+            raise InputError(
+                f"{path} is a pointer of Git LFS, not the file itself: run `git lfs pull` where it "
+                "was cloned, or download the file."
+            )
 
 
 def is_plain_name(name):
@@ -133,14 +146,8 @@ def parse_json(text, source):
         InputError: it is damaged, nested too deeply, has a key twice or a number of more digits
             than Python reads.
     """
-    try:
-        return _json_value(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{source}, line {error.lineno}, is not valid JSON: {error.msg}."
-        ) from error
-    except _NotRead as error:
-        raise InputError(f"{source} {error}.") from error
+    damaged = "{source}, line {error.lineno}, is not valid JSON: {error.msg}."
+    return _parsed(text, False, damaged, "{source} {error}.", source=source)
 
 
 def parse_json_line(text, source=None, finite=False):
@@ -155,14 +162,18 @@ def parse_json_line(text, source=None, finite=False):
         InputError: see `parse_json`.
     """
     prefix = "" if source is None else f"{source}: "
+    damaged = "{prefix}not valid JSON: {error.msg} (character {error.pos})."
+    return _parsed(text, finite, damaged, "{prefix}the line {error}.", prefix=prefix)
+
+
+def _parsed(text, finite, damaged, not_read, **place):
+    """The value of a JSON text; the other arguments are the messages of errors, and their parts."""
     try:
         return _json_value(text, finite)
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{prefix}not valid JSON: {error.msg} (character {error.pos})."
-        ) from error
+        raise InputError(damaged.format(error=error, **place)) from error
     except _NotRead as error:
-        raise InputError(f"{prefix}the line {error}.") from error
+        raise InputError(not_read.format(error=error, **place)) from error
 
 
 def read_yaml(path):

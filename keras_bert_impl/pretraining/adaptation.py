@@ -19,7 +19,7 @@ from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.runs.run_directory import RunDirectory
-from keras_bert_impl.training.strategy import num_workers
+from keras_bert_impl.training.strategy import check_strategy, num_workers
 
 
 @known_arguments("adapt")
@@ -79,17 +79,6 @@ def adapt(
         raise InputError(
             f"adapt_length is {length}, and {model} takes up to {config.max_length} tokens."
         )
-    directory = Path(output_directory)
-    with as_paths(text) as (paths, format, _):
-        name = str(text) if format == "auto" else "texts in memory"
-        _check_same_text(directory, read_documents(paths, format), name, length, resume)
-        if not (directory / "records" / "manifest.json").exists():
-            tokenizer = Tokenizer.from_pretrained(source.path)
-            records = directory / "records"
-            prepare(
-                paths, records, tokenizer, length, "mlm",
-                input_format=format, seed=seed, progress=progress,
-            )  # fmt: skip
     run_settings = PretrainSettings(
         model=str(model if Path(model).is_dir() else source.path),
         total_steps=settings.adapt_steps,
@@ -101,6 +90,18 @@ def adapt(
         dtype=dtype,
         seed=seed,
     )
+    check_strategy(strategy)
+    directory = Path(output_directory)
+    with as_paths(text) as (paths, format, _):
+        name = str(text) if format == "auto" else "texts in memory"
+        _check_same_text(directory, read_documents(paths, format), name, length, resume)
+        if not (directory / "records" / "manifest.json").exists():
+            tokenizer = Tokenizer.from_pretrained(source.path)
+            records = directory / "records"
+            prepare(
+                paths, records, tokenizer, length, "mlm",
+                input_format=format, seed=seed, progress=progress,
+            )  # fmt: skip
     adapted = directory / "run" / "model"
     if adapted.is_dir():
         # It is written last: the run is done.
@@ -138,7 +139,8 @@ def _check_same_text(directory, documents, name, length, resume):
             f"{directory} holds an adaptation, but data.json, which has what it was made of, is "
             "gone: put it back, or give another directory."
         )
-    if path.exists():
+    # A text of which no records could be made binds nobody.
+    if path.exists() and (directory / "records").exists():
         if not resume:
             raise InputError(f"{directory} holds an adaptation; give another directory.")
         before = read_json(path)

@@ -86,13 +86,14 @@ def pretrain(
         check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     _check_tokenizer_of(settings.model, manifests[stages[0].records])
+    has_segments = pretrainer.encoder.config.num_segments != 1  # of pairs in BERT's way
     data = StageData(
         strategy,
         input_workers=settings.input_workers,
         seed=settings.seed,
         objectives=names,
         masking=masking(settings),
-        tokenizer=tokenizer,
+        tokenizer=tokenizer if has_segments else tokenizer.with_one_segment(),
     )
     for stage in stages:
         data.check(stage, settings.accumulation_steps)

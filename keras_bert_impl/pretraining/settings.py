@@ -237,10 +237,12 @@ class PretrainSettings:
             )
         doublings = (last // first).bit_length() - 1
         least = doublings * self.steps_per_execution
-        if not (least <= self.ramp_steps < self.total_steps and (self.ramp_steps > 0) == (first < last)):
+        is_reached = least <= self.ramp_steps and max(self.batch_sizes()) < self.total_steps
+        if not is_reached or (self.ramp_steps > 0) != (first < last):
             raise InputError(
                 f"ramp_steps must be 0 without a first_batch_size below batch_size, and with it "
-                f"from {least}, for each size to have a step, to below total_steps. Received: "
+                f"from {least}, for each size to have a step, to below total_steps, rounded to "
+                f"steps_per_execution={self.steps_per_execution}. Received: "
                 f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
                 f"first_batch_size={first}, batch_size={last}"
             )

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.examples.records import read_manifest
+from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES
 from keras_bert_impl.training.strategy import JaxDevices
@@ -112,7 +112,8 @@ class StageData:
         self._arguments = arguments
 
     def check(self, stage, accumulation_steps):
-        """Raises `InputError` where the batches of a `Stage` cannot be cut into equal parts."""
+        """Raises `InputError` where the batches of a `Stage` cannot be cut into equal parts, or its
+        records cannot be read."""
         replicas = self._strategy.num_replicas_in_sync
         if stage.batch_size % (replicas * accumulation_steps):
             raise InputError(
@@ -120,6 +121,7 @@ class StageData:
                 f"accumulation_steps. Received: batch_size={stage.batch_size}, "
                 f"accumulation_steps={accumulation_steps}, {replicas} replicas"
             )
+        check_first_rows(stage.records, read_manifest(stage.records))
         if self._arguments["masking"].unit != "token":
             self._check_masks(stage)
 

@@ -36,8 +36,7 @@ def get_strategy(name="auto"):
         with get_strategy("auto").scope():
             model = build_model()
     """
-    if name not in STRATEGIES:
-        raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
+    check_strategy(name)
     if keras.backend.backend() != "tensorflow":
         if name not in ("auto", "one_device"):
             raise InputError(f"strategy {name!r} needs the TensorFlow backend of Keras.")
@@ -51,6 +50,12 @@ def get_strategy(name="auto"):
     strategy = _MAKERS[chosen]()
     _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
     return strategy
+
+
+def check_strategy(name):
+    """Raises `InputError` for an unknown name of a strategy."""
+    if name not in STRATEGIES:
+        raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
 
 
 def is_chief():

@@ -15,6 +15,7 @@ import time
 from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import parse_json_line
 
 _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
@@ -78,10 +79,7 @@ def read_cluster():
         InputError: it names a cluster that cannot be.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the environment variable TF_CONFIG is not JSON: {error}.") from error
+    config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):
         raise _error("must be an object", config)
     if config.get("cluster", {}) == {}:

@@ -57,6 +57,7 @@ def test_help_imports_no_tensorflow():
     "arguments, message",
     [
         (["modles"], "there is no command 'modles'; did you mean 'models'?"),
+        (["convert", "--from", "model", "--to", ""], "the value of to is empty; is a variable"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),

@@ -194,6 +194,7 @@ def doubled(times=40):
         "dicts": (b"\x80\x02" + b"}" * 2_000_000, "more than 1048576 instructions"),
         "long tuple": (b"\x80\x02(" + b"N" * 100 + b"t.", "tuples that are too long"),
         "number": (b"\x80\x02}X\x01\0\0\0a\x8a\xff" + b"\x7f" * 255 + b"s.", "128 bits"),
+        "long names": (b"\x80\x04X" + struct.pack("<I", 2000) + b"x" * 2000 + b"q\x00h\x00\x93.", "100 char"),
         "digits": (b"\x80\x02}X\x01\0\0\0aI" + b"9" * 5000 + b"\ns.", "is damaged"),
         "terabytes": (b"\x80\x04\x8d" + struct.pack("<Q", 1 << 42) + b"x.", "is damaged"),
     }.values(),
@@ -230,6 +231,26 @@ def test_a_storage_that_claims_more_than_the_file_has(tmp_path):
     path = tmp_path / "model.bin"
     write_zip(path, program(shape=(1 << 40,), strides=(1,), size=1 << 40))
     with pytest.raises(InputError, match="tensor a is cut off"):  # and no MemoryError at `read`
+        TorchFile(path)
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"a": torch._neg_view(torch.ones(3))}, "the negative or conjugate of what is stored"),
+        ({str(n): torch.ones(3) for n in range(20)} | {"a": torch.ones(4)}, None),
+        (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", torch.ones(1000)), "share their numbers too often"),
+        ({"state_dict": {"a": torch.ones(3)}, "epoch": 3}, r"torch.load\(path\)\['state_dict'\] alone"),
+    ],
+    ids=["negative", "plain", "shared", "checkpoint"],
+)
+def test_what_is_not_read_as_it_was_meant(tmp_path, value, message):
+    path = tmp_path / "model.bin"
+    torch.save(value, path)
+    if message is None:
+        assert len(TorchFile(path).header) == len(value)
+        return
+    with pytest.raises(InputError, match=message):
         TorchFile(path)
 
 

@@ -202,3 +202,11 @@ def test_path_of_the_wrong_kind(tmp_path):
         with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
             with replace("gs://bucket/out"):
                 raise AssertionError("the block must not run")
+
+
+def test_of_outputs_inside_each_other_the_outer_one_is_named(tmp_path):
+    with small_disk(tmp_path / "disk"):
+        with pytest.raises(InputError, match=f"cannot write {tmp_path}/disk/out: "):
+            with replace_directory(tmp_path / "disk" / "out") as folder:
+                with replace_file(folder / "part") as file:
+                    file.write_bytes(bytes(2 << 20))

@@ -230,3 +230,11 @@ def test_messages_show_little_of_large_values():
         with pytest.raises(InputError) as caught:
             Document({"a": value}, "f").flag("a")
         assert len(str(caught.value)) < 150
+
+
+def test_a_pointer_of_git_lfs_is_named_as_one(tmp_path):
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab\nsize 12345\n"
+    for name in ("model.safetensors", "pytorch_model.bin", "spiece.model"):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=f"{name} is a pointer of Git LFS.*git lfs pull"):
+            file_within(tmp_path, name)

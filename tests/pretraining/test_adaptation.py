@@ -12,7 +12,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining import adapt, read_manifest
+from keras_bert_impl.pretraining import adapt, adaptation, read_manifest
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.tasks.helpers import WORDS, encoder, finetune_command, run_script, tokenizer
@@ -83,6 +83,9 @@ def test_what_is_done_stays_as_it_is(folder):
         ({"adapt_length": 64}, "adapt_length is 64, and .* takes up to 32 tokens"),
         ({"text": "nowhere.txt"}, "nowhere.txt does not exist"),
         ({"model": "nowhere"}, "No model is named 'nowhere'"),
+        ({"dtype": "flot32"}, "dtype must be one of"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"strategy": "mirored"}, "unknown strategy 'mirored'"),
     ],
 )
 def test_what_is_refused_leaves_nothing(folder, tmp_path, settings, message):
@@ -90,6 +93,20 @@ def test_what_is_refused_leaves_nothing(folder, tmp_path, settings, message):
     with pytest.raises(InputError, match=message):
         adapt(output_directory=tmp_path / "adapt", **arguments)
     assert not (tmp_path / "adapt").exists()
+
+
+def test_a_refused_text_does_not_refuse_the_corrected_one(folder, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise InputError("no rows")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adaptation, "prepare", refuse)
+        with pytest.raises(InputError, match="no rows"):
+            adapt(folder / "base", write_text(tmp_path / "a.txt"), tmp_path / "out", **SETTINGS)
+    with monkeypatch.context() as patched:
+        patched.setattr(adaptation, "prepare", refuse)
+        with pytest.raises(InputError, match="no rows"):  # and not: other text
+            adapt(folder / "base", folder / "corpus.txt", tmp_path / "out", **SETTINGS)
 
 
 def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch):

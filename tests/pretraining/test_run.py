@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,17 @@ def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path
     np.testing.assert_array_equal(weights(undisturbed), weights(from_bucket))
     with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
         pretrain(bucket, "gs://bucket/run", **settings)
+    assert not Path("gs:").exists()
+
+
+def test_rows_that_are_not_as_the_manifest_says(records_directory, tmp_path, settings):
+    copy = shutil.copytree(records_directory, tmp_path / "records")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["settings"]["length"] = 16
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="does not hold rows as its manifest.json describes"):
+        pretrain(copy, tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_interrupted_run_goes_on_to_the_same_weights(
@@ -155,10 +167,12 @@ def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
 
 def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings, tokenizer):
     fields = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
-    config = EncoderConfig(vocabulary_size=tokenizer.vocabulary_size, max_length=32, **fields)
+    # With one segment, of which both of a pair are.
+    fields |= {"max_length": 32, "num_segments": 1}
+    config = EncoderConfig(vocabulary_size=tokenizer.vocabulary_size, **fields)
     settings |= {"total_steps": 1, "model": config}
     pretrainer = pretrain(records_directory, tmp_path / "run", **settings)
-    assert pretrainer.encoder.config == config
+    assert pretrainer.encoder.config == config and np.isfinite(weights(pretrainer)).all()
     recipe = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
     assert EncoderConfig(**recipe["model"]) == config
     pretrain(records_directory, tmp_path / "run", **settings | {"model": recipe["model"]})

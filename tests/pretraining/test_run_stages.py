@@ -131,6 +131,10 @@ def test_a_plan_has_every_step_and_row_once(seed):
         ({"first_batch_size": 2}, "ramp_steps must be"),
         ({"first_batch_size": 1, "ramp_steps": 2}, "ramp_steps must be 0 .* from 3, for each"),
         ({"first_batch_size": 2, "ramp_steps": 100}, "to below total_steps"),
+        (
+            {"first_batch_size": 2, "ramp_steps": 98, "steps_per_execution": 5},
+            "below total_steps, rounded to steps_per_execution=5",
+        ),
         ({"steps_per_execution": 3}, "total_steps must be a multiple of steps_per_execution"),
         ({"long_part": 1.0}, r"long_part must be a number in \(0, 1\), got 1.0"),
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb"),

@@ -140,6 +140,70 @@ def test_a_job_that_is_ended_ends_the_tpu(tmp_path, number):
     assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete"]
 
 
+def test_a_signal_in_the_middle_of_a_start_ends_what_was_started(tpu_vm, monkeypatch):
+    class Popen(subprocess.Popen):
+        def __init__(self, *arguments, **how):
+            super().__init__(*arguments, **how)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    started, before = [], signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    try:
+        tpu_vm.commands.end_on_signals()
+        with pytest.raises(KeyboardInterrupt):
+            tpu_vm.commands.run_together([["sleep", "600"], ["sleep", "600"]])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (process,) = started
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_a_second_signal_does_not_keep_the_tpu(tmp_path):
+    record = f"""echo "$4" >> {tmp_path}/steps
+case "$4" in ssh) exec /bin/sleep 600;; delete) /bin/sleep 1; echo done >> {tmp_path}/steps;; esac"""
+    environment = os.environ | {"PATH": str(programs(tmp_path / "bin", gcloud=record))}
+    process = subprocess.Popen(
+        [sys.executable, str(FOLDER / "tpu_vm.py"), *job()],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        for step in ("ssh", "delete"):
+            while step not in ((tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""):
+                assert process.poll() is None
+                time.sleep(0.05)
+            os.killpg(process.pid, signal.SIGTERM)  # as Ctrl-C: all in the terminal get it
+        assert process.wait(30) == 130
+    finally:
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+    assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete", "done"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--set-up"]])
+def test_a_machine_without_ssh_is_told_so(tmp_path, arguments):
+    ended = call("gpu_hosts.py", "one", *arguments, "--", "true", path=programs(tmp_path / "bin"))
+    missing = "rsync" if arguments else "ssh"
+    assert ended.returncode == 127 and f"there is no {missing} on this machine" in ended.stderr
+
+
+def test_workers_end_with_the_script_that_started_them(tmp_path):
+    ssh = f"echo $$ >> {tmp_path}/started; exec /bin/sleep 600"
+    environment = os.environ | {"PATH": str(programs(tmp_path / "bin", ssh=ssh))}
+    command = [sys.executable, str(FOLDER / "gpu_hosts.py"), "one", "two", "--", "true"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    started = tmp_path / "started"
+    while not started.exists() or len(started.read_text().split()) < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 130
+    for number in map(int, started.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+
+
 def test_a_forgotten_command_runs_nothing(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
     arguments = job()

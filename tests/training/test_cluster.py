@@ -51,8 +51,9 @@ def of_cluster(cluster):
 @pytest.mark.parametrize(
     "config, message",
     [
-        ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "is not valid JSON of data: it is nested too deeply"),
+        ('{"cluster": {"worker": ["a:1"], "worker": ["b:1"]}}', "has the key 'worker' twice"),
         ([], "must be an object"),
         ("null", "must be an object"),
         ('"worker"', "must be an object"),

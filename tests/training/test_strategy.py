@@ -38,7 +38,7 @@ def test_multi_worker_without_workers(monkeypatch):
 
 def test_a_damaged_tf_config_is_named(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{cluster")
-    with pytest.raises(InputError, match="TF_CONFIG is not JSON"):
+    with pytest.raises(InputError, match="TF_CONFIG: not valid JSON"):
         get_strategy("auto")
 
 

@@ -120,6 +120,24 @@ def test_we_load_what_peft_wrote(bert, tmp_path, settings):
     np.testing.assert_allclose(ours(FEATURES), their_logits(model, 2), rtol=0, atol=TOLERANCE)
 
 
+def test_the_older_file_of_peft_is_read(bert, tmp_path):
+    settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"])
+    model = peft.get_peft_model(theirs(bert), settings)
+    model.save_pretrained(tmp_path / "new")
+    model.save_pretrained(tmp_path / "old", safe_serialization=False)
+    assert (tmp_path / "old" / "adapter_model.bin").exists()
+    new, old = (TextClassifier.from_pretrained(tmp_path / n, base=bert) for n in ("new", "old"))
+    np.testing.assert_array_equal(new(FEATURES), old(FEATURES))
+
+
+def test_an_adapter_that_is_its_own_base_is_refused(tmp_path):
+    settings = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path), "r": 2}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    (tmp_path / "adapter_model.bin").touch()
+    with pytest.raises(InputError, match="is no whole model, but what was tuned of one"):
+        TextClassifier.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

@@ -15,7 +15,6 @@ import json
 import shlex
 import subprocess
 import sys
-import time
 
 import commands
 
@@ -58,25 +57,6 @@ def workers(hosts, command, port):
     ]
 
 
-def run_together(all_commands):
-    """Runs commands at the same time until all have ended, or one has failed; returns its status."""
-    processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for command in all_commands]
-    try:
-        while True:
-            statuses = [process.poll() for process in processes]
-            failed = [status for status in statuses if status]
-            if failed:
-                return failed[0]
-            if None not in statuses:
-                return 0
-            time.sleep(0.2)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
-
-
 def main(arguments=None):
     """Returns the status of what was run."""
     parser = commands.Parser(__doc__)
@@ -101,13 +81,20 @@ def main(arguments=None):
             source = commands.checkout(options.source)
         except argparse.ArgumentTypeError as error:
             parser.error(f"argument --source: {error}")
-        status = commands.run(set_up(options.hosts, source), options.dry_run)
-        if status:
-            return status
     together = workers(options.hosts, command, options.port)
-    for one in together:
-        print(commands.shown(one), flush=True)
-    return 0 if options.dry_run else run_together(together)
+    commands.end_on_signals()
+    try:
+        if options.set_up:
+            status = commands.run(set_up(options.hosts, source), options.dry_run)
+            if status:
+                return status
+        for one in together:
+            print(commands.shown(one), flush=True)
+        if options.dry_run:
+            return 0
+        return commands.run_together(together, stdin=subprocess.DEVNULL)
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

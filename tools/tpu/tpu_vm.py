@@ -14,7 +14,6 @@ run directories are paths. A command that was interrupted is given again: the ru
 import argparse
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import uuid
@@ -122,23 +121,21 @@ def job(options):
     """Runs all of it; returns the status."""
     label = uuid.uuid4().hex
     status, is_ours = 1, False
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # of which Python would come to no `finally`
-            signal.signal(number, _interrupt)
     try:
         status = commands.run(create(options, label), options.dry_run)
         is_ours = not status
         status = status or commands.run(set_up(options) + run(options), options.dry_run)
     finally:
-        # Where `create` failed or was interrupted, the TPU may be there, and may be another's.
-        if is_ours or _has_label(options, label):
-            status = _end(options) or status
+        with commands.signals_held():  # a second Ctrl-C does not keep a TPU that costs
+            # Where `create` failed or was interrupted, the TPU may be there, and may be another's.
+            if is_ours or _has_label(options, label):
+                status = _end(options) or status
     return status
 
 
 def _end(options):
     """Deletes the TPU of a job, or says what it costs to keep it; returns the status."""
-    status = 0 if options.keep else commands.run(delete(options), options.dry_run)
+    status = 0 if options.keep else commands.run(delete(options), options.dry_run, own_session=True)
     if options.keep or status:
         print(f"kept; it costs until: {commands.shown(delete(options)[0])}")
     return status
@@ -148,7 +145,7 @@ def _has_label(options, label):
     command = ["gcloud", "compute", "tpus", "tpu-vm", "describe", options.name, *_place(options)]
     command.append(f"--format=value(labels.{_LABEL})")
     try:
-        found = subprocess.run(command, capture_output=True, text=True)
+        found = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     except OSError:
         return False
     return found.stdout.strip() == label
@@ -210,16 +207,13 @@ def main(arguments=None):
             options.source = commands.checkout(options.source)
         except argparse.ArgumentTypeError as error:
             parser.error(f"argument --source: {error}")
+    commands.end_on_signals()
     try:
         if options.step == "job":
             return job(options)
         return commands.run(_STEPS[options.step](options), options.dry_run)
     except KeyboardInterrupt:
         return 130
-
-
-def _interrupt(*_):
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

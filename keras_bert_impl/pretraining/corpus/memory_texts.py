@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 
 from keras_bert_impl.io import files
@@ -12,7 +11,9 @@ from keras_bert_impl.io.errors import InputError, listed
 
 _LOOKED_AT = 100  # strings of a list, for whether they are paths
 _LONGEST_PATH = 4_000
-_PLACE = re.compile(r"\w+://.*|[^\s]*[/\\][^\s]*|[^\s]+\.\w{1,8}")
+_URL = re.compile(r"\w+://")
+_IN_FOLDER = re.compile(r"[/\\]")
+_SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 
 @contextlib.contextmanager
@@ -39,8 +40,8 @@ def as_paths(inputs, format="auto", text_field="text"):
         return
     if format != "auto":
         raise InputError(f"a format is for files, and these are texts. Received: {format}")
-    with tempfile.TemporaryDirectory(prefix="keras-bert-texts-") as folder:
-        path = os.path.join(folder, "texts.jsonl")
+    with files.temporary_directory() as folder:
+        path = str(folder / "texts.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for number, text in enumerate(texts):
                 file.write(json.dumps({"text": _as_str(text, number)}) + "\n")
@@ -78,7 +79,9 @@ def _texts_of(inputs, text_field):
 def _is_path(value):
     if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\0" in value:
         return isinstance(value, os.PathLike)
-    return bool(_PLACE.fullmatch(value)) or files.exists(value)
+    is_one_word = len(value.split()) == 1 and value == value.strip()
+    is_place = is_one_word and (_IN_FOLDER.search(value) or _SUFFIX.search(value[-10:]))
+    return bool(_URL.match(value) or is_place) or files.exists(value)
 
 
 def _as_str(text, number):

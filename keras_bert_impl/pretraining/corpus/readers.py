@@ -153,13 +153,19 @@ def _files(name, format):
 
 
 def _detect(path, otherwise):
+    start = ""
     for _, line in _lines(path):
-        if line.strip():
-            start = line.lstrip()
-            if start.startswith("<doc"):
-                return "wikiextractor"
-            return "jsonl" if re.match(r'\{\s*"', start) else otherwise
-    return otherwise
+        start += line.strip()
+        if start not in ("", "["):
+            break
+    if start.startswith("<doc"):
+        return "wikiextractor"
+    if re.match(r'\[\s*\{\s*("|$)', start):
+        raise InputError(
+            f"{path} is a JSON array: write an object on each line (.jsonl), or give the texts "
+            "themselves."
+        )
+    return "jsonl" if re.match(r'\{\s*"', start) else otherwise
 
 
 def _place(name):
@@ -196,8 +202,13 @@ def _lines(path):
 
 def _whole_lines(file):
     """Yields bytes: a MiB, and of its last line what comes behind, up to `_LONGEST_LINE`."""
+    is_first = True
     while lines := file.read(_READ_AT_ONCE):
-        yield lines + file.readline(_LONGEST_LINE)
+        lines += file.readline(_LONGEST_LINE)
+        if is_first and b"\n" not in lines:
+            lines = lines.replace(b"\r", b"\n")  # of a file with the line ends of old Macs
+        is_first = False
+        yield lines
 
 
 def _texts(lines, path, number):
@@ -305,7 +316,10 @@ def _read_tfds(name, text_field):
         dataset = tfds.load(
             parts["name"], split=parts["split"], data_dir=query.get("data_dir"), shuffle_files=False
         )
-    except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
+    except (
+        *(tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError),
+        ImportError,  # some data sets need more packages
+    ) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{name}: TFDS cannot load this: {reason}") from error
     if not isinstance(dataset.element_spec, dict) or field not in dataset.element_spec:

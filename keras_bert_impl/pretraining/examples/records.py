@@ -26,16 +26,14 @@ import numpy as np
 import tensorflow as tf
 from isal import igzip
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import is_remote, recover, temporary_directory
-from keras_bert_impl.io.reading import is_plain_name, parse_json
 from keras_bert_impl.io.remote_files import os_errors, replace_file
+from keras_bert_impl.pretraining.examples.manifest import SPLITS, checked_manifest
 from keras_bert_impl.tokenizers import Tokenizer
 
-FORMAT_VERSION = 3
-SPLITS = ("train", "held_out")
 MANIFEST = "manifest.json"
+_ROWS_AT_ONCE = 256
 _OF_EXAMPLES = ("example_lengths", "first_lengths", "pair_labels")
 
 
@@ -275,7 +273,7 @@ def read_manifest(directory):
             raise InputError(f"{directory} holds no records: there is no manifest.json; run prepare.")
         with tf.io.gfile.GFile(path, "rb") as file:
             text = file.read()
-        manifest, names, expected = _checked_manifest(path, text)
+        manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(os.fspath(directory), name) for name in names]
         with concurrent.futures.ThreadPoolExecutor(32) as pool:  # a bucket takes its time to answer
             sizes = list(pool.map(_size, files))
@@ -290,37 +288,6 @@ def read_manifest(directory):
                 f"{size_then}; copy it again or run prepare again."
             )
     return manifest
-
-
-def _checked_manifest(path, text):
-    """(the dict that the text of a manifest holds, names of its shards, their bytes)."""
-    try:
-        value = parse_json(text, path)
-        manifest = Document(value if isinstance(value, dict) else {}, path)
-        version = manifest.integer("version")
-        if version == FORMAT_VERSION:
-            return manifest, *_checked_shards(manifest)
-    except InputError as error:
-        raise InputError(f"{path} is damaged; run prepare again: {error}") from None
-    raise InputError(
-        f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
-        "run prepare again."
-    )
-
-
-def _checked_shards(manifest):
-    """(names, bytes) of the shards; what else readers take from a manifest has its type, too."""
-    names, sizes = [], []
-    for split in SPLITS:
-        for shard in manifest.mapping("splits").mapping(split).list_of("shards", dict):
-            names.append(shard.text("file"))
-            if not is_plain_name(names[-1]):
-                raise shard.error("file", "the name of a file in the folder")
-            sizes.append(shard.integer("bytes", least=0, most=1 << 62))
-            shard.integer("rows", least=0, most=1 << 62)
-            shard.text("sha256")
-    manifest.mapping("tokenizer").text("fingerprint")
-    return names, sizes
 
 
 def _size(path):
@@ -367,6 +334,32 @@ def check_shards(directory):
                     f"the shard {file} is damaged: its checksum is not the manifest's; copy it "
                     "again or run prepare again."
                 )
+            if _count_rows(file, manifest) != shard["rows"]:
+                raise _other_rows(file)
+
+
+def check_first_rows(directory, manifest):
+    """Raises `InputError` where the first rows of a folder are not what its manifest says."""
+    for split in SPLITS:
+        for shard in manifest["splits"][split]["shards"][:1]:
+            _count_rows(os.path.join(os.fspath(directory), shard["file"]), manifest, most=1)
+
+
+def _count_rows(file, manifest, most=-1):
+    """int. Rows of a shard, up to `most`, each of which is parsed."""
+    rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
+    try:
+        parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, ValueError) as error:
+        raise _other_rows(file) from error
+    return sum(map(len, parsed))
+
+
+def _other_rows(file):
+    return InputError(
+        f"the shard {file} does not hold rows as its manifest.json describes them; run prepare "
+        "again."
+    )
 
 
 @contextlib.contextmanager

@@ -73,11 +73,14 @@ class Batcher:
             manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
         )
         self._tokenizer = tokenizer
+        replacements = replacement_ids(tokenizer)
+        if not replacements:
+            raise InputError("the vocabulary has special tokens alone: there is nothing to learn.")
         self._masking = {
             "seed": key,
             "masking": masking,
             "mask_id": tokenizer.mask_id,
-            "replacements": replacement_ids(tokenizer),
+            "replacements": replacements,
             "slots": masking.num_slots(self._length, self._num_examples),
         }
         none = np.zeros((1, settings["max_examples_per_row"]), np.int32)

@@ -49,6 +49,8 @@ def cells(row, layout):
             continue
         if name == layout.label and isinstance(value, bool):
             value = str(value).lower()  # as JSON and CSV write it
+        if value is None or value != value:  # as pandas and Arrow have it
+            raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
         if _HALF_A_CHARACTER.search(str(value)):
@@ -63,10 +65,8 @@ def cells(row, layout):
 def is_json_array(path):
     """bool. Whether a file begins with a JSON array, and not with an object on each line."""
     with open_bytes(path) as file:
-        for line in file:
-            if line.strip():
-                return line.lstrip().startswith(b"[")
-    return False
+        parts = iter(functools.partial(file.read, _CHUNK), b"")
+        return next((part.lstrip()[:1] == b"[" for part in parts if part.strip()), False)
 
 
 def json_lines(path, layout=None):
@@ -83,8 +83,8 @@ def json_lines(path, layout=None):
 
 def json_array(path, layout=None):
     """Yields (number of the row, from 1; function that returns it) of one array of objects."""
-    for number, value in enumerate(_array_items(path), 1):
-        yield number, functools.partial(_object, value, layout)
+    for number, text in enumerate(_array_items(path), 1):
+        yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
 
 def _json_row(raw, layout):
@@ -99,22 +99,30 @@ def _object(row, layout):
 
 
 def _array_items(path):
-    """Yields the values of a JSON array, read a part at a time."""
+    """Yields the texts of the objects in a JSON array, read a part at a time."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    decoder = json.JSONDecoder(parse_constant=_no_number)
+    # Here numbers only have an end; whoever reads the object says which cannot be read.
+    decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
-        parts = _parts(file)
+        parts = iter(functools.partial(file.read, _CHUNK), b"")
         text, place, number = "", 0, 0
         while True:
             found = _ITEM.match(text, place)  # what stands before the next value
             before, start = found[1], found.end()
             is_right = before == ("," if number else "[") and text[start : start + 1] == "{"
+            if number == 0 and before == "[" and text[start : start + 1] == "]":
+                before, start = "]", start + 1
+            if before == "]" and (number or start > found.end()):
+                if text[start:].strip() or any(part.strip() for part in parts):
+                    raise InputError(
+                        f"{path}: something stands behind the end of the array of {number} rows; "
+                        "write one array, or an object on each line."
+                    )
+                return
             try:
-                if before == "]" or number == 0 and before == "[" and text[start:start + 1] == "]":
-                    return
                 if not is_right:
                     raise InputError("expected a JSON object.")
-                value, place = decoder.raw_decode(text, start)
+                _, place = decoder.raw_decode(text, start)
             except (ValueError, RecursionError) as error:
                 is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
@@ -124,20 +132,7 @@ def _array_items(path):
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue
             number += 1
-            yield value
-
-
-def _parts(file):
-    """Yields the bytes of a file, some at a time, of lines that may be short or very long."""
-    held = b""
-    for line in file:
-        held += line
-        if len(held) >= _CHUNK:
-            for start in range(0, len(held), _CHUNK):
-                yield held[start : start + _CHUNK]
-            held = b""
-    if held:
-        yield held
+            yield text[start:place]
 
 
 def _decoded(decode, part, path, number):
@@ -152,10 +147,6 @@ def reason(error):
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} (character {error.pos})"
     return str(error)[:200]
-
-
-def _no_number(name):
-    raise InputError(f"{name} is not valid JSON, and no number to learn.")
 
 
 # === Arrow and Parquet ===

@@ -5,7 +5,7 @@ import hashlib
 import json
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import read_lines, suffix_of
+from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
@@ -132,7 +132,9 @@ def _questions(path):
                 raise InputError(f"{path}, {place}: {error}") from error
             yield _flat(row, place)
         return
-    document = parse_json("\n".join(line for _, line in read_lines(path)), path)
+    with open_bytes(path) as file:  # all of which may be one line
+        lines = enumerate(file.read().split(b"\n"), 1)
+        document = parse_json("\n".join(decoded(line, path, n) for n, line in lines), path)
     for i, article in enumerate(_list_in(document, "data", path, "the file")):
         place = f"data[{i}]"
         if isinstance(article, dict) and "question" in article:

@@ -121,7 +121,7 @@ def _lowercase_of(directory, vocabulary):
 def read_vocabulary(path):
     """Reads a vocabulary file: UTF-8, a token on each line, the first has id 0.
 
-    A byte order mark and blank lines at the end are left out.
+    A byte order mark, blank lines at the end and blanks at the ends of lines are left out.
 
     Args:
         path: str or `Path`.
@@ -138,7 +138,7 @@ def read_vocabulary(path):
         tokens = []
     if not tokens:
         raise InputError(f"{path} is empty; a vocabulary has a token on each line.")
-    return tokens
+    return [token.rstrip(" \t") or token for token in tokens]
 
 
 def check_vocabulary(vocabulary, path=None):

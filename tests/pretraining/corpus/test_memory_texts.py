@@ -1,6 +1,7 @@
 """Corpora that a program holds: the records are those of the same text in a file."""
 
 import json
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
+from keras_bert_impl.pretraining.corpus.memory_texts import are_texts, as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 
 TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first in "abcdefgh"]
@@ -67,6 +68,13 @@ def test_paths_stay_paths(tmp_path):
     ):  # fmt: skip
         with as_paths(inputs) as (paths, format, _):
             assert paths is inputs and format == "auto"
+
+
+@pytest.mark.parametrize("text", ["/" * 3900 + " x", "a/b c", "see x.txt", "x", "a. b", " a/b"])
+def test_texts_stay_texts(text):
+    begin = time.process_time()
+    assert are_texts([text] * 100)
+    assert time.process_time() - begin < 1  # runs of slashes took seconds
 
 
 @pytest.mark.parametrize(

@@ -223,3 +223,17 @@ def test_lines_are_the_same_however_many_are_read_at_once(
     path.write_bytes(line_end.join(lines).encode() + b"\n\n.\xff")
     with pytest.raises(InputError, match=f"{path}:10: byte 2 of the line"):
         list(read_documents(path))
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+def test_lines_may_end_in_cr_alone(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(readers, "_READ_AT_ONCE", at_once)
+    path = write(tmp_path / "corpus.txt", "One.\rTwo.\r\rThree.\r")
+    assert texts(path) == [["One.", "Two."], ["Three."]]
+
+
+@pytest.mark.parametrize("content", ['[{"text": "a"}]', ' [ {\n"text": "a"}]'])
+def test_a_json_array_is_no_corpus_of_sentences(tmp_path, content):
+    with pytest.raises(InputError, match="is a JSON array: write an object on each line"):
+        texts(write(tmp_path / "corpus.json", content))
+    assert texts(write(tmp_path / "other", "[Music] {a}")) == [["[Music] {a}"]]

@@ -5,12 +5,14 @@ import io
 import json
 import lzma
 import random
+import tracemalloc
 
 import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from keras_bert_impl.io import lines
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
 from keras_bert_impl.tasks.data.tables import read_texts_of, table_columns
@@ -62,7 +64,7 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.csv", "text,label\nx,pos\n".encode("utf-16")[:-1], r"is not the text that its byte"),
         ("a.jsonl", '["x"]\n', r"line 1: expected a JSON object"),
         ("a.jsonl", '{"text": "x"}\n', r"line 1: there is no column 'label'"),
-        ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' must be a string"),
+        ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' is missing"),
         ("a.parquet", "x", r"a.parquet is no Arrow or Parquet file"),
         ("a.xlsx", "x", r"must end in .csv"),
         ("a.csv", "text;label,x\nx;pos,y\n", r"no column 'text'; there is 'text;label', 'x'"),
@@ -70,6 +72,10 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.json", '[{"text": "x", "label": "pos"}, 5]', r"row 2: expected a JSON object"),
         ("a.json", '[{"text": "x", "label": "pos"}', r"row 2: expected a JSON object"),
         ("a.json", '[{"text": "x", "label": }]', r"row 1: not valid JSON"),
+        ("a.json", '[{"text": "x", "label": "pos"}]\n[{"text": "y", "label": "pos"}]',
+         "a.json: something stands behind the end of the array of 1 rows"),
+        ("a.json", "[]]", "behind the end of the array of 0 rows"),
+        ("a.json", '[{"text": "x", "text": "y", "label": "pos"}]', "row 1: .*the key 'text' twice"),
         ("a.json", "[]", r"a.json has no rows"),
         ("a.csv", b"\x1f\x8b\x08\x00text,label", r"a.csv is damaged"),
         ("a.csv", "", r"a.csv has no rows"),
@@ -279,6 +285,34 @@ def test_long_arrays_are_read_a_part_at_a_time(tmp_path):
     assert read_table(path, "text").texts == [row["text"] for row in rows]
 
 
+def test_bad_rows_of_an_array_can_be_skipped(tmp_path):
+    content = '[{"text": "a", "n": %s}, {"text": "b", "text": "c"}, {"text": "d"}]' % ("9" * 5000)
+    examples = read_table(write(tmp_path, "a.json", content), "text", skip_bad_rows=True)
+    assert examples.texts == ["d"]
+    first, second = examples.skipped
+    assert "row 1: the line is not valid JSON of data: it has a number of too many" in first
+    assert "row 2: the line has the key 'text' twice" in second
+
+
+def test_an_array_on_one_line_takes_no_memory_of_its_size(tmp_path):
+    path = write(tmp_path, "a.json", "[" + ", ".join(['{"text": "' + "x" * 999 + '"}'] * 5_000) + "]")
+    tracemalloc.start()
+    try:
+        assert sum(map(len, read_texts_of(path, "text"))) == 5_000 * 999
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(lines, "_LONGEST_LINE", 1 << 20)
+    content = b"text\nshort\n" + b"x" * (2 << 20)
+    path = write(tmp_path, name, gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(InputError, match="line 3 has more than 1 MiB|line 1: .*not valid JSON"):
+        read_table(path, "text")
+
+
 def test_names_with_the_separator_are_in_quotes(tmp_path):
     content = 'text;labels\nx;"""legal, privacy"", other"\ny;other\n'
     examples = read_table(
@@ -291,6 +325,15 @@ def test_names_with_the_separator_are_in_quotes(tmp_path):
     path = write(tmp_path, "b.json", json.dumps([rows[0], {"text": "y", "labels": "other"}]))
     with pytest.raises(InputError, match="row 2: one label, but other rows have a list"):
         read_table(path, "text", label="labels")
+
+
+@pytest.mark.parametrize("labels", [[1.0, None], [1.0, float("nan")]])
+def test_a_missing_label_of_parquet_is_no_class(tmp_path, labels):
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["x", "y"], "label": labels}), file)
+    path = write(tmp_path, "a.parquet", file.getvalue())
+    with pytest.raises(InputError, match="row 2: 'label' is missing"):
+        read_table(path, "text", label="label")
 
 
 def test_labels_of_parquet_may_be_truth_values(tmp_path):
