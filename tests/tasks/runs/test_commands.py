@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned
+from keras_bert_impl.tasks.text_classification.task import TextClassification
 from tests.tasks.helpers import examples, save_base
 
 
@@ -123,10 +124,11 @@ def test_adapt_is_a_command(folder, called, capsys):
     assert "there is no setting 'steps'; did you mean 'adapt_steps'?" in capsys.readouterr().err
 
 
-class TextClassifier:
-    """Stands for a model: scores that tell texts apart, at once."""
+class Model:
+    """Stands for a classifier: scores that tell texts apart, at once."""
 
     labels, problem_type = ["negative", "positive"], "single_label_classification"
+    text_columns = ()
 
     def predict(self, texts, verbose):
         return np.array([[zlib.crc32(text.encode()) / 2**32, 0.5] for text in texts])
@@ -135,7 +137,9 @@ class TextClassifier:
 @pytest.fixture
 def predicted(capsys, monkeypatch):
     """A function from an input and options to the answers of `predict`, or its line of error."""
-    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.load_tuned", lambda *_: TextClassifier())
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.load_tuned", lambda *_: Model())
+    task = lambda _: TextClassification  # noqa: E731
+    monkeypatch.setattr("keras_bert_impl.tasks.registry.task_of_model", task)
 
     def run(path, *options):
         status = main(["predict", "--model", "run", "--input", str(path), "--json", *options])
