@@ -69,6 +69,23 @@ def test_the_command_takes_candidates(directory, capsys):
     assert answers == [{"text": text, "masks": expected}]
 
 
+def test_texts_are_taken_as_predict_takes_them(directory):
+    model = MaskedLM.from_pretrained(directory)
+    texts = ["the film is [MASK]", "[MASK] plot"]
+    expected = model.fill(texts)
+    table = {"text": texts}
+    for given in (table, [{"text": text} for text in texts], np.array(texts), tf.constant(texts)):
+        assert model.fill(given) == expected
+    one = [filling.token for filling in model.fill(texts[0])[0]]
+    assert one == [filling.token for filling in expected[0][0]]
+    assert model.fill([]) == []
+    plain = ["the film is good", "a plot"]
+    whole = model.pseudo_perplexity(plain)
+    assert model.pseudo_perplexity({"text": plain}).perplexity == whole.perplexity
+    one = model.pseudo_perplexity(plain[0])
+    assert one.log_likelihoods[0] == pytest.approx(whole.log_likelihoods[0], abs=1e-5)
+
+
 def test_keras_file(directory, tmp_path):
     model = MaskedLM.from_pretrained(directory)
     model.save(tmp_path / "model.keras")
@@ -81,8 +98,13 @@ def test_bad_input(directory, tmp_path):
     model = MaskedLM.from_pretrained(directory)
     with pytest.raises(InputError, match=r"text 1 has no \[MASK\]"):
         model.fill(["a [MASK]", "a film"])
-    with pytest.raises(InputError, match="takes a list"):
-        model.fill("a [MASK]")
+    with pytest.raises(InputError, match="text 0 is missing"):
+        model.fill([None])
+    for top_k in (0, -1, 1.5, None):
+        with pytest.raises(InputError, match="top_k must be a positive integer"):
+            model.fill(["a [MASK]"], top_k=top_k)
+    with pytest.raises(InputError, match="batch_size must be a positive integer"):
+        model.pseudo_perplexity(["a film"], batch_size=0)
     for candidates, message in (
         (["good", "not bad"], "'not bad' is not one piece but 'not', 'bad'"),
         ([" "], "' ' is not one piece but none"),
