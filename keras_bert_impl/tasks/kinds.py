@@ -20,10 +20,11 @@ from keras_bert_impl.tasks.decisions import (
     likeliest,
     undefined,
 )
+from keras_bert_impl.tasks.class_weights import class_weights
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
-from keras_bert_impl.tasks.labels import class_weights, join_names
+from keras_bert_impl.tasks.labels import join_names
 from keras_bert_impl.tasks.masked_lm import MaskedLM
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
