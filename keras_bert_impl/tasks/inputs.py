@@ -177,6 +177,10 @@ def from_columns(x, names=(), most=2):
     if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
         return x
     _check_is_table(x, columns)
+    if not isinstance(x, dict) and not hasattr(x, "__len__"):
+        raise InputError(
+            f"a {type(x).__name__} has no length: give a table in memory, or a generator of batches."
+        )
     if names and set(names) <= set(columns):
         chosen = list(names)
     else:

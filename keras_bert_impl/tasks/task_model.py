@@ -31,7 +31,7 @@ from keras_bert_impl.models.weights import (
 from keras_bert_impl.reading import read_json
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
-from keras_bert_impl.settings import check
+from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.feature_rows import FEATURES
 from keras_bert_impl.tasks.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.raw_text import RawTextTrainer
@@ -222,6 +222,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
+        if isinstance(dtype, str):
+            check("dtype", dtype, DType)
         source = open_model(name_or_path, base=base)
         config = read_encoder_config(source, with_adapter=True)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
