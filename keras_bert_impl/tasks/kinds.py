@@ -66,7 +66,10 @@ class Texts(Kind):
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
     def inputs(self, examples):
-        return examples.texts, _targets(examples, self._problem_type, self._names)
+        targets = _targets(examples, self._problem_type, self._names)
+        if self._problem_type == SINGLE:
+            targets = [self._names[number] for number in targets]
+        return examples.texts, targets
 
     def class_weight(self, train, weights):
         """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""

@@ -19,8 +19,10 @@ from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.fillings import FillingSignatures
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks import streams
 from keras_bert_impl.tasks.batching import tokenize_texts
 from keras_bert_impl.tasks.decisions import UndefinedScoresError
+from keras_bert_impl.tasks.fit_arguments import check_batches_alone
 from keras_bert_impl.tasks.inputs import is_one_text
 from keras_bert_impl.tasks.masked_batches import EVALUATION, MaskedAccuracy, RowMasks
 from keras_bert_impl.tasks.pseudo_perplexity import pseudo_perplexity
@@ -147,6 +149,10 @@ class MaskedLM(TaskModel):
         Returns:
             `keras.callbacks.History`.
         """
+        if streams.gives_batches(x):
+            self._compile_if_needed()
+            check_batches_alone(x, y=y)
+            x = self._read(x, kwargs.get("shuffle", True))
         return super().fit(self._with_masks(x), y, **kwargs)
 
     def completed(self, batches, first_batch=None):
@@ -156,6 +162,7 @@ class MaskedLM(TaskModel):
         return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
 
     def _validation(self, data, batch_size, steps=None):
+        data = self._read(data) if streams.gives_batches(data) else data
         return super()._validation(self._with_masks(data, first=EVALUATION), batch_size, steps)
 
     def _with_masks(self, data, first=None):

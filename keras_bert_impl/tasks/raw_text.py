@@ -259,12 +259,14 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         return self.predict(x, batch_size=_num_rows(x), verbose=0)
 
     def __call__(self, inputs, *args, **kwargs):
-        """The logits of features, or of a list of texts."""
-        if isinstance(inputs, (list, np.ndarray)) and len(inputs) and _is_text(inputs[0]):
-            rows, _ = self.rows(self.as_texts(inputs))
-            inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
-        elif isinstance(inputs, dict):
+        """The logits of features, or of texts as `predict` takes them."""
+        if isinstance(inputs, dict):
             inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names, self.config)
+        elif not isinstance(inputs, keras.KerasTensor):
+            rows, _ = self.rows(self.as_texts(inputs))
+            if not rows.num_texts:
+                raise InputError("there are no texts.")
+            inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
 
 class _StartOfData(keras.callbacks.Callback):
@@ -291,9 +293,3 @@ def _with(callback, callbacks):
 
 def _num_rows(x):
     return len(next(iter(x.values())) if isinstance(x, dict) else x) or 1
-
-
-def _is_text(value):
-    return isinstance(value, (str, bytes)) or (
-        isinstance(value, tuple) and len(value) > 1 and isinstance(value[0], (str, bytes))
-    )

@@ -76,6 +76,7 @@ class TextLabels:
             places = places_of(self.labels)
             return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
         numbers = _numeric(labels, "a class number or a label name")
+        self._check_are_no_names(numbers)
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
@@ -92,6 +93,16 @@ class TextLabels:
                 f"Received: {received}"
             )
         return numbers.astype("int32")
+
+    def _check_are_no_names(self, numbers):
+        """Raises where the labels are numerals of their own, which numbers may stand for."""
+        own = [str(number) for number in range(self.num_classes)]
+        if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
+            return
+        raise InputError(
+            f"the labels of this model are {listed(self.labels)}, and those given are numbers, which "
+            "may be names or places among them: give names, [str(label) for label in labels]."
+        )
 
     def _distributions(self, rows):
         """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
@@ -179,6 +190,10 @@ class TextLabels:
 def _is_list_of_names(row):
     is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
     return is_list and all(isinstance(name, (str, bytes)) for name in row)
+
+
+def _is_numeral(label):
+    return label.removeprefix("-").isdecimal()
 
 
 def _is_number(label):

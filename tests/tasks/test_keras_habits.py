@@ -570,8 +570,41 @@ def test_the_model_is_a_function_of_texts_and_of_features():
         model.predict(TEXTS[:3], verbose=0),
         atol=1e-6,
     )
+    single = model(TEXTS[0])
+    for given in (TEXTS[:1], tf.constant(TEXTS[:1]), {"token_ids": model.tokenizer(TEXTS[:1])["token_ids"]}):
+        np.testing.assert_allclose(model(given), single, atol=1e-6)
+    with pytest.raises(InputError, match="there are no texts"):
+        model([])
     with pytest.raises(InputError, match='Write {"token_ids": x\\["input_ids"\\]}'):
         model.predict({"input_ids": np.ones((2, 3), "int32")})
+
+
+def test_features_may_be_lists():
+    model = classifier(dropout=0.0)
+    features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:3]).items()}
+    expected = model.predict(features, verbose=0)
+    lists = {name: value.tolist() for name, value in features.items()}
+    floats = {name: value.astype("float32") for name, value in features.items()}
+    for given in (lists, floats, features | {"padding_mask": features["padding_mask"] == 1}):
+        np.testing.assert_array_equal(model.predict(given, verbose=0), expected)
+    np.testing.assert_allclose(
+        model.predict({"token_ids": lists["token_ids"]}, verbose=0), expected, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "features, message",
+    [
+        ({"token_ids": [[2, 5, 3], [2, 3]]}, "token_ids: rows differ in length; pad them"),
+        ({"token_ids": [2, 5, 3]}, r"token_ids must be integers \[rows, length\]"),
+        ({"token_ids": [[2, 5.5, 3]]}, r"token_ids must be integers. Received: 5.5 at \[0, 1\]"),
+        ({"token_ids": [[2, 3]], "padding_mask": [[2, 0.5]]}, "padding_mask must be 0 or 1"),
+        ({"token_ids": np.ones((1, 64), int)}, "token_ids may be up to 32 long"),
+    ],
+)
+def test_features_that_are_none_are_refused(features, message):
+    with pytest.raises(InputError, match=message):
+        classifier().predict(features, verbose=0)
 
 
 # === .keras files and copies ===

@@ -177,3 +177,11 @@ def test_wrong_weights_of_classes_are_refused(weights, message):
 def test_names_with_commas_are_joined_so_that_they_can_be_told_apart():
     assert join_names(["legal, privacy", "other"]) == '"legal, privacy",other'
     assert join_names([]) == ""
+
+
+def test_numbers_for_labels_that_are_other_numerals_are_refused():
+    model = classifier(labels=["1", "0"])
+    with pytest.raises(InputError, match=r"'1', '0'.*\[str\(label\) for label in labels\]"):
+        model.evaluate(["good", "bad"], [1, 0], verbose=0)
+    model.evaluate(["good", "bad"], ["1", "0"], verbose=0)
+    classifier(labels=["0", "1"]).encode_labels([1, 0], 2)

@@ -225,3 +225,18 @@ def test_what_training_refuses():
         model.fit(TEXTS, batch_size=0, verbose=0)
     with pytest.raises(InputError, match=r"rate must be a number in \(0, 1\), got 2"):
         fresh(mask_rate=2)
+
+
+def test_generators_of_texts(directory):
+    model = MaskedLM.from_pretrained(directory)
+    texts = ["the film is good", "a plot", "very dull", "the joy"]
+    model.compile(AdamW(1e-3))
+    history = model.fit(
+        iter([texts] * 4),
+        steps_per_epoch=2,
+        epochs=2,
+        validation_data=iter([texts] * 4),
+        validation_steps=2,
+        verbose=0,
+    ).history
+    assert len(history["loss"]) == 2 and np.isfinite(history["val_loss"]).all()
