@@ -106,7 +106,7 @@ def _as_array(name, feature):
     try:
         array = np.asarray(feature)
     except ValueError as error:
-        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer(texts) does.") from error
+        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer does.") from error
     if name not in _INTEGERS:
         return array
     if array.ndim < 2 or array.dtype.kind not in "biuf":

@@ -75,8 +75,8 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """The texts or other parts of the first `steps` batches; all for None."""
-    return x if steps is None else x[: steps * batch_size]
+    """The part of the first `steps` batches of a sequence; all of it for None."""
+    return x if x is None or steps is None else x[: steps * batch_size]
 
 
 def check_callbacks(callbacks: Any, optimizer: Any) -> None:

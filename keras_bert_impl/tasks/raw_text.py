@@ -246,7 +246,8 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         self._check_objective()
         x, y, sample_weight = self._one_batch(x, y, sample_weight)
         if class_weight is not None:
-            sample_weight = weighted(y, sample_weight, self.class_factors(class_weight, np.asarray(y)))
+            factors = self.class_factors(class_weight, np.asarray(y))
+            sample_weight = weighted(y, sample_weight, factors)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):

@@ -182,7 +182,7 @@ class RawTextData:
             return encode_dataset(self, data)
         x, y, sample_weight = self._validation_parts(data)
         examples = self._examples(x, y, sample_weight)
-        kept = [None if part is None else first_batches(part, batch_size, steps) for part in examples]
+        kept = [first_batches(part, batch_size, steps) for part in examples]
         return self._sorted(kept, batch_size)
 
     def _validation_parts(self, data):

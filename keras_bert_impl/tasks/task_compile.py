@@ -169,7 +169,7 @@ class TaskCompile:
         return default_optimizer(None, rate, rates=self.default_rates)
 
     def _begin_run(self, steps, epochs):
-        """Starts the default optimizer anew, with a learning rate over all steps of so many epochs."""
+        """Starts the default optimizer anew, with a learning rate over all steps of `epochs`."""
         if not self._uses_default_optimizer or epochs < 1:
             return
         if steps < 1:

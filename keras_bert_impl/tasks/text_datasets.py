@@ -55,7 +55,9 @@ def _parts(spec):
         texts = next((name for name, part in x.items() if _is_string(part)), "text")
         labels = next((name for name in x if str(name).lower() in NO_TEXTS), "label")
         part = f"row[{texts!r}]"
-        line = f"lambda row: ({part}, row[{labels!r}])" if y is None else f"lambda row, y: ({part}, y)"
+        line = f"lambda row, y: ({part}, y)"
+        if y is None:
+            line = f"lambda row: ({part}, row[{labels!r}])"
         raise InputError(
             f"a data set gives rows with {listed(x)}: write data.map({line}), or to predict "
             f"data.map(lambda row: {part})."

@@ -350,7 +350,9 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
 
 def _checked_prompts(prompts, default):
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(isinstance(text, str) for part in prompts.items() for text in part):
+    if not isinstance(prompts, dict) or not all(
+        isinstance(text, str) for part in prompts.items() for text in part
+    ):
         raise InputError(f"prompts must be a dict of str to str. Received: {prompts!r:.80}")
     if default is not None and default not in prompts:
         raise InputError(

@@ -571,7 +571,8 @@ def test_the_model_is_a_function_of_texts_and_of_features():
         atol=1e-6,
     )
     single = model(TEXTS[0])
-    for given in (TEXTS[:1], tf.constant(TEXTS[:1]), {"token_ids": model.tokenizer(TEXTS[:1])["token_ids"]}):
+    ids = {"token_ids": model.tokenizer(TEXTS[:1])["token_ids"]}
+    for given in (TEXTS[:1], tf.constant(TEXTS[:1]), ids):
         np.testing.assert_allclose(model(given), single, atol=1e-6)
     with pytest.raises(InputError, match="there are no texts"):
         model([])
