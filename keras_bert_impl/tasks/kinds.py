@@ -20,10 +20,11 @@ from keras_bert_impl.tasks.decisions import (
     likeliest,
     undefined,
 )
+from keras_bert_impl.tasks.class_weights import class_weights
 from keras_bert_impl.tasks.examples import Examples
 from keras_bert_impl.tasks.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.kind import LONG_TEXT_SETTINGS, Kind
-from keras_bert_impl.tasks.labels import class_weights, join_names
+from keras_bert_impl.tasks.labels import join_names
 from keras_bert_impl.tasks.masked_lm import MaskedLM
 from keras_bert_impl.tasks.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.multiple_choice import MultipleChoice
@@ -65,7 +66,10 @@ class Texts(Kind):
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
     def inputs(self, examples):
-        return examples.texts, _targets(examples, self._problem_type, self._names)
+        targets = _targets(examples, self._problem_type, self._names)
+        if self._problem_type == SINGLE:
+            targets = [self._names[number] for number in targets]
+        return examples.texts, targets
 
     def class_weight(self, train, weights):
         """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""

@@ -10,6 +10,7 @@ from keras_bert_impl.errors import InputError
 from keras_bert_impl.tokenizers import sentencepiece_files, utf8
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.character_map import read_map
+from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.sentencepiece_families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece_words import MarkedWordSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
@@ -75,7 +76,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.family = family
         self.special_tokens = facts.special_tokens
         self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
-        vocabulary = list(vocabulary)
+        vocabulary = in_order(vocabulary)
         _check_unique(vocabulary)
         for token in self.special_tokens:
             if token not in vocabulary:
