@@ -126,6 +126,8 @@ GUESSES = {
         "sequence_length": "from_pretrained(name, max_length=128)",
         "max_seq_length": "from_pretrained(name, max_length=128)",
         "preprocessor": "from_pretrained(name), which loads its tokenizer",
+        "ignore_mismatched_sizes": "from_pretrained(name, num_classes=3), which makes a new head",
+        "trust_remote_code": "from_pretrained(name); no code of a model is run",
     },
     "TaskModel.compile": {
         "lr": "compile(learning_rate=5e-5)",

@@ -12,6 +12,7 @@ import json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import MAX_TOKENS, as_added_tokens
+from keras_bert_impl.tokenizers.files import check_settings
 
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
@@ -30,6 +31,23 @@ def read_if_there(path):
 def content(token):
     """The text of a token in a JSON file, which may be an object."""
     return token.get("content") if isinstance(token, dict) else token
+
+
+def check_special_names(directory, named):
+    """Checks that special_tokens_map.json names the special tokens as they are supported.
+
+    `transformers` follows it where tokenizer_config.json says something else.
+
+    Args:
+        directory: `Path`.
+        named: dict of such names as `"cls_token"` to the token.
+
+    Raises:
+        InputError: it names another one.
+    """
+    path = directory / "special_tokens_map.json"
+    settings = {name: content(token) for name, token in read_if_there(path).items()}
+    check_settings(path, settings, {name: (token, None) for name, token in named.items()})
 
 
 def read_added_tokens(directory, special_tokens):
@@ -223,7 +241,6 @@ def added_settings(special, added, ids):
     extra = [t.content for t in added if t.special and t.content not in names]
     decoder = {str(token.pop("id")): token for token in objects}
     return {"added_tokens_decoder": decoder, "extra_special_tokens": extra}
-
 
 
 def to_whole(tokenizer, special, added, ids):

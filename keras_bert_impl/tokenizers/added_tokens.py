@@ -61,7 +61,7 @@ def as_added_tokens(tokens):
     Raises:
         InputError: something else, an empty token, or a token twice.
     """
-    if isinstance(tokens, str):
+    if isinstance(tokens, (str, bytes, dict, set, frozenset)) or not hasattr(tokens, "__iter__"):
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
     tokens = [_as_added_token(token) for token in tokens]
     if len(tokens) > MAX_TOKENS:

@@ -100,6 +100,29 @@ def tokens_by_id(path, ids):
     return ["" if token == _no_token(number) else token for number, token in enumerate(tokens)]
 
 
+def in_order(vocabulary):
+    """The tokens of a vocabulary that a user gives, in the order of their ids.
+
+    Args:
+        vocabulary: list or array of str, or a dict of token -> id, such as `get_vocab()` of
+            `transformers` returns.
+
+    Returns:
+        list.
+
+    Raises:
+        InputError: it has no order, or ids that are not 0, 1, 2, ...
+    """
+    if isinstance(vocabulary, dict):
+        return tokens_by_id("the vocabulary", vocabulary)
+    if isinstance(vocabulary, (set, frozenset, bytes)) or not hasattr(vocabulary, "__len__"):
+        raise InputError(
+            "the vocabulary must be a list of tokens in the order of their ids. Received: "
+            f"{type(vocabulary).__name__}"
+        )
+    return vocabulary.tolist() if hasattr(vocabulary, "tolist") else list(vocabulary)
+
+
 def ids_by_token(vocabulary):
     """The {token: id} object of a file.
 

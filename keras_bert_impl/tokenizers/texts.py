@@ -29,8 +29,8 @@ def as_strings(texts):
     """A string tensor [batch] of a list of str or bytes, one text, or a tensor of strings."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
-    _check_no_table(texts)
     if not tf.is_tensor(texts):
+        _check_no_table(texts)
         texts = [_as_bytes(text, position) for position, text in enumerate(texts)]
         return tf.constant(texts, tf.string, shape=[len(texts)])
     if texts.dtype != tf.string or texts.shape.rank != 1:
@@ -46,6 +46,8 @@ def _check_no_table(texts):
             f"expected a list of texts. Received: {type(texts).__name__}; give one of its columns, "
             'such as table["text"].'
         )
+    if not hasattr(texts, "__iter__"):
+        raise InputError(f"expected a list of texts. Received: {texts!r:.60}")
 
 
 def _as_bytes(text, position):

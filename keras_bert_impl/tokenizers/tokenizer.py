@@ -5,6 +5,7 @@ import copy
 import functools
 import hashlib
 import json
+import operator
 import re
 
 import numpy as np
@@ -295,7 +296,7 @@ class Tokenizer(abc.ABC):
         Raises:
             InputError: the vocabulary does not have it.
         """
-        if token not in self._ids_of:
+        if not isinstance(token, str) or token not in self._ids_of:
             raise InputError(f"the vocabulary lacks {token!r:.60}.")
         return self._ids_of[token]
 
@@ -317,6 +318,8 @@ class Tokenizer(abc.ABC):
         """
         if tf.is_tensor(ids) or isinstance(ids, tf.RaggedTensor):
             ids = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy()
+        if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__len__"):
+            raise InputError(f"expected a list of token ids. Received: {ids!r:.60}")
         ids = list(ids)
         if ids and np.ndim(ids[0]):
             return [self.detokenize(row, skip_special_tokens) for row in ids]
@@ -324,7 +327,7 @@ class Tokenizer(abc.ABC):
             left_out = {self.pad_id, self.cls_id, self.sep_id}
         else:
             left_out = self._special_ids if skip_special_tokens else ()
-        return self._join([self.id_to_token(int(i)) for i in ids if int(i) not in left_out])
+        return self._join([self.id_to_token(i) for i in ids if i not in left_out])
 
     @property
     def _special_ids(self):
@@ -337,6 +340,10 @@ class Tokenizer(abc.ABC):
 
     def id_to_token(self, token_id):
         """The piece with this id, as it stands in the vocabulary."""
+        try:
+            token_id = operator.index(token_id)
+        except TypeError as error:
+            raise InputError(f"a token id must be an integer. Received: {token_id!r:.40}") from error
         if not 0 <= token_id < len(self.vocabulary):
             raise InputError(
                 f"token id {token_id} is not in the vocabulary of {len(self.vocabulary)} tokens."

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import transformers
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import beginning
 from tests.tokenizers.kinds import KINDS, texts
@@ -130,3 +131,41 @@ def test_the_beginning_of_a_text_has_its_first_tokens(ours):
     if ours.can_be_cut:
         whole, first = (ours.tokenize(some).to_list() for some in (texts, cut))
         assert [row[: len(part)] for row, part in zip(whole, first)] == first
+
+
+def test_a_vocabulary_has_the_order_of_its_ids(ours):
+    settings = ours.get_config()
+    tokens = settings["vocabulary"]
+    backwards = {token: i for i, token in reversed(list(enumerate(tokens))) if token}
+    texts = ["It's cheap, I saw it."]
+    expected = ours.tokenize(texts).to_list()
+    for given in (backwards, np.array(tokens)):
+        again = type(ours)(**settings | {"vocabulary": given})
+        assert again.tokenize(texts).to_list() == expected
+    with pytest.raises(InputError, match="must be a list of tokens in the order of their ids"):
+        type(ours)(**settings | {"vocabulary": set(tokens)})
+
+
+def test_slips_are_one_error(ours):
+    for slip, message in (
+        (lambda: ours.add_tokens({"additional_special_tokens": ["[X]"]}), "a list of tokens"),
+        (lambda: ours.add_tokens({"[X]", "[Y]"}), "a list of tokens"),
+        (lambda: ours.add_tokens(5), "a list of tokens"),
+        (lambda: ours(None), "a list of texts"),
+        (lambda: ours.detokenize("5"), "a list of token ids"),
+        (lambda: ours.detokenize(5), "a list of token ids"),
+        (lambda: ours.detokenize([5.7]), "a token id must be an integer. Received: 5.7"),
+        (lambda: ours.id_to_token("5"), "a token id must be an integer"),
+        (lambda: ours.token_to_id(["a"]), "the vocabulary lacks"),
+    ):
+        with pytest.raises(InputError, match=message):
+            slip()
+
+
+def test_special_tokens_that_only_the_map_names_are_refused(ours, tmp_path):
+    ours.save_pretrained(tmp_path)
+    path = tmp_path / "special_tokens_map.json"
+    names = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(names | {"cls_token": {"content": ours.vocabulary[-1]}}))
+    with pytest.raises(InputError, match="special_tokens_map.json: cls_token=.* is not supported"):
+        type(ours).from_pretrained(tmp_path)

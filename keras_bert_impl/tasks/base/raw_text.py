@@ -1,27 +1,32 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings, of a network that takes ids."""
 
 import functools
-from types import SimpleNamespace
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, as_list
-from keras_bert_impl.tasks.base.score_metrics import SCORES, ScoreMetric
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.task_compile import TaskCompile, check_backend
+from keras_bert_impl.tasks.data.class_weights import weighted, with_class_weights
+from keras_bert_impl.tasks.data.label_checks import readable_errors
 from keras_bert_impl.tasks.inputs import batching, streams
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.inputs.fit_arguments import (
+    FitSizes,
+    check_batches_alone,
+    check_callbacks,
+    checked_sizes,
+    first_batches,
+    is_batched,
+)
 from keras_bert_impl.tasks.inputs.raw_text_data import RawTextData
 from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
-from keras_bert_impl.training.optimizers.adamw import default_optimizer
-from keras_bert_impl.training.optimizers.run_schedule import restart
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
-class RawTextTrainer(RawTextData, ReplicatedTrainer):
+class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
     """Mixin in front of `keras.Model`: raw strings in, scores out.
 
     The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take
@@ -38,117 +43,13 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
     Texts are cut to `max_length` tokens, the longer segment first. They are tokenized once, and
     batches hold texts of about one length; what is drawn depends on `(seed, epoch)` alone.
 
-    A class that uses it says what labels are, see `RawTextData`, and what is learned from them:
-    `outputs_are`, `default_loss`, `default_metrics`, `named_metrics`, `scores`.
+    A class that uses it says what labels are, see `RawTextData`, and what is learned from them, see
+    `TaskCompile`.
     """
 
-    default_learning_rate = 3e-5
-    default_rates = ()  # factors of it for some weights, see `AdamW`
     block_texts = block_characters = None  # of `predict`, see `blocks`; None for its defaults
-    outputs_are = Outputs()  # what the logits stand for, for losses and metrics of Keras
-    _given = SimpleNamespace(arguments={})  # to `compile`
-
-    # === What a subclass says ===
-
-    def default_loss(self):
-        """The loss where `compile` is given none."""
-        raise NotImplementedError
-
-    def default_metrics(self):
-        """List of metrics where `compile` is given none."""
-        raise NotImplementedError
-
-    def named_metrics(self):
-        """dict of the task's scores that `compile(metrics=...)` takes by name: name -> function
-        that makes the metric."""
-        return {}
-
-    def scores(self, outputs):
-        """What `predict` returns of the network's outputs."""
-        return outputs
 
     # === Keras ===
-
-    @known_arguments("TaskModel.compile")
-    def compile(
-        self,
-        optimizer=None,
-        loss=None,
-        metrics=None,
-        weighted_metrics=None,
-        learning_rate=None,
-        seed=0,
-        **kwargs,
-    ):
-        """Configures training as in Keras, with defaults of the task; `fit` calls it if you do not.
-
-        The network returns logits. A loss or a metric of Keras, by name or as an object, is given
-        what it expects: the probabilities that `predict` returns, or the logits where it has
-        `from_logits=True`; class numbers or one-hot rows, whichever the labels are. A function or
-        class of your own is given the labels and the probabilities. Of two classes metrics such
-        as `AUC`, `Precision` and `Recall` count the second one, as scikit-learn does.
-
-        Args:
-            optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
-                to 0 and clipping by a global norm of 1.0. Each `fit` starts it anew.
-            loss: default: the cross-entropy of the task; of a regression the squared error.
-            metrics: list. Default: accuracy; of a regression the absolute error; `[]` for none.
-                Beside Keras's the task's own scores by name, such as `"macro_f1"`, `"matthews"`,
-                `"entity_f1"` or `"exact_match"`.
-            weighted_metrics: list, as in Keras.
-            learning_rate: float. The highest of the default optimizer. Default 3e-5, or what the
-                kind of adapter learns with.
-            seed: int. Decides the order of the texts and the units that dropout drops.
-            **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
-                `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
-
-        Raises:
-            InputError: a loss or metric that cannot be computed for the task; the message has the
-                line to write.
-        """
-        _check_backend()
-        given = {
-            "optimizer": optimizer,
-            "loss": loss,
-            "metrics": metrics,
-            "weighted_metrics": weighted_metrics,
-            "learning_rate": learning_rate,
-            "seed": seed,
-            **kwargs,
-        }
-        if optimizer is not None and learning_rate is not None:
-            raise InputError("give an optimizer, or the learning_rate of the default one.")
-        with self.distribute_strategy.scope():
-            super().compile(
-                self._default_optimizer(learning_rate) if optimizer is None else optimizer,
-                loss=self.default_loss() if loss is None else TaskLoss(loss, self.outputs_are),
-                metrics=self.default_metrics() if metrics is None else self._task_metrics(metrics),
-                weighted_metrics=self._task_metrics(weighted_metrics),
-                dropout_seed=seed,
-                **kwargs,
-            )
-        # In a namespace, where Keras does not look for metrics of the model.
-        variables = [id(variable) for variable in self.trainable_variables]
-        self._given = SimpleNamespace(arguments=given, variables=variables)
-
-    def _task_metrics(self, metrics):
-        """The metrics of a list as a user gives it, of the network's outputs."""
-        named = self.named_metrics()
-        return [self._task_metric(metric, named) for metric in as_list(metrics)]
-
-    def _task_metric(self, metric, named):
-        if isinstance(metric, ScoreMetric):
-            return metric
-        if isinstance(metric, str) and metric in named:
-            return named[metric]()
-        if isinstance(metric, str) and metric in SCORES:
-            raise InputError(
-                f"{metric!r} is not a score of this model; it has {listed(named) or 'none by name'}."
-            )
-        return TaskMetric(metric, self.outputs_are)
-
-    def compile_arguments(self):
-        return self._given.arguments
 
     def fit(
         self,
@@ -176,6 +77,9 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
+            class_weight: dict of label name or class number -> its factor in the loss, 1 for those
+                that it lacks; a number for each class; or `"balanced"`: texts / (classes * texts of
+                the class), so that all classes count alike. `sample_weight` is multiplied by it.
             **kwargs: the other arguments of `keras.Model.fit`.
 
         Returns:
@@ -184,63 +88,94 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         self._check_not_quantized("does not train")
         self._compile_if_needed()
         self._check_objective()
-        batch_size = _positive("batch_size", batch_size, 32)
-        validation_batch_size = _positive(
-            "validation_batch_size", validation_batch_size, batch_size
+        sizes = FitSizes(
+            batch_size,
+            epochs,
+            initial_epoch,
+            validation_split,
+            steps_per_epoch,
+            validation_steps,
+            validation_batch_size,
+            validation_freq,
         )
-        steps_per_epoch = _positive("steps_per_epoch", steps_per_epoch, None)
+        check_callbacks(callbacks, self.optimizer)
         self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it behind
         first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
-        x = self._read(x, shuffle)
-        if isinstance(x, tf.data.Dataset):
-            x = encode_dataset(self, x)
+        steps_per_epoch, labels = sizes.steps_per_epoch, None
+        if is_batched(x):
+            check_batches_alone(
+                x, y=y, sample_weight=sample_weight, validation_split=sizes.validation_split or None
+            )
+            x = encode_dataset(self, self._read(x, shuffle))
             # A repeating data set has no end.
             steps = steps_per_epoch or int(x.cardinality())
         else:
             examples = self._examples(x, y, sample_weight)
-            if validation_split and validation_data is None:
-                examples, held_out = batching.split(examples, validation_split)
-                validation_data = self._sorted(held_out, validation_batch_size)
+            if sizes.validation_split and validation_data is None:
+                examples, held_out = batching.split(examples, sizes.validation_split)
+                validation_data = self._sorted(held_out, sizes.validation_batch_size)
             rows, targets = self._rows(*examples)
-            steps = steps_per_epoch or batching.num_batches(rows, batch_size)
+            labels = examples[1]
+            steps = steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
             seed = self._given.arguments["seed"]
-            x = batching.training_batches(rows, targets, batch_size, seed, shuffle, first_batch)
+            x = batching.training_batches(
+                rows, targets, sizes.batch_size, seed, shuffle, first_batch
+            )
             x = self.completed(x, first_batch)
             steps_per_epoch = steps
+        if class_weight is not None:
+            x = with_class_weights(x, self.class_factors(class_weight, labels))
+        validation_steps = sizes.validation_steps
         if validation_data is not None:
-            validation_data = self._validation(validation_data, validation_batch_size)
-        self._begin_run(steps * (epochs - initial_epoch))
-        return super().fit(
-            x,
-            epochs=epochs,
-            verbose=verbose,
-            callbacks=_with(_StartOfData(first_batch, steps), callbacks),
-            validation_data=validation_data,
-            shuffle=False,  # the data set has its own order
-            class_weight=class_weight,
-            initial_epoch=initial_epoch,
-            steps_per_epoch=steps_per_epoch,
-            validation_steps=validation_steps,
-            validation_freq=validation_freq,
-        )
+            in_steps = is_batched(validation_data)
+            validation_data = self._validation(
+                validation_data, sizes.validation_batch_size, validation_steps
+            )
+            validation_steps = validation_steps if in_steps else None
+        self._begin_run(steps, sizes.epochs - sizes.initial_epoch)
+        with readable_errors():
+            return super().fit(
+                x,
+                epochs=sizes.epochs,
+                verbose=verbose,
+                callbacks=_with(_StartOfData(first_batch, steps), callbacks),
+                validation_data=validation_data,
+                shuffle=False,  # the data set has its own order
+                initial_epoch=sizes.initial_epoch,
+                steps_per_epoch=steps_per_epoch,
+                validation_steps=validation_steps,
+                validation_freq=sizes.validation_freq,
+            )
 
     def evaluate(
-        self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        steps=None,
+        **kwargs,
     ):
         """Loss and metrics; everything is as in Keras, and x may be raw texts.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
+            steps: int. Batches to evaluate on, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.evaluate`.
         """
         self._compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # Keras, from inside `fit`
-            x = self._read(x)
-            data = x if isinstance(x, tf.data.Dataset) else (x, y, sample_weight)
-            x = self._validation(data, _positive("batch_size", batch_size, 32))
-        return super().evaluate(x, verbose=verbose, **kwargs)
+            batch_size, steps = checked_sizes(batch_size, steps)
+            if is_batched(x):
+                check_batches_alone(x, y=y, sample_weight=sample_weight)
+                x = self._validation(x, batch_size)
+            else:
+                x, steps = self._validation((x, y, sample_weight), batch_size, steps), None
+        with readable_errors():
+            return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """The scores of texts, in the order given.
 
         Args:
@@ -248,27 +183,29 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
                 batch size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or
                 1,048,576 characters, so that memory does not grow with their number but by the
                 result.
+            steps: int. Batches to predict, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.predict`.
 
         Returns:
             What `scores` makes of the network's outputs, as numpy arrays.
         """
-        _check_backend()
-        batch_size = _positive("batch_size", batch_size, 32)
+        check_backend()
+        batch_size, steps = checked_sizes(batch_size, steps)
         kwargs["verbose"] = verbose
         if streams.gives_batches(x):
             each = functools.partial(RawTextTrainer.predict, self, batch_size=batch_size)
-            labels, steps = getattr(self, "labels", ()), kwargs.pop("steps", None)
+            labels = getattr(self, "labels", ())
             batches = streams.text_batches(x, steps, labels)
             return streams.joined(each(texts, **kwargs) for texts in batches)
         x = self._read(x)
         if isinstance(x, tf.data.Dataset):
-            return super().predict(encode_dataset(self, x, with_labels=False), **kwargs)
+            data = encode_dataset(self, x, with_labels=False)
+            return super().predict(data, steps=steps, **kwargs)
         if isinstance(x, dict):
             x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
-            rows, _ = self._rows(FeatureRows(x))
+            rows, _ = self._rows(first_batches(FeatureRows(x), batch_size, steps))
             return super().predict(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
-        texts = self.as_texts(x)
+        texts = first_batches(self.as_texts(x), batch_size, steps)
         limits = self.block_texts, self.block_characters
         if len(next(blocks(texts, *limits))) == len(texts):
             return self._predict_block(texts, batch_size, **kwargs)
@@ -308,7 +245,10 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
             )
         self._check_objective()
         x, y, sample_weight = self._one_batch(x, y, sample_weight)
-        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+        if class_weight is not None:
+            factors = self.class_factors(class_weight, np.asarray(y))
+            sample_weight = weighted(y, sample_weight, factors)
+        return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """Loss and metrics of one batch, as in Keras; x may be raw texts."""
@@ -320,39 +260,15 @@ class RawTextTrainer(RawTextData, ReplicatedTrainer):
         return self.predict(x, batch_size=_num_rows(x), verbose=0)
 
     def __call__(self, inputs, *args, **kwargs):
-        """The logits of features, or of a list of texts."""
-        if isinstance(inputs, (list, np.ndarray)) and len(inputs) and _is_text(inputs[0]):
-            rows, _ = self.rows(self.as_texts(inputs))
-            inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
-        elif isinstance(inputs, dict):
+        """The logits of features, or of texts as `predict` takes them."""
+        if isinstance(inputs, dict):
             inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names, self.config)
+        elif not isinstance(inputs, keras.KerasTensor):
+            rows, _ = self.rows(self.as_texts(inputs))
+            if not rows.num_texts:
+                raise InputError("there are no texts.")
+            inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
-
-    def _compile_if_needed(self):
-        if not self.compiled:
-            self.compile()
-
-    @property
-    def _uses_default_optimizer(self):
-        return self._given.arguments.get("optimizer") is None
-
-    def _default_optimizer(self, learning_rate=None):
-        rate = self.default_learning_rate if learning_rate is None else learning_rate
-        return default_optimizer(None, rate, rates=self.default_rates)
-
-    def _begin_run(self, total_steps):
-        """Starts the default optimizer anew, with a learning rate over so many steps."""
-        if not self._uses_default_optimizer:
-            return
-        if total_steps < 1:
-            raise InputError(
-                "the length of the data set is unknown, and the default learning rate depends on "
-                "it; give steps_per_epoch, or compile with an optimizer."
-            )
-        if self._given.variables != [id(variable) for variable in self.trainable_variables]:
-            self.compile(**self._given.arguments)  # layers were frozen or unfrozen since
-        restart(self.optimizer, total_steps)
-
 
 class _StartOfData(keras.callbacks.Callback):
     """Sets the batch that an endless data set begins with, from the first epoch of a run."""
@@ -369,36 +285,12 @@ class _StartOfData(keras.callbacks.Callback):
             self._has_begun = True
 
 
-def _check_backend():
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow). The encoder "
-            "and its pre-training also run on JAX."
-        )
-
-
 def _with(callback, callbacks):
     """The callbacks of `fit`, with one more."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks.append(callback)
-        return callbacks
-    callbacks = callbacks or []
-    return [*(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]), callback]
-
-
-def _positive(name, value, default):
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be an int of at least 1. Received: {value!r}")
-    return int(value)
+        callbacks = callbacks.callbacks
+    return [*keras.tree.flatten(callbacks or []), callback]
 
 
 def _num_rows(x):
     return len(next(iter(x.values())) if isinstance(x, dict) else x) or 1
-
-
-def _is_text(value):
-    return isinstance(value, (str, bytes)) or (
-        isinstance(value, tuple) and len(value) > 1 and isinstance(value[0], (str, bytes))
-    )

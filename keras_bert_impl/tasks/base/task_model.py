@@ -32,6 +32,7 @@ from keras_bert_impl.models.weights import (
 )
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
@@ -70,7 +71,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
         limit = encoder.config.max_length
         max_length = min(128, limit) if max_length is None else max_length
-        if not 3 <= max_length <= limit:
+        if not 3 <= check("max_length", max_length, int) <= limit:
             raise InputError(
                 f"max_length must be from 3 to {limit}, the positions of the encoder. "
                 f"Received: max_length={max_length}"
@@ -85,7 +86,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         if encoder.config.num_segments == 1:
             tokenizer = tokenizer.with_one_segment()
         self.tokenizer = tokenizer
-        self.max_length = max_length
+        self.max_length = int(max_length)
 
     @property
     def config(self):
@@ -223,6 +224,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: a file or tensor is missing, damaged or of another shape; names it.
         """
+        if isinstance(dtype, str):
+            check("dtype", dtype, DType)
         source = open_model(name_or_path, base=base)
         config = read_encoder_config(source, with_adapter=True)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))

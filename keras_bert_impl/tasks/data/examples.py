@@ -183,8 +183,10 @@ class Layout:
         if not isinstance(value, str):
             raise InputError(f"labels must be names. Received: {value!r:.40}")
         value = value.strip()
-        if not value or (self.labels is not None and value not in self._known):
-            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels or [])}.")
+        if not value:
+            raise InputError("the label is empty.")
+        if self.labels is not None and value not in self._known:
+            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels)}.")
         return value
 
     @functools.cached_property

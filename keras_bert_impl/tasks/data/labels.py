@@ -3,13 +3,12 @@
 import csv
 import io
 import logging
-import numbers
 import re
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 _LOG = logging.getLogger(__name__)
@@ -29,14 +28,19 @@ def label_names(num_classes, labels):
     if labels is None:
         if num_classes is None:
             raise InputError("give num_classes, or labels, the names of the classes.")
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-            raise InputError(
-                f"num_classes must be a positive integer. Received: num_classes={num_classes!r}"
-            )
-        return made_names(num_classes)
+        return made_names(check("num_classes", num_classes, PositiveInt))
+    if isinstance(labels, (str, bytes, dict, set, frozenset)):
+        raise InputError(
+            "labels must be a list of the names, in the order of their numbers. Received: "
+            f"labels={labels!r:.80}"
+        )
     labels = list(labels)
     if not labels or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"labels must be strings. Received: labels={labels!r:.80}")
+        raise InputError(
+            f"labels must be strings. Received: labels={labels!r:.80}; for numbered classes give "
+            "num_classes."
+        )
+    labels = list(map(str, labels))  # of NumPy's strings
     if len(set(labels)) != len(labels):
         raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
     if num_classes not in (None, len(labels)):
@@ -99,26 +103,35 @@ def number_of(name, position, places):
     return places[name]
 
 
-def check_weights(weights, count):
+def check_weights(weights, count, per_token=False):
     """float32 array of weights of texts.
 
     Args:
         weights: list, array or column of numbers.
         count: int, the number of texts.
+        per_token: bool. Whether a row may have a weight for each of its tokens.
 
     Raises:
-        InputError: another number of weights, or one that is not finite; says of which text.
+        InputError: another number of weights, or one that is not finite or below zero; says of
+            which text.
     """
-    weights = np.asarray(weights, "float32")
-    if weights.shape[:1] != (count,):
-        raise InputError(f"{count} texts, but sample_weight has shape {weights.shape}.")
-    wrong = np.argwhere(~np.isfinite(weights))
+    try:
+        array = np.asarray(values(weights), "float32")
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"sample_weight must be a number for each text. Received: {weights!r:.60}"
+        ) from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape[:1] != (count,) or array.ndim > 1 + per_token:
+        raise InputError(f"{count} texts, but sample_weight has shape {array.shape}.")
+    wrong = np.argwhere(~np.isfinite(array) | (array < 0))
     if len(wrong):
         raise InputError(
-            f"sample_weight of text {wrong[0][0]} must be finite. "
-            f"Received: {weights[tuple(wrong[0])]}"
+            f"sample_weight of text {wrong[0][0]} must be finite and not negative. "
+            f"Received: {array[tuple(wrong[0])]}"
         )
-    return weights
+    return array
 
 
 def label_numbers(labels, names, where, num_dimensions=1):
@@ -174,55 +187,6 @@ def numbers_of_one_hot(rows, where):
             f"at {place.tolist()}"
         )
     return rows.argmax(axis=-1).astype("int32")
-
-
-def class_weights(weights, names, classes=None):
-    """dict of class number -> factor of its texts in the loss.
-
-    Args:
-        weights: dict of label name or class number -> positive number, 1 for those it lacks; a
-            list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
-            the class).
-        names: list of str, the names of the classes.
-        classes: int array [texts], their classes; needed for `"balanced"`.
-
-    Raises:
-        InputError: no such weights, or a class that is none or that no text has.
-    """
-    if isinstance(weights, str) and weights == "balanced":
-        if classes is None:
-            raise InputError("balanced class weights need the labels: give them beside the texts.")
-        counts = np.bincount(classes, minlength=len(names))
-        if not counts.all():
-            raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
-        return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
-    if not isinstance(weights, dict):
-        if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
-            raise InputError(
-                "class_weight must be 'balanced', a dict, or a number for each class. "
-                f"Received: {weights!r:.60}"
-            )
-        if len(weights) != len(names):
-            raise InputError(f"class_weight: {len(weights)} numbers for {len(names)} classes.")
-        weights = dict(enumerate(values(weights)))
-    factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
-    for label, weight in weights.items():
-        number = places.get(label, label)
-        if isinstance(number, (bool, np.bool_)) or number not in factors:
-            raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
-        factors[number] = _positive(label, weight)
-    return factors
-
-
-def _positive(label, weight):
-    if isinstance(weight, np.ndarray) and weight.ndim == 0:
-        weight = weight.item()
-    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    if not is_number or not 0 < weight < float("inf"):
-        raise InputError(
-            f"class_weight of {label!r} must be positive and finite. Received: {weight!r}"
-        )
-    return float(weight)
 
 
 def with_labels(source, arguments, last, without):

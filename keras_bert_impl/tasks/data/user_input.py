@@ -1,13 +1,23 @@
 """Converts user input to a list of texts: arrays, tables, columns, single texts."""
 
+import re
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
 # Columns with these names are never taken for texts without being asked for.
-_NO_TEXTS = frozenset(
+NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
+# Columns that are taken for texts beside others, in their order, without being asked for: those
+# names with a number or a letter behind, as in sentence1 or text_b, are among them.
+_TEXTS = frozenset(
+    "a b anchor positive negative first second left right text pair sentence question answer context"
+    " passage paragraph query document doc title body abstract premise hypothesis prompt response"
+    " reference candidate source summary content article headline q s t".split()
+)
+_SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
 def is_one_text(x):
@@ -22,13 +32,14 @@ def is_stream(x):
     return hasattr(x, "__next__")
 
 
-def as_list(x):
+def as_list(x, names=(), most=2):
     """Converts texts, in any of the forms that users hold, to a list.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
+        names, most: as of `from_columns`.
 
     Returns:
         list of str, bytes and (first, second) tuples.
@@ -36,7 +47,7 @@ def as_list(x):
     Raises:
         InputError: something that is no text, with its number, or segments that differ in number.
     """
-    x = from_columns(x)
+    x = from_columns(x, names, most)
     if is_one_text(x):
         x = [x]
     if isinstance(x, tuple):
@@ -146,9 +157,10 @@ def _rows(rows, shape, pairs):
 def from_columns(x, names=(), most=2):
     """The texts of a table: of one column a list, of two a tuple of lists, first and second.
 
-    Tables are what has columns with names: a dict of columns, a `DataFrame` of pandas or polars, a
-    `datasets.Dataset`, an Arrow table, a structured array. What is no table is returned as it is,
-    as is a dict of features.
+    Tables are what has columns with names: a dict of columns, a list of dicts, a `DataFrame` of
+    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. What is no table is
+    returned as it is, as is a dict of features. Several columns are taken only if their names are
+    those of texts, such as `"sentence1"` and `"sentence2"`: others may be names of classes.
 
     Args:
         x: anything.
@@ -159,16 +171,24 @@ def from_columns(x, names=(), most=2):
     Raises:
         InputError: it has other columns, too, so that it must be said which hold the texts.
     """
+    if isinstance(x, list) and x and all(isinstance(row, dict) for row in x):
+        x = _columns_of(x)
     columns = column_names(x)
     if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
         return x
     _check_is_table(x, columns)
+    if not isinstance(x, dict) and not hasattr(x, "__len__"):
+        raise InputError(
+            f"a {type(x).__name__} has no length: give a table in memory, or a generator of batches."
+        )
     if names and set(names) <= set(columns):
         chosen = list(names)
     else:
         chosen = columns
-        others = [name for name in columns if str(name).lower() in _NO_TEXTS]
+        others = [name for name in columns if str(name).lower() in NO_TEXTS]
         others += [name for name in columns if name not in others and not _holds_texts(x[name])]
+        if len(columns) > 1:
+            others += [name for name in columns if name not in others and not _names_texts(name)]
         if others or len(columns) > most:
             raise InputError(_which(x, columns, others, most))
     if isinstance(x, dict) and all(isinstance(x[name], (str, bytes)) for name in chosen):
@@ -189,6 +209,24 @@ def column_names(x):
     return None
 
 
+def _columns_of(rows):
+    """dict of the columns of a list of dicts."""
+    names = list(rows[0])
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            raise InputError(
+                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must have "
+                "the same."
+            )
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _names_texts(name):
+    """bool. Whether a column of this name holds texts."""
+    name = str(name).lower()
+    return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
+
+
 def _check_is_table(x, columns):
     if not columns:
         raise InputError("a table without columns.")
@@ -202,6 +240,8 @@ def _holds_texts(column):
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
+    if hasattr(column, "__len__") and not len(column):
+        return True
     if getattr(dtype, "kind", None) in ("i", "u", "f", "b", "c") or not hasattr(column, "__len__"):
         return False
     if hasattr(column, "numpy") and getattr(dtype, "name", "string") != "string":
@@ -214,13 +254,12 @@ def _holds_texts(column):
 
 def _which(x, columns, others, most):
     """str. The message where it is not clear which columns hold the texts."""
-    texts = [name for name in columns if name not in others] or columns
-    by_dict = isinstance(x, dict)
+    able = [name for name in columns if str(name).lower() not in NO_TEXTS]
+    able = [name for name in able if _holds_texts(x[name])] or columns
+    texts = [name for name in able if name not in others]
+    texts += [name for name in able if name in others]
     one = f"x[{texts[0]!r}]"
-    if by_dict:
-        pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
-    else:
-        pair = f"x[{texts[:2]!r}]"
+    pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
     line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
     return (
         f"a table with the columns {listed(columns)}: say which hold the texts. Give {line}; "

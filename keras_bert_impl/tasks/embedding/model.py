@@ -15,7 +15,9 @@ from keras_bert_impl.interop.sentence_transformers import (
 )
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.tasks.base.long_texts import LongTextModel, check_long_texts
+from keras_bert_impl.tasks.data.label_checks import check_labels, check_numbers
 from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import embedding_network
@@ -179,18 +181,18 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         self.pooling = pooling
         self.num_layers = num_layers
         self.layer_mix = mix
-        self.learn_layer_weights = learn_layer_weights
+        self.learn_layer_weights = check("learn_layer_weights", learn_layer_weights, bool)
         self.projections = projections
         self.projection_layers = layers
-        self.normalize = normalize
+        self.normalize = check("normalize", normalize, bool)
         self.truncate_dim = truncate_dim
-        self.do_lower_case = bool(do_lower_case)
+        self.do_lower_case = check("do_lower_case", do_lower_case, bool)
         self.prompts = prompts
         self.default_prompt_name = default_prompt_name
         self.similarity_fn_name = similarity_fn_name
         self.loss_name = loss  # Keras has `loss` for itself
-        self.scale = scale
-        self.margin = margin
+        self.scale = check("scale", scale, PositiveFloat)
+        self.margin = check("margin", margin, NonNegativeFloat)
 
     @property
     def dim(self):
@@ -219,17 +221,25 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
                 f"{labels.shape}, {labels.dtype}"
             )
         labels = labels.astype("float32").reshape(count)
-        limit = 1 if self.loss_name == "cosine" else np.finfo("float32").max
-        wrong = np.flatnonzero(~(np.abs(labels) <= limit))
+        wrong = np.flatnonzero(~(np.abs(labels) <= self._limit))
         if wrong.size:
-            what = "a cosine, from -1 to 1: scale it" if limit == 1 else "finite"
+            what = "a cosine, from -1 to 1: scale it" if self._limit == 1 else "finite"
             raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
         return labels
 
     def label_tensor(self, labels):
         if not self.needs_labels:
             raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
-        return tf.reshape(tf.cast(labels, tf.float32), [-1])
+        check_numbers(labels, "a number for each example")
+        labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
+        what = "cosines, from -1 to 1: scale them" if self._limit == 1 else "finite"
+        check_labels(tf.abs(labels) <= self._limit, labels, f"labels must be {what}.")
+        return labels
+
+    @property
+    def _limit(self):
+        """The largest absolute value of a label."""
+        return 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
 
     # === Loss ===
 
@@ -341,8 +351,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
 
 
 def _checked_prompts(prompts, default):
-    prompts = dict(prompts or {})
-    if not all(isinstance(text, str) for part in prompts.items() for text in part):
+    prompts = {} if prompts is None else prompts
+    if not isinstance(prompts, dict) or not all(
+        isinstance(text, str) for part in prompts.items() for text in part
+    ):
         raise InputError(f"prompts must be a dict of str to str. Received: {prompts!r:.80}")
     if default is not None and default not in prompts:
         raise InputError(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -11,6 +12,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.inputs import check_values, renamed
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
+_INTEGERS = (*FEATURES, "masked_positions")
 
 
 class FeatureRows:
@@ -77,8 +79,10 @@ def complete(
         raise InputError(
             f"features are {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
         )
+    features = {name: _as_array(name, value) for name, value in features.items()}
     if config is not None:
         check_values(features, config)
+        _check_length(features.get("token_ids"), config.max_length)
     features = {name: _as_int32(value) for name, value in features.items()}
     if "token_ids" in names and "token_ids" not in features:
         raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
@@ -93,6 +97,36 @@ def complete(
     if missing:
         raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
     return features
+
+
+def _as_array(name, feature):
+    """Lists and arrays as arrays, those of integers checked; tensors as they are."""
+    if tf.is_tensor(feature) or isinstance(feature, keras.KerasTensor):
+        return feature
+    try:
+        array = np.asarray(feature)
+    except ValueError as error:
+        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer does.") from error
+    if name not in _INTEGERS:
+        return array
+    if array.ndim < 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} must be integers [rows, length]. Received: {array.dtype}, shape {array.shape}"
+        )
+    if name == "padding_mask":
+        is_right, what = (array == 0) | (array == 1), "0 or 1"
+    else:
+        is_right, what = array == np.floor(array), "integers"
+    if not is_right.all():
+        place = tuple(np.argwhere(~is_right)[0].tolist())
+        raise InputError(f"{name} must be {what}. Received: {array[place]} at {list(place)}")
+    return array if array.dtype.kind in "iu" else array.astype("int64")
+
+
+def _check_length(token_ids, limit):
+    length = None if token_ids is None else token_ids.shape[-1]
+    if length is not None and length > limit:
+        raise InputError(f"token_ids may be up to {limit} long. Received: length {length}")
 
 
 def _as_int32(feature):

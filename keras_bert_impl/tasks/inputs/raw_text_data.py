@@ -5,10 +5,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import inputs
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.labels import check_weights
 from keras_bert_impl.tasks.inputs import batching, streams
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.inputs.fit_arguments import first_batches
 from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
 
 
@@ -21,6 +23,7 @@ class RawTextData:
 
     has_several_rows = False  # whether a text may be several rows
     needs_labels = True  # whether the loss has any
+    has_token_labels = False  # whether each token has one
     text_rank = 1  # of string tensors in a data set: [batch]
     text_columns = ()  # columns of a table that are known by name, see `inputs.from_columns`
     most_columns = 2
@@ -48,7 +51,7 @@ class RawTextData:
 
     def as_texts(self, x):
         """Converts user input to a list of texts, as `rows` takes it."""
-        return user_input.as_list(x)
+        return user_input.as_list(x, self.text_columns, self.most_columns)
 
     def pack(self, texts):
         """Features of texts, a row for each, cut to `max_length` tokens.
@@ -151,7 +154,8 @@ class RawTextData:
             labels = np.asarray(labels)
         if sample_weight is None:
             return texts, labels, None
-        return texts, labels, check_weights(sample_weight, len(texts))
+        per_token = self.has_token_labels and isinstance(x, dict)
+        return texts, labels, check_weights(sample_weight, len(texts), per_token)
 
     def _labels(self, y, count):
         if y is not None:
@@ -166,14 +170,35 @@ class RawTextData:
             return self.rows(texts, labels, weights)
         return texts, tuple(target for target in (labels, weights) if target is not None)
 
-    def _validation(self, data, batch_size):
-        """A data set of features and labels, of what a user may give to validate on."""
+    def _validation(self, data, batch_size, steps=None):
+        """A data set of features and labels, of what a user may give to validate on.
+
+        Args:
+            data: texts or features with labels, or batches.
+            batch_size: int.
+            steps: int. Of texts and features, batches to keep. Default: all.
+        """
         if streams.gives_batches(data):
             data = self._read(data)
         if isinstance(data, tf.data.Dataset):
             return encode_dataset(self, data)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        return self._sorted(self._examples(x, y, sample_weight), batch_size)
+        x, y, sample_weight = self._validation_parts(data)
+        examples = self._examples(x, y, sample_weight)
+        kept = [first_batches(part, batch_size, steps) for part in examples]
+        return self._sorted(kept, batch_size)
+
+    def _validation_parts(self, data):
+        """(x, labels or None, weights or None)."""
+        if isinstance(data, list) and not self.needs_labels:
+            data = (data,)  # examples; a tuple may hold labels, too
+        if isinstance(data, (list, tuple)) and (
+            not 1 <= len(data) <= 3 or inputs.is_one_text(data[0])
+        ):
+            raise InputError(
+                "validation_data must be (texts, labels) or (texts, labels, sample_weight), or "
+                f"batches of those. Received: a {type(data).__name__} of {len(data)}"
+            )
+        return keras.utils.unpack_x_y_sample_weight(data)
 
     def _sorted(self, examples, batch_size):
         return self.completed(batching.sorted_batches(*self._rows(*examples), batch_size)[0])
@@ -206,11 +231,3 @@ class RawTextData:
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = batching.least_of(self.widths(), longest)
         return {name: feature[:, :width] for name, feature in features.items()}
-
-
-def _check_backend():
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow): the encoder and "
-            "its pre-training run on JAX, too."
-        )

@@ -80,7 +80,7 @@ def features_of_batches(model, x, seed=0, shuffle=False):
             yield _encoded(model, batch, number)
 
     spec = tf.nest.map_structure(_spec, _encoded(model, first, 0))
-    spec[0].update({name: _shape_of(symbol) for name, symbol in model.input.items()})
+    spec[0].update({name: _shape_of(model.input[name]) for name in spec[0]})
     data = tf.data.Dataset.from_generator(batches, output_signature=spec)
     if getattr(x, "num_batches", None) is not None:
         data = data.apply(tf.data.experimental.assert_cardinality(x.num_batches))

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.user_input import NO_TEXTS
 from keras_bert_impl.tasks.inputs.feature_rows import complete
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
@@ -22,7 +23,7 @@ def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = Tru
     Raises:
         InputError: other batches.
     """
-    x, y, _ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
+    x, y, _ = _parts(dataset.element_spec)
     with_labels = with_labels and (model.needs_labels or y is not None)
     _check(model, x, y, with_labels)
 
@@ -36,6 +37,32 @@ def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = Tru
 
     encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
     return without_autotuner(encoded.prefetch(tf.data.AUTOTUNE))
+
+
+def _parts(spec):
+    """(x, y or None, sample_weight or None) of the specification of a batch.
+
+    Raises:
+        InputError: a batch of other parts, with the line that makes it one.
+    """
+    if isinstance(spec, tuple) and len(spec) > 3:
+        raise InputError(
+            f"a data set must give (texts, labels) or (texts, labels, sample_weight). Received: "
+            f"{len(spec)} parts"
+        )
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(spec)
+    if isinstance(x, dict) and any(part.dtype == tf.string for part in tf.nest.flatten(x)):
+        texts = next((name for name, part in x.items() if _is_string(part)), "text")
+        labels = next((name for name in x if str(name).lower() in NO_TEXTS), "label")
+        part = f"row[{texts!r}]"
+        line = f"lambda row, y: ({part}, y)"
+        if y is None:
+            line = f"lambda row: ({part}, row[{labels!r}])"
+        raise InputError(
+            f"a data set gives rows with {listed(x)}: write data.map({line}), or to predict "
+            f"data.map(lambda row: {part})."
+        )
+    return x, y, weights
 
 
 def _check(model, x, y, with_labels):

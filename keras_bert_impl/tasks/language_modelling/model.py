@@ -17,8 +17,12 @@ from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL
+from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.data.user_input import is_one_text
+from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
+from keras_bert_impl.tasks.inputs.fit_arguments import check_batches_alone
 from keras_bert_impl.tasks.language_modelling.masked_batches import (
     EVALUATION,
     MaskedAccuracy,
@@ -93,7 +97,7 @@ class MaskedLM(TaskModel):
         inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
         gather = GatherPositions(dtype=encoder.dtype_policy, name="gather")
         logits = masked_lm_head(encoder)(gather(sequence, inputs["masked_positions"]))
-        max_length = max_length or encoder.config.max_length
+        max_length = encoder.config.max_length if max_length is None else max_length
         super().__init__(encoder, tokenizer, inputs, logits, max_length=max_length, name=name)
         self.head = "masked_lm"
         self.mask_rate = mask_rate
@@ -151,6 +155,10 @@ class MaskedLM(TaskModel):
         Returns:
             `keras.callbacks.History`.
         """
+        if streams.gives_batches(x):
+            self._compile_if_needed()
+            check_batches_alone(x, y=y)
+            x = self._read(x, kwargs.get("shuffle", True))
         return super().fit(self._with_masks(x), y, **kwargs)
 
     def completed(self, batches, first_batch=None):
@@ -159,10 +167,9 @@ class MaskedLM(TaskModel):
         seed = self._given.arguments["seed"]
         return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
 
-    def _validation(self, data, batch_size):
-        if isinstance(data, list):  # of texts; a tuple has labels, too
-            data = (data,)
-        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size)
+    def _validation(self, data, batch_size, steps=None):
+        data = self._read(data) if streams.gives_batches(data) else data
+        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size, steps)
 
     def _with_masks(self, data, first=None):
         """A data set of texts as one of masked features; anything else as it is."""
@@ -209,8 +216,8 @@ class MaskedLM(TaskModel):
         """The likeliest pieces for every mask.
 
         Args:
-            texts: list of str, each with one or more of the tokenizer's mask tokens (`[MASK]`,
-                or `<mask>`).
+            texts: as of `RawTextTrainer`, each with one or more of the tokenizer's mask tokens
+                (`[MASK]`, or `<mask>`); or one text, and the answer is of that.
             top_k: int. Pieces for a mask, at most.
             candidates: list of str, the pieces to choose from, as they stand in the vocabulary or
                 as words that are one piece. Scores remain probabilities among all pieces. Default
@@ -224,8 +231,14 @@ class MaskedLM(TaskModel):
             InputError: a text without a mask within the model's length, a candidate that is not
                 one piece, or scores that are NaN.
         """
-        if isinstance(texts, str) or not texts:
-            raise InputError(f"fill takes a list of texts. Received: {texts!r:.60}")
+        top_k = check("top_k", top_k, PositiveInt)
+        fillings = self._fill(self.as_texts(texts), top_k, candidates)
+        return fillings[0] if is_one_text(texts) else fillings
+
+    def _fill(self, texts, top_k, candidates):
+        """list (a text) of lists (a mask) of lists of `Filling`s; see `fill`."""
+        if not texts:
+            return []
         ids = self._candidate_ids(candidates)
         limit = self.max_length
         pack = functools.partial(self._features, limit=limit)
@@ -322,7 +335,7 @@ class MaskedLM(TaskModel):
         end a row are not masked.
 
         Args:
-            texts: list of str, the corpus.
+            texts: the corpus, as of `RawTextTrainer`, but without pairs.
             batch_size: int. Rows of a batch; a text of n tokens makes n of them.
 
         Returns:
@@ -336,7 +349,8 @@ class MaskedLM(TaskModel):
         Example:
             model.pseudo_perplexity(["Paris is the capital of France."]).perplexity
         """
-        return pseudo_perplexity(self, texts, batch_size)
+        batch_size = check("batch_size", batch_size, PositiveInt)
+        return pseudo_perplexity(self, self.as_texts(texts), batch_size)
 
 
 def _batches_of_masks(counts, lengths):
@@ -354,6 +368,8 @@ def _batches_of_masks(counts, lengths):
             batch, most = [], counts[text]
         batch.append(text)
     yield batch
+
+
 def _weights(labels, sample_weight):
     """float32 `[batch, predictions]`: what each token counts, 0 for none."""
     weights = keras.ops.cast(labels != NO_LABEL, "float32")

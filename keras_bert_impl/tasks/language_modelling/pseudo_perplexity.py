@@ -31,9 +31,9 @@ class PseudoPerplexity(NamedTuple):
 
 def pseudo_perplexity(model, texts, batch_size=32):
     """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
-    if isinstance(texts, (str, bytes)) or not len(texts):
-        raise InputError(f"pseudo_perplexity takes a list of texts. Received: {texts!r:.60}")
-    texts = list(texts)
+    for position, text in enumerate(texts):
+        if isinstance(text, tuple):
+            raise InputError(f"pseudo_perplexity takes single texts. Text {position} is a pair.")
     num_tokens = _count_tokens(model, texts)
     if not num_tokens.sum():
         raise InputError("the texts have no tokens.")

@@ -15,9 +15,11 @@ from keras_bert_impl.tasks.base.long_texts import (
     text_inputs,
     vectors_of_texts,
 )
+from keras_bert_impl.tasks.data.label_checks import check_numbers
 from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, tensors_to_read
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
+from keras_bert_impl.tasks.inputs.fit_arguments import checked_sizes, first_batches
 from keras_bert_impl.tasks.inputs.grouped import merged, tokenize_groups
 from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
@@ -117,13 +119,14 @@ class MultipleChoice(LongTextModel):
             list (an example) of float32 arrays `[endings]`. Of features: an array
             `[batch, choices]`, 0 for padding.
         """
+        size, steps = checked_sizes(batch_size, kwargs.pop("steps", None))
         if streams.gives_batches(x):
-            batches = streams.text_batches(x, kwargs.pop("steps", None))
+            batches = streams.text_batches(x, steps)
             return streams.joined(self.predict(texts, batch_size, **kwargs) for texts in batches)
         x = from_columns(x, self.text_columns)
         if isinstance(x, (dict, tf.data.Dataset)):
-            return super().predict(x, batch_size, **kwargs)
-        examples = self.as_texts(x)
+            return super().predict(x, batch_size, steps=steps, **kwargs)
+        examples = first_batches(self.as_texts(x), size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
         # Keras puts batches into one array, and to fill all up would be as dear as it is large.
@@ -158,7 +161,15 @@ class MultipleChoice(LongTextModel):
         x = from_columns(x, self.text_columns)
         if isinstance(x, tuple) and len(x) == 2:
             prompt, endings = x
-            x = [x] if isinstance(prompt, str) else list(zip(prompt, endings, strict=True))
+            if not isinstance(prompt, str):
+                prompts, endings = values(prompt), values(endings)
+                if len(prompts) != len(endings):
+                    raise InputError(
+                        f"{len(prompts)} prompts, but {len(endings)} lists of endings."
+                    )
+                x = list(zip(prompts, endings))
+            else:
+                x = [x]
         return [_checked(example, position) for position, example in enumerate(values(x))]
 
     def encode_labels(self, labels, count):
@@ -177,7 +188,10 @@ class MultipleChoice(LongTextModel):
         return numbers.astype("int32")
 
     def label_tensor(self, labels):
-        return tf.argmax(labels, axis=-1) if labels.shape.rank == 2 else labels
+        check_numbers(labels, "the numbers of the right endings")
+        if labels.shape.rank == 2 and labels.shape[1] != 1:
+            return tf.argmax(labels, axis=-1, output_type=tf.int32)
+        return tf.cast(tf.reshape(labels, [-1]), tf.int32)
 
     def rows(self, texts, labels=None, weights=None):
         if labels is not None:

@@ -217,6 +217,11 @@ class QuestionAnswerer(KnowsBuilding, TaskModel):
     def _forward(self, x, training):
         return self.logits(x, training=training)
 
+    def loss_share(self, x, y, y_pred, sample_weight, totals):
+        if sample_weight is not None:  # of both places
+            sample_weight = tf.repeat(tf.reshape(sample_weight, [-1, 1]), 2, axis=1)
+        return super().loss_share(x, y, y_pred, sample_weight, totals)
+
     def scores(self, outputs):
         if isinstance(outputs, dict):
             outputs = tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)

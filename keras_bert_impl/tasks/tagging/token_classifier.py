@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.settings import check
 from keras_bert_impl.tasks.base.task_model import task_inputs
 from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
@@ -103,7 +104,7 @@ class TokenClassifier(WordTagger):
             max_length=max_length,
             name=name,
         )
-        self.label_all_pieces = bool(label_all_pieces)
+        self.label_all_pieces = bool(check("label_all_pieces", label_all_pieces, bool | None))
         self.aggregation = aggregation or "first"
         self._check()
 

@@ -14,7 +14,10 @@ from keras_bert_impl.keras_internals import track_layer, track_loss
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
+from keras_bert_impl.tasks.base.score_metrics import tagging_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.class_weights import class_weights
+from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
 from keras_bert_impl.tasks.data.labels import (
     label_config,
     label_numbers,
@@ -28,7 +31,6 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
-from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import over_sequences
 from keras_bert_impl.tuning.settings import CRF_RATE
@@ -55,6 +57,7 @@ class WordTagger(TaskModel):
     """
 
     has_several_rows = True
+    has_token_labels = True
     text_columns = ("tokens",)
     most_columns = 1
     signature_class = TaggerSignatures
@@ -77,7 +80,7 @@ class WordTagger(TaskModel):
         self.outputs_are = Outputs(num_classes=len(labels))
         doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
         self.doc_stride = check("doc_stride", doc_stride, PositiveInt)
-        self.crf = bool(crf)
+        self.crf = bool(check("crf", crf, bool | None))
         if self.crf:
             self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")
             self.crf_layer.build(outputs.shape)
@@ -254,7 +257,10 @@ class WordTagger(TaskModel):
             )
 
     def label_tensor(self, labels):
-        return tf.argmax(labels, axis=-1) if labels.shape.rank == 3 else labels
+        check_numbers(labels, "class numbers or one-hot rows")
+        if labels.shape.rank == 3:
+            return tf.argmax(labels, axis=-1, output_type=tf.int32)
+        return class_numbers(labels, self.num_classes, least=-np.inf)
 
     @staticmethod
     def check_lengths(texts, labels):
@@ -294,6 +300,14 @@ class WordTagger(TaskModel):
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def class_factors(self, class_weight, labels):
+        if self.crf:
+            raise InputError("class_weight is of words, but the loss of a CRF is of whole texts.")
+        if labels is not None:
+            labels = np.concatenate([np.ravel(row) for row in labels] or [np.zeros(0, "int32")])
+            labels = labels[labels >= 0]
+        return list(class_weights(class_weight, self.labels, labels).values())
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Called by Keras. Metrics of Keras are given the labelled tokens alone."""

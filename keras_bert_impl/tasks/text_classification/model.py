@@ -5,7 +5,6 @@ import functools
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_impl.interop import (
     classifier_dropout,
@@ -13,14 +12,14 @@ from keras_bert_impl.interop import (
     has_head,
     head_tensors,
 )
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.heads import (
     check_sees_all,
     needs_pooler,
     sequence_head,
     sequence_vector,
 )
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.long_texts import (
     LongTextModel,
     check_long_texts,
@@ -29,19 +28,16 @@ from keras_bert_impl.tasks.base.long_texts import (
 )
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
-from keras_bert_impl.tasks.data.examples import places_of
 from keras_bert_impl.tasks.data.labels import (
-    class_weights,
     label_config,
     label_names,
-    label_values,
-    number_of,
     order_in_head,
     tensors_to_read,
     with_labels,
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.text_classification.labels import TextLabels
 from keras_bert_impl.tasks.text_classification.network import TextClassifierNetwork
 from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
 from keras_bert_impl.tasks.text_classification.token_pooling import (
@@ -52,7 +48,7 @@ from keras_bert_impl.tasks.text_classification.token_pooling import (
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextClassifier(LongTextModel):
+class TextClassifier(TextLabels, LongTextModel):
     """The head that its encoder was published with for texts, fine-tuned on raw strings.
 
     For BERT and ALBERT it is a linear layer on the pooled output.
@@ -170,11 +166,6 @@ class TextClassifier(LongTextModel):
             "head_dropout": self.head_layer.dropout.rate,
         }
 
-    @property
-    def num_classes(self):
-        """Number of classes, labels or values."""
-        return len(self.labels)
-
     def classify(self, texts, batch_size=None, verbose=0):
         """The label name of each text; for several labels at once, a list of those from 0.5 on.
 
@@ -192,119 +183,6 @@ class TextClassifier(LongTextModel):
         return found[0] if is_one_text(texts) else found
 
     # === Training ===
-
-    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
-        """As of `RawTextTrainer`.
-
-        Args:
-            class_weight: dict of label name or class number -> the factor of its texts in the
-                loss, 1 for those that it lacks; or `"balanced"`: texts / (classes * texts of the
-                class), so that all classes count alike. For a single label.
-        """
-        if class_weight is not None:
-            if self.problem_type != SINGLE:
-                raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
-            numbers = None if y is None else self.encode_labels(y, len(y))
-            kwargs["class_weight"] = class_weights(class_weight, self.labels, numbers)
-        return super().fit(x, y, *args, **kwargs)
-
-    # === What the labels are ===
-
-    def encode_labels(self, labels, count):
-        labels = label_values(labels, count)
-        if self.problem_type == SINGLE:
-            return self._class_numbers(labels)
-        if self.problem_type == MULTI:
-            return self._multi_hot(labels)
-        values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
-        wrong = np.argwhere(~np.isfinite(values))
-        if values.shape[1] != self.num_classes or len(wrong):
-            received = f"{labels[wrong[0][0]]} (text {wrong[0][0]})" if len(wrong) else values.shape
-            raise InputError(
-                f"labels must be {self.num_classes} finite number(s) for each text. "
-                f"Received: {received}"
-            )
-        return values
-
-    def _class_numbers(self, labels):
-        if any(isinstance(label, (str, bytes)) for label in labels):
-            places = places_of(self.labels)
-            return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
-        numbers = _numeric(labels, "a class number or a label name")
-        if numbers.ndim == 2 and numbers.shape[1] == 1:
-            numbers = numbers[:, 0]
-        if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
-            return self._distributions(numbers.astype("float32"))
-        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
-        if numbers.ndim != 1 or wrong.any():
-            received = (
-                f"shape {numbers.shape}"
-                if numbers.ndim != 1
-                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
-            )
-            raise InputError(
-                f"labels must be class numbers from 0 to {self.num_classes - 1}. "
-                f"Received: {received}"
-            )
-        return numbers.astype("int32")
-
-    def _distributions(self, rows):
-        """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
-        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
-        wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
-        if wrong.any():
-            raise InputError(
-                f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
-                f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
-            )
-        is_soft = rows.max(axis=1) < 1
-        if not is_soft.any():
-            return rows.argmax(axis=1).astype("int32")
-        if not self._loss_takes_soft_labels:
-            raise InputError(
-                f"text {is_soft.argmax()} has a label for several classes, "
-                f"{rows[is_soft.argmax()].tolist()}: write "
-                "compile(loss='categorical_crossentropy')."
-            )
-        return rows
-
-    @property
-    def _loss_takes_soft_labels(self):
-        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
-
-    def _multi_hot(self, labels):
-        if all(_is_list_of_names(row) for row in labels):
-            rows, places = np.zeros((len(labels), self.num_classes), "float32"), places_of(self.labels)
-            for position, names in enumerate(labels):
-                rows[position, [number_of(name, position, places) for name in names]] = 1
-            return rows
-        rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
-        if rows.shape != (len(labels), self.num_classes) or not np.isin(rows, (0, 1)).all():
-            raise InputError(
-                f"labels must be 0 and 1, [texts, {self.num_classes}]. "
-                f"Received: shape {rows.shape}, values from {rows.min()} to {rows.max()}"
-            )
-        return rows
-
-    def label_tensor(self, labels):
-        if self.problem_type == REGRESSION:
-            return tf.reshape(tf.cast(labels, tf.float32), [-1, self.num_classes])
-        if self.problem_type == MULTI:
-            return tf.cast(labels, tf.float32)
-        if labels.dtype == tf.string:
-            matches = labels[:, tf.newaxis] == tf.constant(self.labels)[tf.newaxis, :]
-            known = tf.reduce_all(tf.reduce_any(matches, axis=1))
-            tf.debugging.Assert(known, [f"a label is none of {listed(self.labels)}:", labels])
-            return tf.argmax(matches, axis=1, output_type=tf.int32)
-        if labels.shape.rank == 2 and labels.shape[1] == 1:
-            return labels[:, 0]
-        if labels.shape.rank == 2 and not self._loss_takes_soft_labels:
-            one_hot = tf.reduce_all(tf.reduce_max(labels, axis=1) == 1)
-            one_hot &= tf.reduce_all(tf.reduce_sum(tf.abs(labels), axis=1) == 1)
-            message = "labels are not one-hot: write compile(loss='categorical_crossentropy')."
-            tf.debugging.Assert(one_hot, [message, labels])
-            return tf.argmax(labels, axis=1, output_type=tf.int32)
-        return labels
 
     def named_metrics(self):
         if self.problem_type == REGRESSION:
@@ -371,25 +249,3 @@ class TextClassifier(LongTextModel):
             "problem_type": self.problem_type,
             classifier_dropout_key(self.config): self.head_layer.dropout.rate,
         }
-
-
-def _is_list_of_names(row):
-    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
-    return is_list and all(isinstance(name, (str, bytes)) for name in row)
-
-
-def _is_number(label):
-    return np.asarray(label).dtype.kind in "biuf"
-
-
-def _numeric(labels, what):
-    try:
-        array = np.asarray(labels)
-    except ValueError as error:
-        raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
-    if array.dtype.kind not in "biuf":
-        wrong = next((i for i, x in enumerate(labels) if not _is_number(x)), 0)
-        raise InputError(
-            f"labels must be {what} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
-        )
-    return array

@@ -13,6 +13,9 @@ from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.data.class_weights import class_weights
+from keras_bert_impl.tasks.data.label_checks import class_numbers
+from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
 from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
 
@@ -68,7 +71,7 @@ class NextSentencePredictor(TaskModel):
         inputs = task_inputs()
         pooled = encoder(inputs)["pooled_output"]
         outputs = pooled_head(encoder, head, head_dropout)(pooled)  # [batch, 2]
-        max_length = max_length or config.max_length
+        max_length = config.max_length if max_length is None else max_length
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)
         self.head = head
         self.head_dropout = head_dropout
@@ -80,14 +83,28 @@ class NextSentencePredictor(TaskModel):
                 raise InputError(f"text {position} is no (first, second) tuple: {pair!r:.60}.")
         return pairs
 
+    def features_in_graph(self, texts):
+        if not isinstance(texts, tuple):
+            raise InputError("a data set must give pairs of texts: ((first, second), labels).")
+        return super().features_in_graph(texts)
+
     def encode_labels(self, labels, count):
-        follows = np.asarray(labels)
-        if follows.shape != (count,) or not np.isin(follows, (0, 1)).all():
+        try:
+            follows = np.asarray(label_values(labels, count)).reshape(count)
+        except ValueError as error:
+            raise InputError(f"{count} pairs need as many labels, 0 or 1. {error}") from error
+        if not np.isin(follows, (0, 1)).all():
             raise InputError(f"{count} pairs need as many labels, 0 or 1. Received: {labels!r:.60}")
         return 1 - follows.astype("int32")
 
     def label_tensor(self, labels):
-        return 1 - tf.cast(labels, tf.int32)
+        return 1 - tf.reshape(class_numbers(labels, 2), [-1])
+
+    def class_factors(self, class_weight, labels):
+        # Of labels as a user gives them: the network's first output is of label 1.
+        given = None if labels is None else 1 - labels
+        factors = class_weights(class_weight, ["0", "1"], given)
+        return [factors[1], factors[0]]
 
     def named_metrics(self):
         return score_metrics(2, positive_class=0)

@@ -8,8 +8,9 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.labels import class_weights, join_names
+from keras_bert_impl.tasks.data.labels import join_names
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
@@ -40,7 +41,10 @@ class TextClassification(Task):
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
     def inputs(self, examples):
-        return examples.texts, _targets(examples, self._problem_type, self._names)
+        targets = _targets(examples, self._problem_type, self._names)
+        if self._problem_type == SINGLE:
+            targets = [self._names[number] for number in targets]
+        return examples.texts, targets
 
     def class_weight(self, train, weights):
         """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""

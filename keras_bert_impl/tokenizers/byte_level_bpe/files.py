@@ -12,6 +12,7 @@ from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
+    in_order,
     no_tokenizer,
     to_json,
     tokenizer_directory,
@@ -76,7 +77,7 @@ def as_vocabulary(vocabulary):
     """list of str: a vocabulary as it is given, or that of a JSON file at a path."""
     if isinstance(vocabulary, (str, Path)):
         return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
-    return list(vocabulary)
+    return in_order(vocabulary)
 
 
 def special(special_tokens, mask_strips_left):
@@ -194,10 +195,12 @@ def _read_config(path, arguments, special_tokens):
         )
     both = (True, False)
     wanted = {"add_prefix_space": both, "trim_offsets": both, **added_files.ROWS}
-    for name, token in _settings(special_tokens).items():
+    named = _settings(special_tokens)
+    for name, token in named.items():
         config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
+    added_files.check_special_names(path.parent, named)
     said = {name: config[name] for name in ("add_prefix_space", "trim_offsets") if name in config}
     return said | arguments if kind in _GENERIC else arguments | said
 

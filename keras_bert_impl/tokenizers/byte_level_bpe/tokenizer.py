@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe import files
 from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
@@ -70,11 +71,11 @@ class ByteLevelBPETokenizer(Tokenizer):
         add_prefix_space=False,
     ):
         self.merges = [tuple(pair) for pair in merges]
-        self.mask_strips_left = bool(mask_strips_left)
+        self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
         self.special_tokens = tuple(special_tokens)
-        self.normalize = bool(normalize)
-        self.trim_offsets = bool(trim_offsets)
-        self.add_prefix_space = bool(add_prefix_space)
+        self.normalize = check("normalize", normalize, bool)
+        self.trim_offsets = check("trim_offsets", trim_offsets, bool)
+        self.add_prefix_space = check("add_prefix_space", add_prefix_space, bool)
         is_roberta = self.special_tokens == ROBERTA
         self.num_separators = 2 if is_roberta else 1  # between the two segments
         self.segment_of_second = 0 if is_roberta else 1

@@ -94,6 +94,7 @@ def _read_config(path):
         config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
+    added_files.check_special_names(path.parent, _NAMES)
     for name in ("additional_special_tokens", "extra_special_tokens"):
         tokens = config.get(name)
         if tokens is not None and not set(_EXTRA) <= set(map(added_files.content, tokens)):

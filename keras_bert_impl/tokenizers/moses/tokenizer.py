@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import as_vocabulary
@@ -57,7 +58,7 @@ class MosesBPETokenizer(Tokenizer):
 
     def __init__(self, vocabulary, merges, lowercase=False, added_tokens=()):
         self.merges = [tuple(pair) for pair in merges]
-        self.lowercase = bool(lowercase)
+        self.lowercase = check("lowercase", lowercase, bool)
         vocabulary = as_vocabulary(vocabulary)
         missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
         if missing:

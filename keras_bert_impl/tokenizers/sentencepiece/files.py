@@ -159,6 +159,7 @@ def _check_config(path, settings, facts):
         name: added_files.content(value) if name in named else value for name, value in settings.items()
     }
     check_settings(path, settings, wanted)
+    added_files.check_special_names(path.parent, named)
 
 
 def _read_preset(directory, whole):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.sentencepiece import files
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -76,7 +77,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.family = family
         self.special_tokens = facts.special_tokens
         self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
-        vocabulary = list(vocabulary)
+        vocabulary = in_order(vocabulary)
         _check_unique(vocabulary)
         for token in self.special_tokens:
             if token not in vocabulary:

@@ -230,10 +230,12 @@ def _read_config(path, settings):
         "never_split": (None, []),
         **added_files.ROWS,
     }
-    for name, token in zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS):
+    named = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
+    for name, token in named.items():
         config[name] = added_files.content(config.get(name))
         wanted[name] = (token, None)
     check_settings(path, config, wanted)
+    added_files.check_special_names(path.parent, named)
     said = {ours: config.get(name) for ours, (_, name) in _NORMALIZER.items() if name in config}
     if kind in _GENERIC:
         return said | settings

@@ -9,7 +9,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 from keras_bert_impl.tokenizers.wordpiece import files
 from keras_bert_impl.tokenizers.wordpiece.translation import Translation
@@ -68,10 +70,11 @@ class WordPieceTokenizer(Tokenizer):
     ):
         if isinstance(vocabulary, (str, Path)):
             vocabulary = files.read_vocabulary(vocabulary)
+        vocabulary = in_order(vocabulary)
         files.check_vocabulary(vocabulary)
-        self.lowercase = bool(lowercase)
-        self.strip_accents = strip_accents if strip_accents is None else bool(strip_accents)
-        self.split_on_cjk = bool(split_on_cjk)
+        self.lowercase = check("lowercase", lowercase, bool)
+        self.strip_accents = check("strip_accents", strip_accents, bool | None)
+        self.split_on_cjk = check("split_on_cjk", split_on_cjk, bool)
         self._set_vocabulary(vocabulary, added_tokens)
         if self.added_tokens:  # they may hold spaces and punctuation
             self.word_breaks = ""

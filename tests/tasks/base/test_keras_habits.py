@@ -22,6 +22,7 @@ from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)
+EAGER = {"metrics": [], "run_eagerly": True}  # nothing is traced
 NUMBERS = [["negative", "positive"].index(label) for label in LABELS]
 
 
@@ -143,7 +144,7 @@ def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
     data = tf.data.Dataset.from_tensor_slices((TEXTS, one_hot)).batch(16)
     assert model.evaluate(data, verbose=0) == pytest.approx(expected, rel=1e-5)
     soft = tf.data.Dataset.from_tensor_slices((TEXTS, one_hot * 0.8 + 0.1)).batch(16)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not one-hot"):
+    with pytest.raises(InputError, match="not one-hot"):
         model.evaluate(soft, verbose=0)
 
 
@@ -178,6 +179,27 @@ def test_an_embedder_takes_no_metrics():
     embedder = TextEmbedder(encoder(), tokenizer())
     with pytest.raises(InputError, match=r"keras_bert_impl.evaluate\(embedder, examples\)"):
         embedder.compile(metrics=["mse"])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"optimizer": keras.optimizers.Adam}, r"Received: Adam.*write compile\(optimizer=Adam\("),
+        ({"optimizer": "adamw2"}, "optimizer must be a name or an object of keras.optimizers"),
+        ({"optimizer": 5e-5}, r"write compile\(learning_rate=5e-05\)"),
+        ({"learning_rate": "5e-5"}, "learning_rate must be a number"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number"),
+        (
+            {"learning_rate": keras.optimizers.schedules.CosineDecay(1e-3, 10)},
+            r"write compile\(optimizer=AdamW\(schedule\)\)",
+        ),
+        ({"seed": "a"}, "seed must be an integer"),
+        ({"seed": None}, "seed must be an integer"),
+    ],
+)
+def test_slips_in_compile_are_one_error(arguments, message):
+    with pytest.raises(InputError, match=message):
+        classifier().compile(**arguments)
 
 
 def test_learning_rate_is_that_of_the_default_optimizer():
@@ -274,11 +296,246 @@ def test_no_data_set_waits_for_the_autotuner():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"batch_size": 0}, {"batch_size": 2.5}, {"steps_per_epoch": 0}, {"validation_batch_size": -1}],
+    [
+        {"batch_size": 0},
+        {"batch_size": 2.5},
+        {"steps_per_epoch": 0},
+        {"validation_batch_size": -1},
+        {"validation_steps": 0},
+        {"validation_freq": 0},
+    ],
 )
 def test_sizes_must_be_positive(arguments):
-    with pytest.raises(InputError, match=f"{next(iter(arguments))} must be an int of at least 1"):
+    with pytest.raises(InputError, match=f"{next(iter(arguments))} must be a positive integer"):
         classifier().fit(TEXTS, LABELS, verbose=0, **arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"epochs": 1.5}, "epochs must be an integer, at least 0, got 1.5"),
+        ({"epochs": "3"}, "epochs must be an integer"),
+        ({"epochs": None}, "epochs must be an integer"),
+        ({"initial_epoch": -1}, "initial_epoch must be an integer, at least 0"),
+        ({"validation_split": float("nan")}, "validation_split must be a number"),
+        ({"validation_split": "0.1"}, "validation_split must be a number"),
+        ({"validation_split": 25}, "validation_split must be a number"),
+        ({"sample_weight": ["a"] * 64}, "sample_weight must be a number for each text"),
+        ({"sample_weight": [[1], [1, 2]] * 32}, "sample_weight must be a number for each text"),
+        ({"sample_weight": {"a": 1}}, "sample_weight must be a number for each text"),
+        ({"sample_weight": np.ones((64, 2))}, "sample_weight has shape"),
+        ({"sample_weight": [-1.0] * 64}, "of text 0 must be finite and not negative"),
+        ({"validation_data": TEXTS}, "validation_data must be .texts, labels."),
+        ({"validation_data": list(zip(TEXTS, LABELS))}, "validation_data must be .texts, labels."),
+        ({"validation_data": ()}, "validation_data must be .texts, labels."),
+        ({"callbacks": [keras.callbacks.TerminateOnNaN]}, r"Write TerminateOnNaN\(...\)"),
+        ({"callbacks": "earlystopping"}, "callbacks must be keras.callbacks"),
+        (
+            {"callbacks": keras.callbacks.ReduceLROnPlateau()},
+            r"ReduceLROnPlateau sets the learning rate.*write compile\(optimizer=AdamW",
+        ),
+    ],
+)
+def test_slips_in_fit_are_one_error(arguments, message):
+    with pytest.raises(InputError, match=message):
+        classifier().fit(TEXTS, LABELS, verbose=0, **arguments)
+
+
+def test_a_run_that_is_over_trains_nothing():
+    model = classifier()
+    before = weights(model)
+    assert model.fit(TEXTS, LABELS, epochs=2, initial_epoch=2, verbose=0).history == {}
+    assert model.fit(TEXTS, LABELS, epochs=0, verbose=0).history == {}
+    np.testing.assert_array_equal(weights(model), before)
+
+
+def test_steps_are_the_first_batches_as_given():
+    model = classifier(dropout=0.0)
+    model.compile(AdamW(0.0), **EAGER)
+    first = model.evaluate(TEXTS[:16], LABELS[:16], verbose=0)
+    assert model.evaluate(TEXTS, LABELS, batch_size=8, steps=2, verbose=0) == pytest.approx(first)
+    scores = model.predict(TEXTS, batch_size=8, steps=2, verbose=0)
+    np.testing.assert_allclose(scores, model.predict(TEXTS[:16], verbose=0), atol=1e-6)
+    settings = {"validation_batch_size": 8, "validation_steps": 2, "verbose": 0}
+    history = model.fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS), **settings).history
+    assert history["val_loss"][0] == pytest.approx(first)
+    for name in ("evaluate", "predict"):
+        with pytest.raises(InputError, match="steps must be a positive integer"):
+            getattr(model, name)(TEXTS, steps=0, verbose=0)
+
+
+def test_steps_of_models_with_several_rows():
+    chooser = MultipleChoice(encoder(dropout=0.0), tokenizer())
+    prompts = [("the film", ["good", "bad", "dull"][: 2 + n % 2]) for n in range(6)]
+    assert len(chooser.predict(prompts, batch_size=2, steps=2, verbose=0)) == 4
+
+
+@pytest.mark.parametrize(
+    "beside", [{"y": LABELS}, {"sample_weight": [0.0] * 64}, {"validation_split": 0.2}]
+)
+def test_nothing_is_ignored_beside_batches(beside):
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8)
+    with pytest.raises(InputError, match=f"leave out '{next(iter(beside))}'"):
+        classifier().fit(data, verbose=0, **beside)
+    if "validation_split" not in beside:
+        with pytest.raises(InputError, match="leave out"):
+            classifier().evaluate(data, verbose=0, **beside)
+
+
+# === Weights of examples and classes ===
+
+
+FACTORS = np.array([5.0, 0.5])[NUMBERS]
+
+
+@pytest.mark.parametrize("task", ["names", "one_hot", "data_set", "pairs"])
+def test_class_weights_are_weights_of_examples(task):
+    soft, own = np.eye(2)[NUMBERS], np.linspace(1, 2, 64)
+    model, x, y, more = classifier(dropout=0.0), TEXTS, LABELS, {}
+    if task == "names":
+        more = {"sample_weight": own}
+    elif task == "pairs":  # of which the network's first output is of label 1
+        model = NextSentencePredictor(encoder(dropout=0.0), tokenizer())
+        x, y = list(zip(TEXTS, TEXTS[::-1])), NUMBERS
+    else:
+        y = soft
+    model.compile(AdamW(0.0), "categorical_crossentropy" if y is soft else None, **EAGER)
+    weight = FACTORS * own if more else FACTORS
+    expected = model.evaluate(x, y, 64, sample_weight=weight, verbose=0)
+    if task == "data_set":
+        x, y = tf.data.Dataset.from_tensor_slices((TEXTS, soft)).batch(64), None
+    factors = {0: 5.0, 1: 0.5}
+    history = model.fit(x, y, 64, class_weight=factors, verbose=0, **more).history
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+    if y is not None:
+        one = model.train_on_batch(x, y, class_weight=factors, **more)
+        assert one == pytest.approx(expected, rel=1e-5)
+
+
+def test_words_have_class_weights():
+    words, labels = words_and_labels()
+    model, own = tagger(), np.linspace(1, 2, 64)
+    model.compile(AdamW(0.0), **EAGER)
+    weights = {"class_weight": {"O": 5.0, "B-X": 0.5}, "sample_weight": own}
+    loss = model.fit(words, labels, 64, verbose=0, **weights).history["loss"][0]
+    scores = np.concatenate(model.predict(words, verbose=0))
+    numbers = np.concatenate([[int(label == "B-X") for label in row] for row in labels])
+    counts = np.array([5.0, 0.5])[numbers] * np.repeat(own, [len(row) for row in words])
+    losses = -np.log(scores[np.arange(len(numbers)), numbers])
+    assert loss == pytest.approx(np.sum(losses * counts) / np.sum(counts), rel=1e-5)
+    model.fit(words, labels, 64, class_weight="balanced", verbose=0)
+
+
+def test_class_weights_without_classes_are_refused():
+    questions, answers = [("which", "a film")], [("film", 2)]
+    answerer = QuestionAnswerer(encoder(), tokenizer(), 24, 8, 8)
+    embedder = TextEmbedder(encoder(), tokenizer())
+    for model, x, y in ((answerer, questions, answers), (embedder, [("a", "film")], [0.5])):
+        with pytest.raises(InputError, match="give sample_weight, a number for each example"):
+            model.fit(x, y, class_weight={0: 1.0, 1: 5.0}, verbose=0)
+    with pytest.raises(InputError, match="the loss of a CRF is of whole texts"):
+        tagger(crf=True).fit([["good"]], [["O"]], class_weight="balanced", verbose=0)
+    model = classifier()
+    model.compile(AdamW(1e-3), "categorical_crossentropy")
+    with pytest.raises(InputError, match="no text has the label 'negative'"):
+        model.fit(["good"], [[0.3, 0.7]], class_weight="balanced", verbose=0)
+
+
+def test_questions_have_weights():
+    questions = [("which word", text) for text in TEXTS]
+    answers = [(text.split()[0], 0) for text in TEXTS]
+    model = QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8)
+    model.compile(AdamW(0.0), weighted_metrics=["accuracy", "exact_match"], **EAGER)
+    marks = np.linspace(0, 1, 64)[:, None]  # a column, as of a table
+    losses = [
+        model.evaluate(questions, answers, sample_weight=weight, verbose=0)[0]
+        for weight in (None, marks, 1 - marks)
+    ]
+    assert losses[0] == pytest.approx(losses[1] + losses[2], rel=1e-5)
+    model.fit(questions, answers, sample_weight=marks, verbose=0)
+
+
+# === Labels of data sets ===
+
+
+@pytest.mark.parametrize(
+    "make, labels, message",
+    [
+        (classifier, [5] * 64, "labels must be class numbers from 0 to 1. Received: 5"),
+        (classifier, [-1] * 64, "class numbers from 0 to 1. Received: -1"),
+        (classifier, [0.7] * 64, "class numbers from 0 to 1. Received: 0.7"),
+        (classifier, [np.nan] * 64, "class numbers from 0 to 1. Received: nan"),
+        (classifier, np.eye(3)[NUMBERS], r"one-hot rows, \[batch, 2\]"),
+        (lambda: classifier(labels=["größe", "a"]), ["x"] * 64, "among 'größe', 'a'. Received: x"),
+        (classifier, {"label": NUMBERS}, "Received: dict"),
+        (
+            lambda: classifier(problem_type="multi_label_classification"),
+            np.full((64, 2), 5),
+            "labels must be 0 and 1. Received: .*5",
+        ),
+        (
+            lambda: classifier(problem_type="multi_label_classification"),
+            np.full((64, 2), np.nan),
+            "labels must be 0 and 1",
+        ),
+        (
+            lambda: classifier(problem_type="multi_label_classification"),
+            NUMBERS,
+            r"0 and 1, \[batch, 2\]",
+        ),
+        (lambda: classifier(labels=["v"]), [np.nan] * 64, "1 finite number"),
+        (lambda: classifier(labels=["v"]), ["1.5"] * 64, "1 finite number.*Received: string"),
+        (lambda: classifier(labels=["v"]), np.ones((64, 2)), "1 finite number"),
+    ],
+)
+def test_wrong_labels_of_a_data_set_are_one_error(make, labels, message):
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(8)
+    with pytest.raises(InputError, match=message):
+        make().evaluate(data, verbose=0)
+
+
+def test_wrong_labels_of_data_sets_of_other_tasks():
+    words, _ = words_and_labels()
+    model = tagger()
+    features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:8]).items()}
+    labels = np.full(features["token_ids"].shape, 7)
+    data = tf.data.Dataset.from_tensor_slices((features, labels)).batch(8)
+    with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 7"):
+        model.evaluate(data, verbose=0)
+    embedder = TextEmbedder(encoder(), tokenizer())
+    pairs = list(zip(TEXTS, TEXTS))
+    data = tf.data.Dataset.from_tensor_slices((pairs, [5.0] * 64)).batch(8)
+    with pytest.raises(InputError, match="cosines, from -1 to 1: scale them. Received: 5"):
+        embedder.evaluate(data, verbose=0)
+    predictor = NextSentencePredictor(encoder(), tokenizer())
+    data = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), [2] * 64)).batch(8)
+    with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 2"):
+        predictor.evaluate(data, verbose=0)
+    with pytest.raises(InputError, match="must give pairs"):
+        predictor.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8))
+
+
+def test_columns_of_labels_in_data_sets():
+    model = classifier(dropout=0.0)
+    model.compile()
+    expected = model.evaluate(TEXTS, LABELS, verbose=0)
+    column = np.array(LABELS)[:, None]
+    for labels in (column, np.eye(2, dtype=bool)[NUMBERS], np.array(NUMBERS, float)):
+        data = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(64)
+        assert model.evaluate(data, verbose=0) == pytest.approx(expected, rel=1e-5)
+    assert model.evaluate(TEXTS, column, verbose=0) == expected
+
+
+def test_rows_of_data_sets_are_answered_with_the_line():
+    rows = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": NUMBERS}).batch(8)
+    line = r"write data.map\(lambda row: \(row\['text'\], row\['label'\]\)\)"
+    with pytest.raises(InputError, match=line):
+        classifier().fit(rows, verbose=0)
+    with pytest.raises(InputError, match=r"data.map\(lambda row: row\['text'\]\)"):
+        classifier().predict(rows, verbose=0)
+    four = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS, NUMBERS, NUMBERS)).batch(8)
+    with pytest.raises(InputError, match="Received: 4 parts"):
+        classifier().fit(four, verbose=0)
 
 
 # === One batch, and the model as a function ===
@@ -313,8 +570,42 @@ def test_the_model_is_a_function_of_texts_and_of_features():
         model.predict(TEXTS[:3], verbose=0),
         atol=1e-6,
     )
+    single = model(TEXTS[0])
+    ids = {"token_ids": model.tokenizer(TEXTS[:1])["token_ids"]}
+    for given in (TEXTS[:1], tf.constant(TEXTS[:1]), ids):
+        np.testing.assert_allclose(model(given), single, atol=1e-6)
+    with pytest.raises(InputError, match="there are no texts"):
+        model([])
     with pytest.raises(InputError, match='Write {"token_ids": x\\["input_ids"\\]}'):
         model.predict({"input_ids": np.ones((2, 3), "int32")})
+
+
+def test_features_may_be_lists():
+    model = classifier(dropout=0.0)
+    features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:3]).items()}
+    expected = model.predict(features, verbose=0)
+    lists = {name: value.tolist() for name, value in features.items()}
+    floats = {name: value.astype("float32") for name, value in features.items()}
+    for given in (lists, floats, features | {"padding_mask": features["padding_mask"] == 1}):
+        np.testing.assert_array_equal(model.predict(given, verbose=0), expected)
+    np.testing.assert_allclose(
+        model.predict({"token_ids": lists["token_ids"]}, verbose=0), expected, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "features, message",
+    [
+        ({"token_ids": [[2, 5, 3], [2, 3]]}, "token_ids: rows differ in length; pad them"),
+        ({"token_ids": [2, 5, 3]}, r"token_ids must be integers \[rows, length\]"),
+        ({"token_ids": [[2, 5.5, 3]]}, r"token_ids must be integers. Received: 5.5 at \[0, 1\]"),
+        ({"token_ids": [[2, 3]], "padding_mask": [[2, 0.5]]}, "padding_mask must be 0 or 1"),
+        ({"token_ids": np.ones((1, 64), int)}, "token_ids may be up to 32 long"),
+    ],
+)
+def test_features_that_are_none_are_refused(features, message):
+    with pytest.raises(InputError, match=message):
+        classifier().predict(features, verbose=0)
 
 
 # === .keras files and copies ===

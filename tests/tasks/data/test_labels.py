@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.labels import class_weights, join_names, label_values
+from keras_bert_impl.tasks.data.class_weights import class_weights
+from keras_bert_impl.tasks.data.labels import join_names, label_values
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.text_classification.model import MULTI, REGRESSION, SINGLE
 from tests.tasks.data.test_user_input import Column, Frame
@@ -65,7 +66,7 @@ def test_labels_are_taken_as_users_hold_them(models, kind, given, expected):
         (SINGLE, "negative", "expected a list. Received: str"),
         (SINGLE, {"negative": 3}, "expected a list. Received: dict"),
         (SINGLE, [0, 1], "3 texts, but 2 labels"),
-        (SINGLE, Frame(a=[0, 1, 1], b=[0, 0, 0]), "expected one column"),
+        (SINGLE, Frame(a=[0, 1, 1], b=[0, 0, 0]), "must have the columns 'negative', 'positive'"),
         (MULTI, [["negative"], ["mixed"], []], "text 1 has the label 'mixed'"),
         (MULTI, [["negative"], None, []], "text 1 has no label"),
         (REGRESSION, [1, float("nan"), 2], r"text 1 has no label \(nan\)"),
@@ -176,3 +177,11 @@ def test_wrong_weights_of_classes_are_refused(weights, message):
 def test_names_with_commas_are_joined_so_that_they_can_be_told_apart():
     assert join_names(["legal, privacy", "other"]) == '"legal, privacy",other'
     assert join_names([]) == ""
+
+
+def test_numbers_for_labels_that_are_other_numerals_are_refused():
+    model = classifier(labels=["1", "0"])
+    with pytest.raises(InputError, match=r"'1', '0'.*\[str\(label\) for label in labels\]"):
+        model.evaluate(["good", "bad"], [1, 0], verbose=0)
+    model.evaluate(["good", "bad"], ["1", "0"], verbose=0)
+    classifier(labels=["0", "1"]).encode_labels([1, 0], 2)

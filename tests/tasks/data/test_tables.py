@@ -97,7 +97,7 @@ BAD_ROWS = [  # a row, and what is said of it; a row of a tab and a label stands
     (b"one cell", "1 columns, expected 3"),
     (b"7\ta\tstray tab\tpos", "4 columns, expected 3"),
     (b"7\tx\tposs", "the label 'poss' is none of 'pos', 'neg'"),
-    (b"7\tx\t", "the label '' is none of"),
+    (b"7\tx\t", "the label is empty"),
     (b"7\t \tpos", "the text in column 'text' is empty"),
     (b"7\t\xe9t\xe9\tpos", r"not UTF-8 \(byte 2\)"),
     (b"7\t" + "film".encode("utf-16-le") + b"\tpos", "a NUL byte"),

@@ -70,6 +70,10 @@ SECOND = [second for _, second in PAIRS]
         (Frame(a=TEXTS, b=SECOND, label=[0, 1, 2])[["a", "b"]], PAIRS),
         ({"text": TEXTS}, TEXTS),
         ({"a": TEXTS, "b": np.array(SECOND)}, PAIRS),
+        (pa.table({"sentence1": TEXTS, "sentence2": SECOND}), PAIRS),
+        (Frame(premise=TEXTS, hypothesis=SECOND), PAIRS),
+        ([{"text": text} for text in TEXTS], TEXTS),
+        ([{"text_a": first, "text_b": second} for first, second in PAIRS], PAIRS),
         (pa.array(TEXTS), TEXTS),
         (pa.chunked_array([TEXTS[:1], TEXTS[1:]]), TEXTS),
         (pa.array(TEXTS).dictionary_encode(), TEXTS),
@@ -99,11 +103,14 @@ def test_texts_are_taken_as_users_hold_them(given, expected):
         ([["a", "b"], ["c", "d"]], r"text 0 is a list of 2.*A pair.*is a tuple \(first, second\)"),
         ([("a", None)], "text 0: a segment is missing"),
         ([("a", "b", "c")], "text 0 is a tuple of 3"),
-        ([{"text": "a"}], r"text 0 is a dict with 'text'.*\[row\['text'\] for row in rows\]"),
+        ([{"text": "a", "label": "x"}], r"columns 'text', 'label': .*x\['text'\]"),
+        ([{"text": "a"}, {"texts": "b"}], "row 1 has 'texts', but row 0 has 'text'"),
+        (["a", {"text": "b"}], "text 1 is a dict with 'text'"),
+        (Frame(review=TEXTS, kind=["x", "y", "z"]), r"\(x\['review'\], x\['kind'\]\)"),
         (np.array([["a", "b", "c"]]), r"shape \[1, 3\]"),
         (Frame(text=TEXTS, label=["x", "y", "z"]), r"columns 'text', 'label': .*x\['text'\]"),
         (Frame(text=TEXTS, stars=[1, 2, 3]), r"'text', 'stars': say which.*x\['text'\]"),
-        (Frame(a=TEXTS, b=TEXTS, c=TEXTS), r"'a', 'b', 'c': .*x\[\['a', 'b'\]\]"),
+        (Frame(a=TEXTS, b=TEXTS, c=TEXTS), r"'a', 'b', 'c': .*\(x\['a'\], x\['b'\]\)"),
         (pa.table({"text": TEXTS, "id": ["1", "2", "3"]}), "'text', 'id'"),
         ({"train": Frame(text=TEXTS), "test": Frame(text=TEXTS)}, r"tables 'train', 'test'"),
         ((["a"], ["b", "c"]), "1 first segments, but 2"),
@@ -156,6 +163,37 @@ def test_a_table_is_fitted_and_evaluated():
     assert losses[0] == losses[1]
     first, second = (model.evaluate({"text": texts}, labels, verbose=0) for model in models)
     assert first == second
+
+
+def test_labels_are_not_taken_for_second_segments():
+    texts, labels = examples(8)
+    for given in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
+        with pytest.raises(InputError, match="are all labels of this model: .*fit.texts, labels"):
+            classifier().predict(given, verbose=0)
+
+
+def test_columns_of_labels_follow_the_names_of_the_model():
+    texts, labels = examples(8)
+    marks = {name: [float(label == name) for label in labels] for name in ("negative", "positive")}
+    swapped = Frame(positive=marks["positive"], negative=marks["negative"])
+    model = classifier(dropout=0.0)
+    expected = model.evaluate(texts, labels, verbose=0)
+    assert model.evaluate(texts, swapped, verbose=0) == expected
+    several = classifier(dropout=0.0, problem_type="multi_label_classification")
+    rows = [[label] for label in labels]
+    assert several.evaluate(texts, swapped, verbose=0) == several.evaluate(texts, rows, verbose=0)
+    with pytest.raises(InputError, match="must have the columns 'negative', 'positive'"):
+        model.evaluate(texts, Frame(a=[1.0] * 8, b=[0.0] * 8), verbose=0)
+
+
+def test_columns_of_a_question_go_by_name_in_any_order():
+    model = QuestionAnswerer(encoder(), tokenizer(), max_length=24, max_question_length=8)
+    expected = model.answer([("good", "a film plot")])
+    row = {"context": "a film plot", "question": "good"}
+    assert model.answer(row) == model.answer([row]) == expected
+    chooser = MultipleChoice(encoder(), tokenizer())
+    with pytest.raises(InputError, match="2 prompts, but 1 lists of endings"):
+        chooser.predict((["a", "b"], [["c", "d"]]), verbose=0)
 
 
 def test_each_task_takes_its_columns_by_name():

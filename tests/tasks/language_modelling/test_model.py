@@ -69,6 +69,23 @@ def test_the_command_takes_candidates(directory, capsys):
     assert answers == [{"text": text, "masks": expected}]
 
 
+def test_texts_are_taken_as_predict_takes_them(directory):
+    model = MaskedLM.from_pretrained(directory)
+    texts = ["the film is [MASK]", "[MASK] plot"]
+    expected = model.fill(texts)
+    table = {"text": texts}
+    for given in (table, [{"text": text} for text in texts], np.array(texts), tf.constant(texts)):
+        assert model.fill(given) == expected
+    one = [filling.token for filling in model.fill(texts[0])[0]]
+    assert one == [filling.token for filling in expected[0][0]]
+    assert model.fill([]) == []
+    plain = ["the film is good", "a plot"]
+    whole = model.pseudo_perplexity(plain)
+    assert model.pseudo_perplexity({"text": plain}).perplexity == whole.perplexity
+    one = model.pseudo_perplexity(plain[0])
+    assert one.log_likelihoods[0] == pytest.approx(whole.log_likelihoods[0], abs=1e-5)
+
+
 def test_keras_file(directory, tmp_path):
     model = MaskedLM.from_pretrained(directory)
     model.save(tmp_path / "model.keras")
@@ -81,8 +98,13 @@ def test_bad_input(directory, tmp_path):
     model = MaskedLM.from_pretrained(directory)
     with pytest.raises(InputError, match=r"text 1 has no \[MASK\]"):
         model.fill(["a [MASK]", "a film"])
-    with pytest.raises(InputError, match="takes a list"):
-        model.fill("a [MASK]")
+    with pytest.raises(InputError, match="text 0 is missing"):
+        model.fill([None])
+    for top_k in (0, -1, 1.5, None):
+        with pytest.raises(InputError, match="top_k must be a positive integer"):
+            model.fill(["a [MASK]"], top_k=top_k)
+    with pytest.raises(InputError, match="batch_size must be a positive integer"):
+        model.pseudo_perplexity(["a film"], batch_size=0)
     for candidates, message in (
         (["good", "not bad"], "'not bad' is not one piece but 'not', 'bad'"),
         ([" "], "' ' is not one piece but none"),
@@ -203,3 +225,18 @@ def test_what_training_refuses():
         model.fit(TEXTS, batch_size=0, verbose=0)
     with pytest.raises(InputError, match=r"rate must be a number in \(0, 1\), got 2"):
         fresh(mask_rate=2)
+
+
+def test_generators_of_texts(directory):
+    model = MaskedLM.from_pretrained(directory)
+    texts = ["the film is good", "a plot", "very dull", "the joy"]
+    model.compile(AdamW(1e-3))
+    history = model.fit(
+        iter([texts] * 4),
+        steps_per_epoch=2,
+        epochs=2,
+        validation_data=iter([texts] * 4),
+        validation_steps=2,
+        verbose=0,
+    ).history
+    assert len(history["loss"]) == 2 and np.isfinite(history["val_loss"]).all()

@@ -60,8 +60,9 @@ def test_batches_change_nothing(model):
 @pytest.mark.parametrize(
     "texts, message",
     [
-        ("a film", "takes a list of texts"),
-        ([], "takes a list of texts"),
+        (5, "expected a list"),
+        ([("a", "film")], "Text 0 is a pair"),
+        ([], "the texts have no tokens"),
         (["", " "], "the texts have no tokens"),
         (["a film", "good " * 31], "text 1 has 33 tokens .* of which the model takes 32"),
     ],

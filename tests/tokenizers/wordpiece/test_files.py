@@ -316,3 +316,9 @@ def test_which_file_tells_the_case(tmp_path, caplog, kind, lowercase):
     assert ours.lowercase == lowercase
     assert ours.tokenize(["A"]).to_list() == [theirs("A", add_special_tokens=False)["input_ids"]]
     assert ("tokenizer.json says False" in caplog.text) == lowercase
+
+
+@pytest.mark.parametrize("name", ["lowercase", "strip_accents", "split_on_cjk"])
+def test_settings_are_true_or_false(name):
+    with pytest.raises(InputError, match=f"{name} must be True or False"):
+        WordPieceTokenizer(SPECIAL.split(), **{name: "no"})

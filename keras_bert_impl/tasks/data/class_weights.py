@@ -1,0 +1,93 @@
+"""Factors of classes in the loss: what `fit(class_weight=...)` takes, and weights of examples."""
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.user_input import values
+
+
+def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[int, float]:
+    """Converts the weights of classes to one factor for each class number.
+
+    Args:
+        weights: dict of label name or class number -> positive number, 1 for those it lacks; a
+            list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
+            the class).
+        names: the names of the classes.
+        classes: int array `[texts]`, their classes, or one-hot or soft rows; needed for
+            `"balanced"`.
+
+    Raises:
+        InputError: no such weights, or a class that is none or that no text has.
+    """
+    if isinstance(weights, str) and weights == "balanced":
+        if classes is None:
+            raise InputError("balanced class weights need the labels: give them beside the texts.")
+        classes = np.asarray(classes)
+        classes = classes.argmax(axis=1) if classes.ndim == 2 else classes
+        counts = np.bincount(classes, minlength=len(names))
+        if not counts.all():
+            raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
+        return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
+    if not isinstance(weights, dict):
+        if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
+            raise InputError(
+                "class_weight must be 'balanced', a dict, or a number for each class. "
+                f"Received: {weights!r:.60}"
+            )
+        if len(weights) != len(names):
+            raise InputError(f"class_weight: {len(weights)} numbers for {len(names)} classes.")
+        weights = dict(enumerate(values(weights)))
+    factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
+    for label, weight in weights.items():
+        number = places.get(label, label)
+        if isinstance(number, (bool, np.bool_)) or number not in factors:
+            raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
+        factors[number] = _positive(label, weight)
+    return factors
+
+
+def _positive(label, weight):
+    if isinstance(weight, np.ndarray) and weight.ndim == 0:
+        weight = weight.item()
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    if not is_number or not 0 < weight < float("inf"):
+        raise InputError(
+            f"class_weight of {label!r} must be positive and finite. Received: {weight!r}"
+        )
+    return float(weight)
+
+
+def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
+    """Weights of a batch: those of its examples or words, times the factors of their classes.
+
+    Args:
+        y: class numbers, int `[batch]`, or `[batch, length]` and negative where a word has none;
+            or rows of probabilities, float `[batch, classes]`, of which the likeliest counts.
+        sample_weight: float `[batch]` or as `y`; None for 1 each.
+        factors: one for each class.
+    """
+    numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating and y.shape.rank == 2 else y
+    found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
+    if sample_weight is None:
+        return found
+    sample_weight = tf.cast(sample_weight, tf.float32)
+    if sample_weight.shape.rank < found.shape.rank:
+        sample_weight = sample_weight[:, tf.newaxis]
+    return found * sample_weight
+
+
+def with_class_weights(data: tf.data.Dataset, factors: Sequence[float]) -> tf.data.Dataset:
+    """Batches `(x, y)` or `(x, y, sample_weight)` with the factors of classes in their weights."""
+
+    @tf.autograph.experimental.do_not_convert
+    def batch(x, y, sample_weight=None):
+        return x, y, weighted(y, sample_weight, factors)
+
+    return data.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -1,0 +1,213 @@
+"""The labels of a `TextClassifier`: classes, several labels at once, or numbers."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.base.keras_losses import TaskLoss
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.data.class_weights import class_weights
+from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.label_checks import (
+    check_labels,
+    check_numbers,
+    check_width,
+    class_numbers,
+)
+from keras_bert_impl.tasks.data.labels import label_values, number_of
+from keras_bert_impl.tasks.data.user_input import column_names
+
+
+class TextLabels:
+    """Mixin in front of a task model with the attributes `labels` and `problem_type`."""
+
+    @property
+    def num_classes(self):
+        """Number of classes, labels or values."""
+        return len(self.labels)
+
+    def as_texts(self, x):
+        texts, names = super().as_texts(x), frozenset(self.labels)
+        if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
+            raise InputError(
+                "the second segments are all labels of this model: give texts and labels apart, "
+                "fit(texts, labels)."
+            )
+        return texts
+
+    def class_factors(self, class_weight, labels):
+        if self.problem_type != SINGLE:
+            raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+        return list(class_weights(class_weight, self.labels, labels).values())
+
+    def encode_labels(self, labels, count):
+        labels = label_values(self._named_columns(labels, count), count)
+        if self.problem_type == SINGLE:
+            return self._class_numbers(labels)
+        if self.problem_type == MULTI:
+            return self._multi_hot(labels)
+        values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
+        wrong = np.argwhere(~np.isfinite(values))
+        if values.shape[1] != self.num_classes or len(wrong):
+            received = f"{labels[wrong[0][0]]} (text {wrong[0][0]})" if len(wrong) else values.shape
+            raise InputError(
+                f"labels must be {self.num_classes} finite number(s) for each text. "
+                f"Received: {received}"
+            )
+        return values
+
+    def _named_columns(self, labels, count):
+        """Of a table with a column for each label its columns, in the order of the labels."""
+        names = None if self.problem_type == REGRESSION else column_names(labels)
+        if names is None or len(names) < 2:
+            return labels
+        if sorted(names, key=str) != sorted(self.labels):
+            raise InputError(
+                f"a table of labels must have the columns {listed(self.labels)}. "
+                f"Received: {listed(names)}"
+            )
+        columns = [label_values(labels[name], count) for name in self.labels]
+        return np.stack([_numeric(column, "0 or 1") for column in columns], axis=1)
+
+    def _class_numbers(self, labels):
+        if len(labels) and all(_is_list_of_names(row) and len(row) == 1 for row in labels):
+            labels = [row[0] for row in labels]  # a column of names
+        if any(isinstance(label, (str, bytes)) for label in labels):
+            places = places_of(self.labels)
+            return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
+        numbers = _numeric(labels, "a class number or a label name")
+        self._check_are_no_names(numbers)
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = numbers[:, 0]
+        if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
+            return self._distributions(numbers.astype("float32"))
+        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
+        if numbers.ndim != 1 or wrong.any():
+            received = (
+                f"shape {numbers.shape}"
+                if numbers.ndim != 1
+                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
+            )
+            raise InputError(
+                f"labels must be class numbers from 0 to {self.num_classes - 1}. "
+                f"Received: {received}"
+            )
+        return numbers.astype("int32")
+
+    def _check_are_no_names(self, numbers):
+        """Raises where the labels are numerals of their own, which numbers may stand for."""
+        own = [str(number) for number in range(self.num_classes)]
+        if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
+            return
+        raise InputError(
+            f"the labels of this model are {listed(self.labels)}, and those given are numbers, which "
+            "may be names or places among them: give names, [str(label) for label in labels]."
+        )
+
+    def _distributions(self, rows):
+        """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
+        wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
+        if wrong.any():
+            raise InputError(
+                f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
+                f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
+            )
+        is_soft = rows.max(axis=1) < 1
+        if not is_soft.any():
+            return rows.argmax(axis=1).astype("int32")
+        if not self._loss_takes_soft_labels:
+            raise InputError(
+                f"text {is_soft.argmax()} has a label for several classes, "
+                f"{rows[is_soft.argmax()].tolist()}: write "
+                "compile(loss='categorical_crossentropy')."
+            )
+        return rows
+
+    @property
+    def _loss_takes_soft_labels(self):
+        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
+
+    def _multi_hot(self, labels):
+        if all(_is_list_of_names(row) for row in labels):
+            rows, places = np.zeros((len(labels), self.num_classes), "float32"), places_of(self.labels)
+            for position, names in enumerate(labels):
+                rows[position, [number_of(name, position, places) for name in names]] = 1
+            return rows
+        rows = _numeric(labels, "a row of 0 and 1, or a list of label names").astype("float32")
+        if rows.shape != (len(labels), self.num_classes) or not np.isin(rows, (0, 1)).all():
+            raise InputError(
+                f"labels must be 0 and 1, [texts, {self.num_classes}]. "
+                f"Received: shape {rows.shape}, values from {rows.min()} to {rows.max()}"
+            )
+        return rows
+
+    def label_tensor(self, labels):
+        if self.problem_type == SINGLE:
+            return self._class_tensor(labels)
+        if self.problem_type == MULTI:
+            what = "0 and 1"
+            check_numbers(labels, what)
+            check_width(labels, self.num_classes, what)
+            labels = tf.cast(labels, tf.float32)
+            is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
+            check_labels(is_right, labels, f"labels must be {what}.")
+            return labels
+        what = f"{self.num_classes} finite number(s) for each text"
+        check_numbers(labels, what)
+        if self.num_classes > 1 or labels.shape.rank not in (None, 1):
+            check_width(labels, self.num_classes, what)
+        labels = tf.reshape(tf.cast(labels, tf.float32), [-1, self.num_classes])
+        check_labels(tf.math.is_finite(labels), labels, f"labels must be {what}.")
+        return labels
+
+    def _class_tensor(self, labels):
+        if not isinstance(labels, tf.Tensor) or labels.dtype != tf.string:
+            check_numbers(labels, "class numbers or label names")
+        if labels.shape.rank == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.dtype == tf.string:
+            matches = labels[:, tf.newaxis] == tf.constant(self.labels)[tf.newaxis, :]
+            message = f"labels must be among {listed(self.labels)}."
+            check_labels(tf.reduce_any(matches, axis=1), labels, message)
+            return tf.argmax(matches, axis=1, output_type=tf.int32)
+        if labels.shape.rank != 2:
+            return class_numbers(labels, self.num_classes)
+        check_width(labels, self.num_classes, "one-hot rows")
+        labels = tf.cast(labels, tf.float32)
+        if self._loss_takes_soft_labels:
+            total = tf.reduce_sum(labels, axis=1)
+            is_right = tf.reduce_all(labels >= 0, axis=1) & (tf.abs(total - 1) <= 1e-4)
+            check_labels(is_right, labels, "labels must be probabilities that add up to 1.")
+            return labels
+        is_right = tf.reduce_max(labels, axis=1) == 1
+        is_right &= tf.reduce_sum(tf.abs(labels), axis=1) == 1
+        message = "labels are not one-hot: write compile(loss='categorical_crossentropy')."
+        check_labels(is_right, labels, message)
+        return tf.argmax(labels, axis=1, output_type=tf.int32)
+
+
+def _is_list_of_names(row):
+    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
+    return is_list and all(isinstance(name, (str, bytes)) for name in row)
+
+
+def _is_numeral(label):
+    return label.removeprefix("-").isdecimal()
+
+
+def _is_number(label):
+    return np.asarray(label).dtype.kind in "biuf"
+
+
+def _numeric(labels, what):
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise InputError(f"labels must be {what} for each text; rows differ in length.") from error
+    if array.dtype.kind not in "biuf":
+        wrong = next((i for i, x in enumerate(labels) if not _is_number(x)), 0)
+        raise InputError(
+            f"labels must be {what} for each text. Received: {labels[wrong]!r:.60} (text {wrong})"
+        )
+    return array
