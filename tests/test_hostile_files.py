@@ -28,6 +28,7 @@ from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.plots import curves
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import batches, dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.serving import card
@@ -293,7 +294,7 @@ def records_directory(directory):
         splits[split] = {"shards": [{"file": name, "rows": 1, "bytes": 5, "sha256": "0"}]}
         splits[split] |= {"rows": 1, "tokens": 9, "examples": 2, "pairs_labelled_1": 1}
         splits[split] |= {"examples_in_fullest_row": 2}
-    content = {"version": records.FORMAT_VERSION, "splits": splits}
+    content = {"version": FORMAT_VERSION, "splits": splits}
     content["tokenizer"] = {"fingerprint": "0", "vocabulary_size": 7}
     content["settings"] = {"length": 32, "objective": "mlm_nsp", "max_examples_per_row": 8}
     return {"manifest.json": content}

@@ -9,7 +9,8 @@ import shutil
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim
 from keras_bert_impl.pretraining.corpus import blocks
-from keras_bert_impl.pretraining.examples import draws, records
+from keras_bert_impl.pretraining.examples import draws
+from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.version import __version__
 
 
@@ -38,7 +39,7 @@ class FinishedBlocks:
         if output_directory.exists():  # its parent may be another disk, or closed to us
             self._parent = output_directory
         self._folder = self._parent / f".{self._name}.unfinished"
-        versions = __version__, records.FORMAT_VERSION
+        versions = __version__, FORMAT_VERSION
         self._made_by = *versions, repr(settings), tokenizer.fingerprint
         self._lock = None
 

@@ -26,6 +26,7 @@ from keras_bert_impl.pretraining.corpus import (
 from keras_bert_impl.pretraining.corpus.finished_blocks import FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.settings import PositiveInt, Rate, check
 
@@ -143,7 +144,7 @@ def prepare(
             destination.save_tokenizer(tokenizer, directory)
             written = write(corpus, settings, tokenizer, directory, dealing)
             manifest = {
-                "version": records.FORMAT_VERSION,
+                "version": FORMAT_VERSION,
                 "documents": written.documents,
                 "duplicate_documents": written.duplicate_documents,
                 "tokenizer": {

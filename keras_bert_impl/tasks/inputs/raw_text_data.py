@@ -5,7 +5,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import inputs
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.labels import check_weights
 from keras_bert_impl.tasks.inputs import batching, streams
@@ -192,7 +191,7 @@ class RawTextData:
         if isinstance(data, list) and not self.needs_labels:
             data = (data,)  # examples; a tuple may hold labels, too
         if isinstance(data, (list, tuple)) and (
-            not 1 <= len(data) <= 3 or inputs.is_one_text(data[0])
+            not 1 <= len(data) <= 3 or user_input.is_one_text(data[0])
         ):
             raise InputError(
                 "validation_data must be (texts, labels) or (texts, labels, sample_weight), or "

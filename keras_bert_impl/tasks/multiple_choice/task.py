@@ -1,13 +1,14 @@
 """Multiple choice as a task of runs and commands."""
 
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
-from keras_bert_impl.tasks.multiple_choice import TASK_NAME, MultipleChoice
+from keras_bert_impl.tasks.multiple_choice import TASK_NAME
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.multiple_choice.examples import (
     ChoiceExamples,
     score_choices,
     write_choice_predictions,
 )
+from keras_bert_impl.tasks.multiple_choice.model import MultipleChoice
 from keras_bert_impl.tasks.scores.decisions import check_scores
 
 

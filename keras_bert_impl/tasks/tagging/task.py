@@ -7,9 +7,9 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.inputs.words import find_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
+from keras_bert_impl.tasks.tagging import TASK_NAME
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import (
-    TASK_NAME,
     TaggedExamples,
     score_tags,
     write_tag_predictions,

@@ -14,7 +14,6 @@ from keras_bert_impl.keras_internals import track_layer, track_loss
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
-from keras_bert_impl.tasks.base.score_metrics import tagging_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
@@ -31,6 +30,7 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
+from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import over_sequences
 from keras_bert_impl.tuning.settings import CRF_RATE

@@ -11,6 +11,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -304,7 +305,7 @@ def test_mistakes_of_a_bucket(records_directory, bucket):
     [
         ("{", "manifest.json is damaged"),
         ('{"version": 1}', "format version 1"),
-        ('{"version": %d}' % records.FORMAT_VERSION, "manifest.json is damaged"),
+        ('{"version": %d}' % FORMAT_VERSION, "manifest.json is damaged"),
         ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
          "format version 9"),
         ('{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
