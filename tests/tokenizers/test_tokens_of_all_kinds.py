@@ -9,10 +9,10 @@ import re
 import keras
 import pytest
 import transformers
-from kinds import BERT, ENGLISH, KINDS
 from tokenizers import AddedToken
 
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from tests.tokenizers.kinds import BERT, ENGLISH, KINDS
 
 TOKENS = [
     AddedToken("[E1]", special=True),
