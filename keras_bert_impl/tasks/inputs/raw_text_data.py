@@ -24,7 +24,7 @@ class RawTextData:
     needs_labels = True  # whether the loss has any
     has_token_labels = False  # whether each token has one
     text_rank = 1  # of string tensors in a data set: [batch]
-    text_columns = ()  # columns of a table that are known by name, see `inputs.from_columns`
+    text_columns = ()  # columns of a table that are known by name, see `user_input.from_columns`
     most_columns = 2
 
     # === What a subclass says ===
