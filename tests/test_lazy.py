@@ -4,6 +4,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 TEXT = "One sentence. And two.\n\nA second document. It goes on.\n\nA third one. It ends here.\n\n"
 
 
@@ -14,6 +16,7 @@ def _run(code, *arguments):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_tensorflow_alone():
     code = """
         import sys

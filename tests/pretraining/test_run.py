@@ -57,6 +57,7 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     assert Tokenizer.from_pretrained(run / "model").fingerprint == tokenizer.fingerprint
 
 
+@pytest.mark.slow
 def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path, settings):
     undisturbed, _ = undisturbed
     from_bucket = pretrain(bucket, tmp_path / "run", **settings)
@@ -198,6 +199,7 @@ def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, ca
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
     records_directory, tmp_path, settings, caplog
 ):

@@ -281,6 +281,7 @@ def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
     assert [line["step"] for line in lines_of(run)] == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_a_spike_costs_no_rows_of_other_records_and_its_time_counts(
     records_directory, other_records, tmp_path, settings, monkeypatch
 ):

@@ -186,6 +186,7 @@ def test_bfloat16_agrees_with_predict_of_the_same_batch(tmp_path):
     np.testing.assert_allclose(scores, model.predict(texts, verbose=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_export_replaces_the_one_before(exported, tmp_path):
     other = classifier(seed=5)
     shutil.copytree(exported[1], tmp_path / "model")

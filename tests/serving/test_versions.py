@@ -84,6 +84,7 @@ def test_what_stands_beside_the_model(exported):
     assert "max_batch_size { value: 32 }" in (folder / "batching_parameters.txt").read_text()
 
 
+@pytest.mark.slow
 def test_ids_need_no_operation_of_tf_text(exported):
     """It is loaded where only TensorFlow's own operations are known."""
     code = """

@@ -96,6 +96,7 @@ def asked(base, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_an_answerer_is_scored_as_it_was_saved(asked):
     run = asked / "run"
     names = "predictions", "null_odds"
@@ -110,6 +111,7 @@ def test_an_answerer_is_scored_as_it_was_saved(asked):
     assert len(json.loads((run / "nbest_predictions.json").read_text())) == 8
 
 
+@pytest.mark.slow
 def test_an_answerer_is_asked(asked, capsys):
     row = {"question": "what?", "context": TEXT}
     (asked / "asked.jsonl").write_text(json.dumps(row) + "\n")

@@ -42,8 +42,10 @@ def words_and_labels():
     "loss",
     [
         "sparse_categorical_crossentropy",
-        "binary_crossentropy",
-        losses.CategoricalCrossentropy(label_smoothing=0.05),
+        pytest.param("binary_crossentropy", marks=pytest.mark.slow),
+        pytest.param(
+            losses.CategoricalCrossentropy(label_smoothing=0.05), marks=pytest.mark.slow
+        ),
     ],
     ids=["sparse", "binary", "smoothed"],
 )
@@ -56,40 +58,51 @@ def test_the_line_that_every_keras_user_types_learns(loss):
     assert found["accuracy"] == np.mean(np.array(model.classify(TEXTS)) == LABELS)
 
 
-def test_every_task_learns_by_the_loss_that_is_named():
-    words, labels = words_and_labels()
+def a_tagger():
+    return tagger(), *words_and_labels(), ["accuracy", "entity_f1", "macro_f1", metrics.AUC()]
+
+
+def an_answerer():
+    model = QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8)
     questions = [("which word", text) for text in TEXTS]
     answers = [(text.split()[0], 0) for text in TEXTS]
-    prompts = [("the film is", ["good", "bad"]) if n else ("the film is", ["bad", "good"])
-               for n in NUMBERS]
+    return model, questions, answers, ["accuracy", "exact_match", "f1"]
+
+
+def a_chooser():
+    endings = (["bad", "good"], ["good", "bad"])
+    prompts = [("the film is", endings[number]) for number in NUMBERS]
+    return MultipleChoice(encoder(dropout=0.0), tokenizer()), prompts, [0] * 64, ["accuracy"]
+
+
+def a_next_sentence_predictor():
+    model = NextSentencePredictor(encoder(dropout=0.0), tokenizer())
     pairs = list(zip(TEXTS, TEXTS[1:] + TEXTS[:1]))
-    for model, x, y, scores in (
-        (tagger(), words, labels, ["accuracy", "entity_f1", "macro_f1", metrics.AUC()]),
-        (
-            QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8),
-            questions,
-            answers,
-            ["accuracy", "exact_match", "f1"],
-        ),
-        (MultipleChoice(encoder(dropout=0.0), tokenizer()), prompts, [0] * 64, ["accuracy"]),
-        (
-            NextSentencePredictor(encoder(dropout=0.0), tokenizer()),
-            pairs,
-            NUMBERS,
-            ["accuracy", "f1", "matthews", "precision"],
-        ),
+    return model, pairs, NUMBERS, ["accuracy", "f1", "matthews", "precision"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_tagger,
+        an_answerer,
+        pytest.param(a_chooser, marks=pytest.mark.slow),
+        pytest.param(a_next_sentence_predictor, marks=pytest.mark.slow),
+    ],
+)
+def test_every_task_learns_by_the_loss_that_is_named(task):
+    model, x, y, scores = task()
+    built_in = _one_loss(model, None, x, y)
+    for loss in (
+        "sparse_categorical_crossentropy",
+        losses.CategoricalCrossentropy(),
+        losses.SparseCategoricalCrossentropy(from_logits=True),
     ):
-        built_in = _one_loss(model, None, x, y)
-        for loss in (
-            "sparse_categorical_crossentropy",
-            losses.CategoricalCrossentropy(),
-            losses.SparseCategoricalCrossentropy(from_logits=True),
-        ):
-            assert _one_loss(model, loss, x, y) == pytest.approx(built_in, rel=1e-4)
-        model.compile(AdamW(3e-3), "sparse_categorical_crossentropy", scores)
-        logs = model.fit(x, y, epochs=1, verbose=0).history
-        assert all(0 <= logs[name][-1] <= 1 for name in logs if name != "loss")
-        assert len(logs) == 1 + len(scores)
+        assert _one_loss(model, loss, x, y) == pytest.approx(built_in, rel=1e-4)
+    model.compile(AdamW(3e-3), "sparse_categorical_crossentropy", scores)
+    logs = model.fit(x, y, epochs=1, verbose=0).history
+    assert all(0 <= logs[name][-1] <= 1 for name in logs if name != "loss")
+    assert len(logs) == 1 + len(scores)
 
 
 def _one_loss(model, loss, x, y):
@@ -236,6 +249,7 @@ def test_a_further_fit_traces_nothing(monkeypatch):
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_each_fit_begins_the_default_optimizer_anew():
     first, second = classifier(), classifier()
     first.fit(TEXTS, LABELS, epochs=2, verbose=0)
@@ -274,6 +288,7 @@ def test_a_run_restored_by_keras_meets_the_batches_of_the_undisturbed_one(tmp_pa
     assert resumed.fit(TEXTS, LABELS, epochs=1, verbose=0).epoch == [0]
 
 
+@pytest.mark.slow
 def test_no_data_set_waits_for_the_autotuner():
     model = classifier()
     seen = []
@@ -624,7 +639,9 @@ def by_deepcopy(model, _):
     return copy.deepcopy(model)
 
 
-@pytest.mark.parametrize("copied", [reloaded, by_pickle])
+@pytest.mark.parametrize(
+    "copied", [reloaded, pytest.param(by_pickle, marks=pytest.mark.slow)]
+)
 def test_a_copy_goes_on_training_as_the_model_does(copied, tmp_path):
     model = classifier()
     model.compile(

@@ -40,7 +40,9 @@ def pooled(model, vectors):
 # === Embeddings ===
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize(
+    "pooling", [pytest.param(p, marks=[pytest.mark.slow] * (p != "attention")) for p in POOLINGS]
+)
 def test_vectors_are_those_of_windows_pooled_and_then_normalized(pooling):
     model = embedder(pooling, pooling="cls", normalize=True)
     for text, vector in zip(TEXTS[:6], model.encode(TEXTS[:6], batch_size=4)):
@@ -58,6 +60,7 @@ def cls_of_windows(model, text):
     return np.concatenate([model.encoder(one)["sequence_output"][:, 0] for one in rows])
 
 
+@pytest.mark.slow
 def test_short_texts_are_embedded_as_ever():
     texts = ["a good film", "dull", ""]
     for pooling in POOLINGS:
@@ -124,6 +127,7 @@ def test_files_of_an_embedder(tmp_path):
     np.testing.assert_array_equal(loaded.encode(TEXTS[:5]), expected)
 
 
+@pytest.mark.slow
 def test_another_way_takes_over_no_settings(tmp_path):
     model = embedder("mean", doc_stride=3, max_windows=5)
     model.save_pretrained(tmp_path)
@@ -242,6 +246,7 @@ def test_replicas_choose_alike():
     assert np.abs(results[0] - weights(chooser("attention"))).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_files_of_a_chooser(tmp_path):
     model = chooser("attention", max_windows=3)
     expected = model.predict(CHOICES, verbose=0)

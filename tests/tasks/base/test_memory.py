@@ -100,7 +100,14 @@ def transient(function, inputs):
     return peak - kept
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# Others compute in blocks by the same function.
+QUICK = ("classify", "tag", "questions", "search", "fill")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in QUICK else [pytest.mark.slow]) for kind in KINDS],
+)
 def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_TEXTS", BLOCK)
     monkeypatch.setattr(semantic_search, "_QUERIES", BLOCK)
@@ -154,6 +161,7 @@ def test_answers_of_blocks_are_those_of_all_at_once(monkeypatch):
     assert [[a.text for a in of] for of in again] == [[a.text for a in of] for of in answers]
 
 
+@pytest.mark.slow
 def test_blocks_have_one_progress_bar(monkeypatch, capsys):
     monkeypatch.setattr(blocks, "MOST_TEXTS", 16)
     helpers.classifier().predict(texts(50), verbose=2)

@@ -69,6 +69,7 @@ def test_compile_overrides_any_part():
     assert model.optimizer.weight_decay == 0.01
 
 
+@pytest.mark.slow
 def test_order_and_dropout_are_a_function_of_the_seed():
     def run(seed):
         model = classifier()
@@ -164,6 +165,7 @@ def test_weights_of_samples_and_classes():
     assert np.abs(by_class - run()).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_steps_per_epoch_goes_on_where_the_last_epoch_ended():
     whole = fitted(epochs=2, batch_size=8)  # 2 epochs of 5 batches
     cut = fitted(epochs=5, steps_per_epoch=2, batch_size=8)

@@ -280,6 +280,7 @@ def test_generators_and_py_datasets_learn_what_lists_do():
     np.testing.assert_allclose(first, whole[:16], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_generators_of_models_with_several_rows():
     tagger = TokenClassifier(encoder(), tokenizer(), labels=["O", "B-X"], max_length=8)
     words = [["good"] * 12, ["bad"]]

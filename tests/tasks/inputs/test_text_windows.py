@@ -212,6 +212,7 @@ def test_replicas_reach_the_same_weights():
 # === Files ===
 
 
+@pytest.mark.slow
 def test_files_keep_the_settings(tmp_path):
     model = model_of("attention", doc_stride=3, max_windows=5)
     expected = scores_of(model, TEXTS[:5])
@@ -252,6 +253,7 @@ def test_transformers_loads_the_model_of_a_window(models, tmp_path):
     np.testing.assert_allclose(scores_of(again, TEXTS[:3]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_exported_model_has_windows(models, tmp_path):
     model = models["max"]
     model.export(tmp_path / "exported")

@@ -172,6 +172,7 @@ def test_the_loss_is_that_of_transformers(directory):
     assert loss == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_masks_are_new_in_each_epoch_and_a_resumed_fit_has_those_of_the_whole(monkeypatch):
     def fitted(*parts):
         model = fresh(max_length=16)
@@ -203,6 +204,7 @@ def test_what_batches_hold(unit):
     assert narrow["token_ids"].shape == (1, 3)
 
 
+@pytest.mark.slow
 def test_data_sets_of_texts():
     model = fresh(max_length=16)
     model.compile(AdamW(1e-3))

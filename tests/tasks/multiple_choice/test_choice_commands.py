@@ -65,6 +65,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
         assert cells[len(row) :] == [""] * (3 - len(row))
 
 
+@pytest.mark.slow
 def test_predict_says_what_the_model_chooses(folder, capsys):
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.jsonl")]
     assert main([*command, "--json"]) == 0

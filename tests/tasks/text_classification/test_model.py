@@ -272,6 +272,7 @@ def test_labels_in_another_order_keep_their_meaning(tmp_path):
     np.testing.assert_allclose(renamed.predict(texts, verbose=0)[:, 2], expected[:, 0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_real_weights_go_there_and_back(tmp_path):
     texts = ["A man is eating food.", "", "Two dogs, running!"]
     model = TextClassifier.from_pretrained(MINILM, num_classes=2)

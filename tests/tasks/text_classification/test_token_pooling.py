@@ -46,7 +46,14 @@ def expected(model, pooling):
     return (pooled @ kernel + bias).numpy()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "attention"])
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        pytest.param("mean", marks=pytest.mark.slow),
+        pytest.param("max", marks=pytest.mark.slow),
+        "attention",
+    ],
+)
 def test_pooling_is_in_every_form_of_the_model(base, tmp_path, pooling):
     model = built(base, pooling)
     assert not model.config.use_pooler
