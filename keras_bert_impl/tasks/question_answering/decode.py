@@ -1,16 +1,22 @@
-"""From the logits of windows to answers: the n-best spans of each context, and no answer.
+"""From the logits of windows to answers: one search for `predict` and for exported graphs.
 
-Shape legend: rows = windows of all questions; length = tokens of a row, padding included;
-spans = pairs of a start and an end of all rows.
+Shape legend: rows = windows of all questions; length = tokens of a row, padding included; best =
+starts, or ends, tried in a window; spans = candidate answers of all rows.
 """
 
 import dataclasses
+import functools
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
+from keras_bert_impl.characters import SPACE
+from keras_bert_impl.serving.words import TextReader, Texts
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tokenizers.unicode.places import places_of
 
-_QUESTIONS = 64  # whose spans are in memory at once, 85 KB each
+_QUESTIONS = 64  # decoded at once, at up to 85 KB each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,9 +26,9 @@ class Answer:
     Attributes:
         text: str; "" for no answer.
         start, end: int. It is `context[start:end]`.
-        score: float, its probability among the n-best answers.
-        start_logit, end_logit: float, of its first and last token; for no answer those of
-            `[CLS]`, in the window where their sum is least.
+        score: float. Its probability among the n-best answers.
+        start_logit, end_logit: float. Of its first and last token; for no answer those of `[CLS]`,
+            in the window where their sum is lowest.
     """
 
     text: str
@@ -33,23 +39,20 @@ class Answer:
     end_logit: float
 
 
-def n_best_answers(
-    logits, windows, contexts, num_best=20, max_answer_length=30, with_null=False
-):
-    """The best answers to each question, over all windows of its context.
+def n_best_answers(logits, windows, contexts, num_best=20, max_answer_length=30, with_null=False):
+    """Finds the best answers to each question, over all windows of its context.
 
     Args:
-        logits: float32 [rows, 2, length], of starts and of ends.
+        logits: float32 array [rows, 2, length], of starts and of ends.
         windows: `TokenizedWindows` of (question, context) pairs, in `rows` windows.
         contexts: list of str.
-        num_best: int. Answers of a question; and starts, and ends, that are tried in a window.
-        max_answer_length: int, tokens of the longest answer.
+        num_best: int. Answers of a question; and starts, and ends, tried in a window.
+        max_answer_length: int. Tokens of the longest answer.
         with_null: bool. Whether "" is always among the answers.
 
     Returns:
-        list of lists of up to `num_best` `Answer`s, best first, which differ in their texts; at
-        least one for each question, if need be "". No answer comes last, and in addition, where it
-        is not among the best.
+        list of lists of up to `num_best` `Answer`s with different texts, best first; at least one
+        for each question, "" if need be. If no answer is not among the best, it follows them.
 
     Raises:
         UndefinedScoresError: a logit is NaN or infinite.
@@ -57,50 +60,49 @@ def n_best_answers(
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
     """
     _check_logits(logits, windows)
-    nulls = least_nulls(logits, windows.texts, len(contexts)).tolist()
-    columns = windows.columns()
-    answers = []
+    columns, answers = windows.columns(), []
     for first in range(0, len(contexts), _QUESTIONS):
-        block = range(first, min(first + _QUESTIONS, len(contexts)))
-        spans = _spans_of(block, logits, windows, columns, num_best, max_answer_length)
-        for number, own in zip(block, spans):
-            best = _distinct(contexts[number], own, num_best)
-            if with_null:
-                best = _with_null(best, ("", 0, 0, *nulls[number]), num_best)
-            answers.append(_answers(best or [("", 0, 0, 0.0, 0.0)]))
+        block = slice(first, min(first + _QUESTIONS, len(contexts)))
+        answers += _answers_of(
+            block, logits, windows, columns, contexts, num_best, max_answer_length, with_null
+        )
     return answers
 
 
-def _spans_of(block, logits, windows, columns, num_best, max_answer_length):
-    """The spans of a block of questions, best first.
-
-    Args:
-        block: range, the numbers of the questions.
-        columns: what `windows.columns()` returns.
-        logits, windows, num_best, max_answer_length: see `n_best_answers`.
-
-    Returns:
-        list (a question) of iterators of (start, end, start logit, end logit), in characters.
-    """
-    first_row, end_row = np.searchsorted(windows.texts, [block.start, block.stop])
-    logits = logits[first_row:end_row]
-    tokens, can_start = _places(windows, columns, first_row, logits[:, 0].shape)
-    rows, starts, ends = best_spans(logits, can_start, tokens >= 0, num_best, max_answer_length)
-    values = logits[rows, 0, starts].astype("float64"), logits[rows, 1, ends].astype("float64")
-    questions = windows.texts[first_row + rows]
-    # Stable: of equal spans the one of the earlier window, and with the higher start, is first.
-    order = np.lexsort((-(values[0] + values[1]), questions))
-    first_tokens = windows.text_splits[questions]
-    spans = [
-        windows.token_starts[first_tokens + tokens[rows, starts]],
-        windows.token_ends[first_tokens + tokens[rows, ends]],
-        *values,
-    ]
-    spans = [column[order].tolist() for column in spans]
-    splits = np.searchsorted(questions[order], [*block, block.stop]).tolist()
+def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
+    """The `Answer`s of a block of questions; see `n_best_answers`."""
+    rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
+    tokens, can_start = _places(windows, columns, rows, logits.shape[2])
+    splits = windows.text_splits[block.start : block.stop + 1]
+    starts, ends = (
+        tf.RaggedTensor.from_row_splits(
+            tf.cast(values[splits[0] : splits[-1]], tf.int32), splits - splits[0]
+        )
+        for values in (windows.token_starts, windows.token_ends)
+    )
+    texts = tf.constant(windows.texts[rows] - block.start, tf.int64)
+    candidates = candidate_spans(
+        tf.constant(logits[rows]), tokens, can_start, num_best, max_answer_length
+    )
+    own = contexts[block]
+    read = _reader()(tf.constant(own))
+    spans = ranked_spans(candidates, texts, starts, ends, read, num_best)
+    nulls = lowest_nulls(candidates, texts, len(own)) if with_null else None
+    found = {
+        name: output.numpy()
+        for name, output in answer_table(spans, read, len(own), num_best, nulls).items()
+    }
+    fields = ("answers", "starts", "ends", "scores", "start_logits", "end_logits")
+    rows_of = zip(*(found[name].tolist() for name in fields))
     return [
-        zip(*(column[start:end] for column in spans)) for start, end in zip(splits, splits[1:])
+        [Answer(text.decode(), *rest) for text, *rest in zip(*row)][:count]
+        for row, count in zip(rows_of, found["num_answers"])
     ]
+
+
+@functools.cache
+def _reader():
+    return TextReader()
 
 
 def _check_logits(logits, windows):
@@ -111,49 +113,238 @@ def _check_logits(logits, windows):
         check_scores(of_questions, "question")
 
 
-def best_spans(logits, can_start, can_end, num_best, max_answer_length):
-    """The spans between the highest starts and the highest ends of each window.
+def _places(windows, columns, own, length):
+    """(tokens, can_start): int32 and bool [rows, length] of some rows: the number of each
+    position's token in its context, -1 elsewhere, and whether it has most context in this window."""
+    rows, columns = columns
+    flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
+    at = rows[flat] - own.start, columns[flat]
+    shape = own.stop - own.start, length
+    tokens, can_start = np.full(shape, -1, "int32"), np.zeros(shape, bool)
+    tokens[at] = windows.tokens[flat]
+    can_start[at] = windows.has_most_context[flat]
+    return tf.constant(tokens), tf.constant(can_start)
+
+
+# === In any graph ===
+
+
+def candidate_spans(logits, tokens, can_start, num_best, max_answer_length):
+    """Combines the highest starts with the highest ends of each window.
 
     Args:
         logits: float32 [rows, 2, length].
-        can_start, can_end: bool [rows, length], where an answer may start and end.
-        num_best: int. So many starts are combined with so many ends.
-        max_answer_length: int, tokens of the longest span.
+        tokens: int32 [rows, length]. The number of each position's token in its context; -1
+            elsewhere, where no answer ends.
+        can_start: bool [rows, length]. Where an answer may start.
+        num_best: int. Number of starts, and of ends, that are combined.
+        max_answer_length: int. Tokens of the longest span.
 
     Returns:
-        (rows, starts, ends): int64 [spans] each; start and end are columns, both in the span.
+        dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
+        `first` and `last`, int32, and logits `start` and `end`, float32, [rows, best]; and
+        `null`, float32 [rows, 2], the logits of `[CLS]`.
     """
-    starts = _highest(np.where(can_start, logits[:, 0], -np.inf), num_best)  # [rows, num_best]
-    ends = _highest(np.where(can_end, logits[:, 1], -np.inf), num_best)
-    before = (ends[:, None, :] - starts[:, :, None]).astype("int32")  # [rows, starts, ends]
+    best = tf.minimum(num_best, tf.shape(tokens)[1])
+    lowest = tf.constant(float("-inf"))
+    starts, start_columns = tf.math.top_k(tf.where(can_start, logits[:, 0], lowest), best)
+    ends, end_columns = tf.math.top_k(tf.where(tokens >= 0, logits[:, 1], lowest), best)
+    first = tf.gather(tokens, start_columns, batch_dims=1)
+    last = tf.gather(tokens, end_columns, batch_dims=1)
+    before = last[:, tf.newaxis, :] - first[:, :, tf.newaxis]  # [rows, best, best]
     is_span = (before >= 0) & (before < max_answer_length)
-    is_span &= np.take_along_axis(can_start, starts, axis=1)[:, :, None]
-    is_span &= np.take_along_axis(can_end, ends, axis=1)[:, None, :]
-    rows, i, j = np.nonzero(is_span)
-    return rows, starts[rows, i], ends[rows, j]
+    is_span &= tf.math.is_finite(starts)[:, :, tf.newaxis]
+    is_span &= tf.math.is_finite(ends)[:, tf.newaxis, :]
+    return {
+        "is_span": is_span,
+        "first": first,
+        "last": last,
+        "start": starts,
+        "end": ends,
+        "null": logits[:, :, 0],
+    }
 
 
-def least_nulls(logits, texts, num_texts):
-    """The logits of `[CLS]` of each text, in the window where their sum is least.
+class Spans(NamedTuple):
+    """Parts of contexts, [spans] each.
+
+    Attributes:
+        starts, ends: int32. Positions among the characters of all contexts.
+        start_logits, end_logits: float64.
+        texts: int64. Numbers of the contexts.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    start_logits: tf.Tensor
+    end_logits: tf.Tensor
+    texts: tf.Tensor
+
+    @property
+    def scores(self):
+        """float64 [spans]."""
+        return self.start_logits + self.end_logits
+
+    def at(self, numbers):
+        """The spans with these numbers."""
+        return Spans(*(tf.gather(values, numbers) for values in self))
+
+
+def ranked_spans(candidates, texts_of_rows, token_starts, token_ends, contexts: Texts, num_best):
+    """Ranks the spans of each context whose texts differ.
+
+    White space around a span does not belong to it; a span of nothing else is left out.
 
     Args:
-        logits: float32 [rows, 2, length].
-        texts: int64 [rows], ascending, the text of each window.
-        num_texts: int, each of which has a window.
+        candidates: dict, of `candidate_spans`.
+        texts_of_rows: int64 [rows]. The context of each window.
+        token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
+        contexts: `Texts`.
+        num_best: int. Spans of a context.
+
+    Returns:
+        `Spans`, those of a context together, best first; of equal ones the earlier window's.
+    """
+    spans = _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
+    spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
+    spans = spans.at(tf.argsort(spans.texts, stable=True))
+    return _distinct(_stripped(spans, contexts), contexts, num_best)
+
+
+def _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts):
+    rows, i, j = tf.unstack(tf.where(candidates["is_span"]), num=3, axis=1)
+    starts, ends = tf.stack([rows, i], axis=1), tf.stack([rows, j], axis=1)
+    texts = tf.gather(texts_of_rows, rows)
+    base = tf.gather(token_starts.row_splits, texts)
+    first, last = (
+        base + tf.cast(tf.gather_nd(candidates[name], at), tf.int64)
+        for name, at in (("first", starts), ("last", ends))
+    )
+    shift = tf.gather(contexts.starts, texts)
+    return Spans(
+        tf.gather(token_starts.values, first) + shift,
+        tf.gather(token_ends.values, last) + shift,
+        tf.cast(tf.gather_nd(candidates["start"], starts), tf.float64),
+        tf.cast(tf.gather_nd(candidates["end"], ends), tf.float64),
+        texts,
+    )
+
+
+def _stripped(spans, contexts):
+    solid = places_of(tf.not_equal(contexts.kinds, SPACE))
+    first = tf.searchsorted(solid, spans.starts)
+    last = tf.searchsorted(solid, spans.ends) - 1
+    kept = tf.where(first <= last)[:, 0]
+    starts, ends = (tf.gather(solid, tf.gather(number, kept)) for number in (first, last))
+    return spans.at(kept)._replace(starts=starts, ends=ends + 1)
+
+
+def _distinct(spans, contexts, count):
+    """Of each context the first `count` spans whose texts differ."""
+    keys = tf.strings.join(
+        [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
+    )
+    found, number = tf.unique(keys)
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(keys)), number, tf.size(found))
+    spans = spans.at(first)
+    rank = tf.range(tf.size(spans.texts)) - tf.searchsorted(spans.texts, spans.texts)
+    return spans.at(tf.where(rank < count)[:, 0])
+
+
+def lowest_nulls(candidates, texts_of_rows, num_texts):
+    """The logits of `[CLS]`, in the window of each text where their sum is lowest.
+
+    Args:
+        candidates: dict, of `candidate_spans`.
+        texts_of_rows: int64 [rows]. The text of each window.
+        num_texts: int. Every text has a window.
 
     Returns:
         float64 [num_texts, 2].
     """
-    nulls = logits[:, :, 0].astype("float64")  # [rows, 2]
-    order = np.lexsort((nulls.sum(axis=1), texts))
-    return nulls[order[np.searchsorted(texts[order], np.arange(num_texts))]]
+    nulls = tf.cast(candidates["null"], tf.float64)
+    totals = tf.reduce_sum(nulls, axis=1)
+    lowest = tf.math.unsorted_segment_min(totals, texts_of_rows, num_texts)
+    rows = tf.range(tf.size(totals))
+    is_lowest = tf.equal(totals, tf.gather(lowest, texts_of_rows))
+    rows = tf.where(is_lowest, rows, tf.size(totals))
+    return tf.gather(nulls, tf.math.unsorted_segment_min(rows, texts_of_rows, num_texts))
+
+
+def answer_table(spans, contexts: Texts, num_texts, num_best, nulls=None):
+    """The answers of each context, padded to one number.
+
+    Args:
+        spans: `Spans`, ranked.
+        contexts: `Texts`.
+        num_texts: int or int32 scalar.
+        num_best: int. Answers of a context.
+        nulls: float64 [num_texts, 2], of `lowest_nulls`, if there may be no answer: "" is then
+            among the answers, after equal ones; if it is not among the best, after them.
+
+    Returns:
+        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers] each: `answers`,
+        string, `starts` and `ends`, int32, in characters of the context, `scores`, float64, a
+        softmax over the answers, and `start_logits` and `end_logits`, float64.
+    """
+    flat = {
+        "answers": contexts.strings(spans.starts, spans.ends),
+        "starts": contexts.in_texts(spans.starts, spans.texts),
+        "ends": contexts.in_texts(spans.ends, spans.texts),
+        "start_logits": spans.start_logits,
+        "end_logits": spans.end_logits,
+    }
+    rows = {
+        name: tf.RaggedTensor.from_value_rowids(
+            values, spans.texts, tf.cast(num_texts, tf.int64), validate=False
+        )
+        for name, values in flat.items()
+    }
+    counts = tf.cast(rows["starts"].row_lengths(), tf.int32)
+    table = {name: row.to_tensor(shape=[None, num_best]) for name, row in rows.items()}
+    if nulls is None:
+        counts = tf.maximum(counts, 1)  # "", if there is nothing else
+    else:
+        table, counts = _with_null(table, counts, nulls, num_best)
+    is_answer = tf.sequence_mask(counts, table["starts"].shape[1])
+    totals = table["start_logits"] + table["end_logits"]
+    scores = tf.nn.softmax(tf.where(is_answer, totals, -float("inf")))
+    return {"num_answers": counts, **table, "scores": scores}
+
+
+def _with_null(table, counts, nulls, num_best):
+    """Puts no answer among the answers; see `answer_table`.
+
+    Returns:
+        (dict of tensors [texts, num_best + 1], counts).
+    """
+    columns = tf.range(num_best)
+    total = tf.reduce_sum(nulls, axis=1)[:, tf.newaxis]
+    is_before = table["start_logits"] + table["end_logits"] >= total
+    is_before &= columns < counts[:, tf.newaxis]
+    at = tf.reduce_sum(tf.cast(is_before, tf.int32), axis=1)[:, tf.newaxis]  # [texts, 1]
+    columns = tf.range(num_best + 1)[tf.newaxis]
+    source = tf.where(columns < at, columns, columns - 1)
+    source = tf.where(tf.equal(columns, at), num_best, source)  # [texts, num_best + 1]
+    logits = {"start_logits": nulls[:, 0], "end_logits": nulls[:, 1]}
+    nothing = {"answers": "", "starts": 0, "ends": 0}
+    made = {}
+    for name, values in table.items():
+        null = logits[name] if name in logits else tf.fill(tf.shape(total)[:1], nothing[name])
+        values = tf.concat([values, tf.cast(null, values.dtype)[:, tf.newaxis]], axis=1)
+        made[name] = tf.gather(values, source, batch_dims=1)
+    is_among = at[:, 0] < num_best
+    return made, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)
+
+
+# === The best of the answers ===
 
 
 def null_odds(answers):
     """How much no answer is preferred: its score less that of the best answer with a text.
 
     Args:
-        answers: list of `Answer`, of one question, with "" among them.
+        answers: list of `Answer` of one question, with "" among them.
 
     Returns:
         float.
@@ -165,7 +356,7 @@ def null_odds(answers):
 
 
 def best_text(answers, null_threshold=None):
-    """The text of the best answer of one question.
+    """The text of the best answer to one question.
 
     Args:
         answers: list of `Answer`.
@@ -178,63 +369,3 @@ def best_text(answers, null_threshold=None):
     if null_threshold is not None and null_odds(answers) > null_threshold:
         return ""
     return next((answer.text for answer in answers if answer.text), "")
-
-
-def _places(windows, columns, first_row, shape):
-    """(tokens, can_start): int32 and bool [rows, length], of the rows from `first_row` on the
-    number of each place's token in the context (-1 elsewhere), and whether it has most context in
-    this window."""
-    rows, columns = columns
-    own = slice(*np.searchsorted(rows, [first_row, first_row + shape[0]]))
-    place = rows[own] - first_row, columns[own]
-    tokens = np.full(shape, -1, "int32")
-    can_start = np.zeros(shape, bool)
-    tokens[place] = windows.tokens[own]
-    can_start[place] = windows.has_most_context[own]
-    return tokens, can_start
-
-
-def _highest(values, count):
-    """int64 [rows, count]: columns of the highest values, of equal ones the first."""
-    return np.argsort(-values, axis=1, kind="stable")[:, :count]
-
-
-def _distinct(context, spans, count):
-    """The first `count` spans of characters whose texts differ.
-
-    Pieces may have white space, and those of which a character has several may be empty.
-
-    Args:
-        context: str.
-        spans: iterable of (start, end, start logit, end logit).
-        count: int.
-
-    Returns:
-        list of (text, start, end, start logit, end logit).
-    """
-    found = {}
-    for start, end, *logits in spans:
-        text = context[start:end].strip()
-        if text and text not in found:
-            start = context.index(text, start)
-            found[text] = (text, start, start + len(text), *logits)
-            if len(found) == count:
-                break
-    return list(found.values())
-
-
-def _with_null(best, null, count):
-    ranked = sorted([*best, null], key=_total, reverse=True)[:count]
-    return ranked if null in ranked else [*ranked, null]
-
-
-def _answers(spans):
-    """`Answer`s of what `_distinct` returns; a softmax over all of them is their score."""
-    totals = np.array([_total(span) for span in spans])
-    scores = np.exp(totals - totals.max())
-    scores = (scores / scores.sum()).tolist()
-    return [Answer(*span[:3], score, *span[3:]) for span, score in zip(spans, scores)]
-
-
-def _total(span):
-    return span[3] + span[4]
