@@ -1,4 +1,4 @@
-"""From what a tagger's network says of words to their labels and entities, in graph."""
+"""From the scores of tokens to labels and entities: for `predict` and for exported graphs."""
 
 from typing import NamedTuple
 
@@ -28,6 +28,39 @@ def find_units(tokens):
     differs |= tokens < 0
     firsts = places_of(differs)
     return Units(firsts, tf.cumsum(tf.cast(differs, tf.int32)) - 1, tf.gather(tokens, firsts) >= 0)
+
+
+def scores_of_words(scores, tokens, aggregation, unknown):
+    """Combines the scores of the tokens of each word.
+
+    Args:
+        scores: float32 [tokens, num_labels].
+        tokens: `WordTokens`.
+        aggregation: `"first"`, `"mean"` or `"max"` over the tokens of a word: the scores of the
+            first, their mean, or the scores of the token with the highest.
+        unknown: int. The label of words without tokens.
+
+    Returns:
+        float32 [words, num_labels].
+    """
+    firsts, num_tokens = tokens.firsts, tf.shape(scores)[0]
+    with_unknown = tf.concat([scores, tf.one_hot([unknown], scores.shape[-1])], axis=0)
+    first = tf.gather(with_unknown, tf.where(firsts >= 0, firsts, num_tokens))
+    if aggregation == "first":
+        return first
+    of_words, count = tokens.words, tf.size(firsts)
+    segments = tf.where(of_words >= 0, of_words, count), count + 1
+    if aggregation == "mean":
+        combined = tf.math.unsorted_segment_mean(scores, *segments)[:-1]
+    else:
+        peaks = tf.reduce_max(scores, axis=-1)  # [tokens]
+        highest = tf.gather(tf.math.unsorted_segment_max(peaks, *segments), segments[0])
+        is_best = (peaks == highest) & (of_words >= 0)
+        best = tf.math.unsorted_segment_min(
+            tf.range(num_tokens), tf.where(is_best, of_words, count), count + 1
+        )[:-1]
+        combined = tf.gather(with_unknown, tf.minimum(best, num_tokens))
+    return tf.where(tokens.owns[:, tf.newaxis], combined, first)
 
 
 def over_sequences(function, scores, units, texts, num_texts, unknown):

@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
-from keras_bert_impl.tasks.tagging.entity_labels import read_labels
-from keras_bert_impl.tasks.tagging.spans import spans_of
-from keras_bert_impl.tasks.tagging.word_scores import units
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.tasks.tagging.decode import LabelParts
+from keras_bert_impl.tasks.tagging.word_scores import flat_words, units_of
 
 
 class Entity(NamedTuple):
@@ -24,26 +26,29 @@ class Entity(NamedTuple):
     score: float
 
 
-def find_entities(words, answer, numbers, probabilities, labels):
-    """The entities of a text.
+def find_entities(sentences, answers, numbers, probabilities, labels):
+    """The entities of some texts; see `decode.LabelParts`.
 
     Args:
-        words: `Words`.
-        answer: `WordScores`.
-        numbers: int [words], the label of each.
-        probabilities: float32 [words, num_labels].
+        sentences: list of `Words`.
+        answers: list of `WordScores`.
+        numbers: list of int arrays [words], the label of each.
+        probabilities: list of float32 arrays [words, num_labels].
         labels: list of str, the names of the labels.
 
     Returns:
-        list of `Entity`, in order.
+        list (a text) of lists of `Entity`, in order.
     """
-    # Words that share a piece share its answer: for entities they are one.
-    starts, ends = units(answer.tokens)
-    numbers = numbers[starts]
-    scores = probabilities[starts, numbers]
-    entities, parts = [], read_labels(labels).parts
-    for name, first, end in spans_of([labels[number] for number in numbers], parts=parts):
-        place = slice(int(words.starts[starts[first]]), int(words.ends[ends[end - 1] - 1]))
-        score = float(scores[first:end].mean())
-        entities.append(Entity(name, words.text[place], place.start, place.stop, score))
+    if not sentences:
+        return []
+    words, bases = flat_words(sentences)
+    parts = LabelParts(labels)
+    numbers = tf.constant(np.concatenate(numbers), tf.int32)
+    probabilities = tf.constant(np.concatenate(probabilities))
+    found = parts.entities(words, units_of(answers), numbers, probabilities)
+    entities = [[] for _ in sentences]
+    for kind, start, end, score, text in zip(*(column.numpy().tolist() for column in found)):
+        start, end = start - int(bases[text]), end - int(bases[text])
+        name = parts.types[kind]
+        entities[text].append(Entity(name, sentences[text].text[start:end], start, end, score))
     return entities

@@ -7,7 +7,12 @@ from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.padding import counts_of, first_tokens, padded, window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.serving.words import TextReader, find_tokens, find_words
-from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units, over_sequences
+from keras_bert_impl.tasks.tagging.decode import (
+    LabelParts,
+    find_units,
+    over_sequences,
+    scores_of_words,
+)
 from keras_bert_impl.tokenizers.windows import pack_windows
 
 
@@ -120,25 +125,8 @@ class TaggerSignatures(Signatures):
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.asked(windows, needed)["scores"]  # [tokens, num_labels]
-        firsts = tokens.firsts
-        unknown = tf.one_hot([self.model.unknown_label], self.model.num_classes)
-        with_none = tf.concat([scores, unknown], axis=0)
-        first = tf.gather(with_none, tf.where(firsts >= 0, firsts, tf.shape(scores)[0]))
-        if self.model.aggregation == "first":
-            return first, firsts
-        of_words, count = tokens.words, tf.size(firsts)
-        segments = tf.where(of_words >= 0, of_words, count), count + 1
-        if self.model.aggregation == "mean":
-            combined = tf.math.unsorted_segment_mean(scores, *segments)[:-1]
-        else:
-            peaks = tf.reduce_max(scores, axis=-1)  # [tokens]
-            highest = tf.gather(tf.math.unsorted_segment_max(peaks, *segments), segments[0])
-            is_best = (peaks == highest) & (of_words >= 0)
-            best = tf.math.unsorted_segment_min(
-                tf.range(tf.size(peaks)), tf.where(is_best, of_words, count), count + 1
-            )[:-1]
-            combined = tf.gather(with_none, tf.minimum(best, tf.shape(scores)[0]))
-        return tf.where(tokens.owns[:, tf.newaxis], combined, first), firsts
+        aggregation, unknown = self.model.aggregation, self.model.unknown_label
+        return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def asked(self, windows, needed):
         """What the network says of tokens, each in the window where it has most context.

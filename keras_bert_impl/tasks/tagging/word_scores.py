@@ -1,10 +1,13 @@
-"""From the labels of words to those of tokens in windows, and back from scores, in numpy."""
+"""Labels of words as targets of tokens, and the decoding of scores for texts of `predict`."""
 
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
+from keras_bert_impl.serving.words import TextWords, WordTokens
 from keras_bert_impl.tasks.inputs.words import find_pieces
+from keras_bert_impl.tasks.tagging import decode
 
 _BATCH = 64  # sequences of labels that are decoded at once
 
@@ -55,8 +58,7 @@ def word_scores(outputs, sentences, tokenized, aggregation, unknown):
         outputs: float32 [rows, length, num_labels].
         sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-        aggregation: `"first"`, `"mean"` or `"max"` over the pieces of a word.
-        unknown: int, the label of words without pieces.
+        aggregation, unknown: see `decode.scores_of_words`.
 
     Returns:
         list (a text) of `WordScores`.
@@ -66,79 +68,71 @@ def word_scores(outputs, sentences, tokenized, aggregation, unknown):
     asked = tokenized.has_most_context
     of_tokens = np.zeros((len(pieces.words), outputs.shape[-1]), "float32")
     of_tokens[tokenized.token_numbers()[asked]] = outputs[rows[asked], columns[asked]]
-
-    scores = np.zeros((len(pieces.firsts), outputs.shape[-1]), "float32")
-    is_known = pieces.firsts >= 0
-    scores[is_known] = of_tokens[pieces.firsts[is_known]]
-    scores[~is_known, unknown] = 1.0
-    if aggregation != "first":
-        scores[pieces.owns] = _aggregated(of_tokens, pieces, aggregation)
+    tokens = WordTokens(_int32(pieces.words), _int32(pieces.firsts), tf.constant(pieces.owns))
+    scores = decode.scores_of_words(tf.constant(of_tokens), tokens, aggregation, unknown).numpy()
     parts = zip(pieces.word_splits[:-1], pieces.word_splits[1:])
     return [WordScores(scores[start:end], pieces.firsts[start:end]) for start, end in parts]
 
 
-def _aggregated(of_tokens, pieces, aggregation):
-    """[words that own a token, num_labels]: mean, or the row of the piece with the highest."""
-    owned = np.flatnonzero(pieces.words >= 0)
-    of_tokens, words = of_tokens[owned], pieces.words[owned]
-    begins = np.flatnonzero(pieces.is_first[owned])  # of the words, whose pieces stand together
-    if aggregation == "mean":
-        counts = np.diff(np.append(begins, len(owned)))
-        return np.add.reduceat(of_tokens, begins, axis=0) / counts[:, None]
-    best_first = np.lexsort((-of_tokens.max(axis=1), words))
-    return of_tokens[best_first[begins]]
-
-
-def units(tokens):
-    """(starts, ends), int64 [units]: runs of words of a text that share their token.
-
-    Args:
-        tokens: int64 [words], as of `WordScores`.
-    """
-    differs = np.append(True, tokens[1:] != tokens[:-1]) | (tokens < 0)
-    starts = np.flatnonzero(differs[: len(tokens)])
-    return starts, np.append(starts[1:], len(tokens))[: len(starts)]
-
-
 def over_sequences(function, answers, unknown):
-    """What is said of each word by a function of the sequence of a text's units.
+    """Applies a function to the sequence of each text; see `decode.over_sequences`.
 
     Args:
         function: of emissions, float32 [batch, length, num_labels], and a mask, float32
-            [batch, length]; returns a numpy array [batch, length, ...].
+            [batch, length]; returns a tensor [batch, length, ...].
         answers: list of `WordScores`.
-        unknown: array [...], what is said of words without a token.
+        unknown: array [...]. The result for words without a token.
 
     Returns:
         list of arrays [words, ...].
     """
-    sequences = []
-    for answer in answers:
-        starts, _ = units(answer.tokens)
-        sequences.append(starts[answer.tokens[starts] >= 0])
-    order = np.argsort([len(starts) for starts in sequences], kind="stable")
     results = [None] * len(answers)
+    order = np.argsort([len(answer.tokens) for answer in answers], kind="stable")
     for first in range(0, len(answers), _BATCH):
         numbers = order[first : first + _BATCH]
-        shape = len(numbers), max(1, len(sequences[numbers[-1]]))  # the longest comes last
-        emissions = np.zeros((*shape, answers[0].scores.shape[-1]), "float32")
-        mask = np.zeros(shape, "float32")
-        for row, number in enumerate(numbers):
-            starts = sequences[number]
-            emissions[row, : len(starts)] = answers[number].scores[starts]
-            mask[row, : len(starts)] = 1
-        said = function(emissions, mask)
-        for row, number in enumerate(numbers):
-            tokens = answers[number].tokens
-            results[number] = _of_words(said[row], tokens, sequences[number], unknown)
+        own = [answers[number] for number in numbers]
+        counts = [len(answer.tokens) for answer in own]
+        found = decode.over_sequences(
+            function,
+            tf.constant(np.concatenate([answer.scores for answer in own])),
+            units_of(own),
+            tf.constant(np.repeat(np.arange(len(own)), counts)),
+            tf.constant(len(own), tf.int64),
+            tf.constant(unknown),
+        ).numpy()
+        for number, part in zip(numbers, np.split(found, np.cumsum(counts)[:-1])):
+            results[number] = part
     return results
 
 
-def _of_words(said, tokens, starts, unknown):
-    """Each word's part of what was said of the units that begin at `starts`."""
-    result = np.empty((len(tokens), *said.shape[1:]), said.dtype)
-    result[...] = unknown
-    has_token = tokens >= 0
-    unit = np.searchsorted(starts, np.arange(len(tokens)), side="right") - 1
-    result[has_token] = said[unit[has_token]]
-    return result
+def units_of(answers):
+    """`decode.Units` of the words of some texts, one after the other.
+
+    Args:
+        answers: list of `WordScores`.
+    """
+    tokens, base = [], 0
+    for answer in answers:
+        tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # no unit reaches into the next text
+    return decode.find_units(_int32(np.concatenate(tokens)))
+
+
+def flat_words(sentences):
+    """`TextWords` of some texts, one after the other, and int64 [texts + 1], where each begins.
+
+    Args:
+        sentences: list of `Words`.
+    """
+    bases = np.cumsum([0, *(len(words.text) + 1 for words in sentences)])
+    counts = [len(words.starts) for words in sentences]
+    shifts = np.repeat(bases[:-1], counts)
+    starts, ends = (
+        _int32(np.concatenate([words[side] for words in sentences]) + shifts) for side in (1, 2)
+    )
+    texts = tf.constant(np.repeat(np.arange(len(sentences)), counts))
+    return TextWords(starts, ends, texts, tf.constant(counts, tf.int64)), bases
+
+
+def _int32(values):
+    return tf.constant(values, tf.int32)

@@ -178,8 +178,9 @@ class WordTagger(TaskModel):
             labels = [[self.labels[label] for label in row] for row in numbers]
             if not self.has_entities:
                 return labels
-            parts = zip(texts, answers, numbers, self._probabilities(answers))
-            return list(zip(labels, [find_entities(*part, self.labels) for part in parts]))
+            probabilities = self._probabilities(answers)
+            entities = find_entities(texts, answers, numbers, probabilities, self.labels)
+            return list(zip(labels, entities))
 
         found = in_blocks(annotated, as_words(texts), self.block_texts, self.block_characters)
         if not self.has_entities:
@@ -201,7 +202,7 @@ class WordTagger(TaskModel):
         """list of float32 arrays [words, num_classes]."""
         if not self.crf:
             return [answer.scores for answer in answers]
-        certain = np.arange(self.num_classes) == self.unknown_label
+        certain = np.eye(self.num_classes, dtype="float32")[self.unknown_label]
         return over_sequences(self._marginals, answers, certain)
 
     @property
@@ -218,10 +219,9 @@ class WordTagger(TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """The function traced once, for any number and length of sequences; to numpy arrays."""
+        """The function traced once, for any number and length of sequences."""
         shapes = [None, None, self.num_classes], [None, None]
-        traced = tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
-        return lambda *sequences: traced(*sequences).numpy()
+        return tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
 
     # === What the labels are ===
 

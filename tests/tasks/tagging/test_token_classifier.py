@@ -13,7 +13,7 @@ from keras_bert_impl.tasks import TokenClassifier
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.inputs.words import find_words, join_words
 from keras_bert_impl.tasks.tagging.entities import find_entities
-from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units
+from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
@@ -174,7 +174,7 @@ def test_entities_have_places_in_the_text():
 
 def entities_of(text, answer):
     numbers = answer.scores.argmax(axis=1)
-    found = find_entities(find_words(text), answer, numbers, answer.scores, LABELS)
+    (found,) = find_entities([find_words(text)], [answer], [numbers], [answer.scores], LABELS)
     assert all(text[entity.start : entity.end] == entity.text for entity in found)
     return [tuple(entity) for entity in found]
 
@@ -233,8 +233,7 @@ def test_it_learns_transitions():
 
 def test_sequences_of_words_that_share_a_piece():
     tokens = np.array([3, 3, -1, -1, 4, 5, 5])
-    starts, ends = units(tokens)
-    assert starts.tolist() == [0, 2, 3, 4, 5] and ends.tolist() == [2, 3, 4, 5, 7]
+    assert units_of([WordScores(None, tokens)]).firsts.numpy().tolist() == [0, 2, 3, 4, 5]
     scores = np.arange(14, dtype="float32").reshape(7, 2)
     seen = []
 
@@ -242,7 +241,7 @@ def test_sequences_of_words_that_share_a_piece():
         seen.append((emissions, mask))
         return 2 * emissions
 
-    received = over_sequences(double, [WordScores(scores, tokens)], np.array([-1, -1]))[0]
+    received = over_sequences(double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32"))[0]
     # The chain: words 0, 4 and 5.
     np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
     expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]
