@@ -31,7 +31,7 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self):
-        """Returns the index of each position's token in its text, int32 [windows, length]; else -1."""
+        """Returns the index of each position's token in its text or -1, int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
@@ -59,7 +59,7 @@ class Windows(NamedTuple):
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
-            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # index 0 exists even without tokens
+            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # index 0 exists without tokens too
         )
         return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
 
