@@ -59,7 +59,7 @@ class Windows(NamedTuple):
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
-            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # index 0 exists without tokens too
+            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # for index 0 without any token
         )
         return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
 

@@ -15,7 +15,7 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
 
     Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens
     until the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and
-    not kept; memory grows with the number of different words. The result is deterministic.
+    not kept; memory grows with the number of different words. The same texts give the same list.
 
     Args:
         texts: iterable of str.
@@ -29,7 +29,7 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
         list of str: [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
 
     Raises:
-        InputError: If the texts have no words, or `vocabulary_size` is too small for the characters.
+        InputError: If the texts have no words or `vocabulary_size` is too small for the characters.
 
     Example:
         vocabulary = learn_wordpiece_vocabulary(open("corpus.txt"), vocabulary_size=8000)
@@ -38,8 +38,8 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
         raise InputError("the corpus is empty: no text to learn a vocabulary from has a word.")
-    # The trainer numbers tokens in the order in which it finds them, which is random, and breaks ties
-    # by number. Listing all characters in order beforehand makes it deterministic.
+    # The trainer numbers tokens in the order in which it finds them, which is random, and breaks
+    # ties by number. Listing all characters in order beforehand makes it deterministic.
     characters = _alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
     start = [*SPECIAL_TOKENS, *characters]
