@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 
-_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # cuts here never change tokens
+_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # nothing joins the two sides
 _CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer per token
 
 

@@ -56,10 +56,11 @@ class Windows(NamedTuple):
         score += num_windows - 1 - tf.range(num_windows)[:, tf.newaxis]
         first_tokens = tf.gather(self.token_starts.row_splits, self.texts)[:, tf.newaxis]
         numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], index in the batch
+        # One more segment, so that index 0 exists in a batch without tokens.
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
-            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # for index 0 without any token
+            tf.size(self.token_starts.flat_values, tf.int64) + 1,
         )
         return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
 

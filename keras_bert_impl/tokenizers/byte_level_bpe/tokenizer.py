@@ -170,7 +170,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         def tokenize_with_offsets(texts):
             words = self._split(texts)
             ids, in_word = self._pieces(words)
-            starts, ends = words.characters_of(in_word)  # [pieces]
+            starts, ends = words.characters_of(in_word)  # [tokens]
             ids = per_text(ids, words)
             before = tf.gather(words.text_starts, ids.value_rowids())
             starts, ends = starts - before, ends - before

@@ -32,8 +32,8 @@ class ByteLevelWords:
         starts: int32 [words], the index of each word's first code point.
         ends: int32 [words], the index of the code point after each word.
         texts: int64 [texts + 1], the index of each text's first word.
-        code_points: int32 [code points] of all texts, with a newline after each, normalized and with
-            prefix spaces.
+        code_points: int32 [code points] of all texts, with a newline after each, normalized and
+            with prefix spaces.
         text_starts: int32 [texts + 1], the index of each text's first input code point.
         first, last: int32 [code points], the span of input code points of each code point, from
             `first` to before `last`.

@@ -182,6 +182,6 @@ def _groups(codes, table):
 
 
 def is_boundary(codes):
-    """Returns whether a code is a special token or the start or end of a text, bool."""
+    """Returns whether a code is a special or added token or the start or end of a text, bool."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

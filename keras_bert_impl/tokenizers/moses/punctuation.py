@@ -86,7 +86,10 @@ class PunctuationNormalizer:
         return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
-        """Turns apostrophe pairs into quotes; removes no-break spaces inside quotes and numbers."""
+        """Turns apostrophe pairs into quotes and handles no-break spaces.
+
+        No-break spaces inside quotes are deleted; those between digits become commas.
+        """
         # Moses puts spaces around a quote of two apostrophes, so no rule joins it to others.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))

@@ -22,7 +22,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
     in_blocks,
 )
 
-_SEQUENCE = 1 << 22  # larger entries are rows of sequences, others are added to the character
+_SEQUENCE = 1 << 22  # from here on, rows of sequences; smaller entries are added to the character
 _MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up separately
 _MAX_NODES = 1 << 15  # of a trie to this depth; that of nmt_nfkc has 8,568
 
@@ -219,7 +219,7 @@ def _places_of_tokenizers(source, characters):
     before = tf.concat([[-1], source], axis=0)[: tf.size(source)]
     after = tf.concat([source[1:], [0]], axis=0)[: tf.size(source)]
     source += tf.cast((source == before) & (after > source + 1), tf.int32)
-    # Positions in a text are too low by the number of characters deleted at its start.
+    # `tokenizers` reports positions too low by the number of characters deleted at the start.
     is_edge = characters >= CODE_POINTS
     part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]
     start = tf.math.segment_min(tf.range(tf.size(part)), part)  # [parts]

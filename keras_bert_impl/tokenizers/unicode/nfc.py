@@ -37,7 +37,7 @@ def origins(texts):
     places = tensorflow_text.find_source_offsets(offsets, places)  # [texts, (characters)], in bytes
     before = tf.cumsum(tf.strings.length(texts), exclusive=True)  # in bytes, of all texts
     original = tf.searchsorted(_over_all(starts, before), _over_all(places, before))
-    # The last character with the same end, and the one that begins the sequence.
+    # The character that begins at this position, and the one that begins the sequence.
     after = tf.searchsorted(original, original, side="right") - 1
     first = tf.maximum(tf.searchsorted(original, original) - 1, 0)
     from_end = original - (after - tf.range(tf.size(original)))

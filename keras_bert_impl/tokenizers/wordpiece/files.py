@@ -48,7 +48,7 @@ _NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_co
     "strip_accents": ("strip_accents", "strip_accents"),
     "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
 }
-_CAPITALS = 0.05  # least share of tokens with letters that has capitals in a cased vocabulary
+_CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a cased vocabulary
 
 
 def read(directory):

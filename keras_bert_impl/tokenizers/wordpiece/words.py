@@ -76,11 +76,11 @@ class Words:
         """Converts byte offsets in words, ragged [words, (tokens)], to characters in the texts."""
         size = 1 + sum(tf.cast(self.characters >= limit, tf.int64) for limit in (128, 2048, 65536))
         place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
-        word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [pieces]
+        word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [tokens]
         first = tf.searchsorted(place, word + starts.values)
         last = tf.searchsorted(place, word + ends.values) - 1
         starts = self.per_text(starts)
-        text = tf.gather(self.text_starts, starts.value_rowids())  # [pieces]
+        text = tf.gather(self.text_starts, starts.value_rowids())  # [tokens]
         ends = starts.with_values(tf.gather(self.originals, last) + 1 - text)
         return starts.with_values(tf.gather(self.originals, first) - text), ends
 
