@@ -1,4 +1,4 @@
-"""Tokenizers that run inside the graph, and learning a vocabulary for them."""
+"""Tokenizers that run in the TensorFlow graph, and training of a WordPiece vocabulary."""
 
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.moses.tokenizer import MosesBPETokenizer

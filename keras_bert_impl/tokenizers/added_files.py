@@ -1,9 +1,9 @@
-"""Added tokens in the files of a tokenizer: where they stand, and which file counts.
+"""Added tokens in tokenizer files: where they are stored, and which file takes precedence.
 
-`transformers` has written them to five places since 2019, in this order of precedence here:
+`transformers` has used five places since 2019. Their order of precedence here is:
 `added_tokens_decoder` of tokenizer_config.json; `added_tokens` of tokenizer.json;
-`added_tokens.json` with `special_tokens_map.json`; then what tokenizer_config.json names:
-`additional_special_tokens`, `extra_special_tokens`, and each `..._token`.
+`added_tokens.json` with `special_tokens_map.json`; then the tokens that tokenizer_config.json
+names in `additional_special_tokens`, `extra_special_tokens` and each `..._token`.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from keras_bert_impl.tokenizers.files import check_settings
 
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
-ROWS = {  # settings of all kinds that would change rows, and what is supported
+ROWS = {  # settings of all kinds that would change rows, with their supported values
     "padding_side": ("right", None),
     "truncation_side": ("right", None),
     "split_special_tokens": (False, None),
@@ -24,26 +24,26 @@ ROWS = {  # settings of all kinds that would change rows, and what is supported
 
 
 def read_if_there(path):
-    """The object of a JSON file, or an empty dict where there is no such file."""
+    """Reads the object of a JSON file; returns an empty dict if there is no such file."""
     return read_json(path) if path.exists() else {}
 
 
 def content(token):
-    """The text of a token in a JSON file, which may be an object."""
+    """Returns the text of a token in a JSON file, where it may be an object."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def check_special_names(directory, named):
-    """Checks that special_tokens_map.json names the special tokens as they are supported.
+    """Checks that special_tokens_map.json names the supported special tokens.
 
-    `transformers` follows it where tokenizer_config.json says something else.
+    It takes precedence over tokenizer_config.json in `transformers`.
 
     Args:
         directory: `Path`.
-        named: dict of such names as `"cls_token"` to the token.
+        named: dict of names such as `"cls_token"` to tokens.
 
     Raises:
-        InputError: it names another one.
+        InputError: If it names another token.
     """
     path = directory / "special_tokens_map.json"
     settings = {name: content(token) for name, token in read_if_there(path).items()}
@@ -51,18 +51,19 @@ def check_special_names(directory, named):
 
 
 def read_added_tokens(directory, special_tokens):
-    """The added tokens of a directory.
+    """Reads the added tokens of a directory.
 
     Args:
         directory: `Path`.
-        special_tokens: tuple of str, the tokenizer's own: those are special whatever a file says.
+        special_tokens: tuple of str, the tokenizer's own special tokens, which are special whatever
+            a file says.
 
     Returns:
-        list of (`AddedToken`, int or None): with its id where a file says it, in the order in which
-        those without one get theirs.
+        list of (`AddedToken`, int or None): each token and its id if a file gives one, in the order
+        in which tokens without an id get theirs.
 
     Raises:
-        InputError: a file is damaged, or two files give a token different ids.
+        InputError: If a file is damaged, or two files give a token different ids.
     """
     found = _Found(special_tokens)
     path = directory / "tokenizer.json"
@@ -84,7 +85,7 @@ def read_added_tokens(directory, special_tokens):
     named = {path: config}
     path = directory / "special_tokens_map.json"
     named[path] = read_if_there(path)
-    # That list of special_tokens_map.json is not looked at here by `transformers` 5.
+    # `transformers` 5 ignores additional_special_tokens of special_tokens_map.json here.
     lists = {name: v for name, v in named[path].items() if name != "additional_special_tokens"}
     named_here = [content(token) for _, token in _named({**named, path: lists})]
     special = {token for token in named_here if isinstance(token, str)}
@@ -106,7 +107,7 @@ def _items(path, name, value):
 
 
 def _named(files):
-    """(path, token) of each special token that a configuration names."""
+    """Yields (path, token) for each special token that a configuration names."""
     for path, settings in files.items():
         for name, value in settings.items():
             if name.endswith("_token") and isinstance(value, (str, dict)):
@@ -119,7 +120,7 @@ def _named(files):
 
 
 class _Found:
-    """Added tokens by content; the first file that tells of a token counts."""
+    """Added tokens by content; the first file that defines a token takes precedence."""
 
     def __init__(self, special_tokens):
         self._special = special_tokens
@@ -153,7 +154,7 @@ class _Found:
 
 
 def tells_flags(directory, name="mask_token"):
-    """Whether the files of a directory say how a special token is found, and not its name alone."""
+    """Returns whether the files define how a special token is matched, not just its name."""
     files = ("tokenizer_config.json", "special_tokens_map.json")
     config, names = (read_if_there(directory / file) for file in files)
     return "added_tokens_decoder" in config or any(
@@ -162,19 +163,19 @@ def tells_flags(directory, name="mask_token"):
 
 
 def with_added_tokens(where, vocabulary, found, special_tokens):
-    """A vocabulary with added tokens at their ids.
+    """Returns a vocabulary with added tokens at their ids.
 
     Args:
-        where: `Path`, for errors.
-        vocabulary: list of str. An id that no token has is an empty string.
-        found: as `read_added_tokens` returns them.
-        special_tokens: tuple of str, which get no id from their name alone.
+        where: `Path`, for error messages.
+        vocabulary: list of str, with an empty string for an id without a token.
+        found: As returned by `read_added_tokens`.
+        special_tokens: tuple of str. These get no id from their name alone.
 
     Returns:
         list of str.
 
     Raises:
-        InputError: an id belongs to another token, or is far beyond the vocabulary.
+        InputError: If an id belongs to another token or is far beyond the vocabulary.
     """
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
@@ -197,27 +198,27 @@ def with_added_tokens(where, vocabulary, found, special_tokens):
 
 
 def settings_of(found, usual):
-    """What a tokenizer has to be told of its added tokens.
+    """Returns the `added_tokens` setting of a tokenizer.
 
     Args:
-        found: as `read_added_tokens` returns them.
-        usual: list of `AddedToken`, the special tokens as a tokenizer has them unless told.
+        found: As returned by `read_added_tokens`.
+        usual: list of `AddedToken`, the special tokens with the tokenizer's defaults.
 
     Returns:
-        list of str and dicts, without what is usual.
+        list of str and dicts, without the tokens in `usual`.
     """
     return [token.setting for token, _ in found if token not in usual]
 
 
 def as_objects(special, added, ids):
-    """Added tokens as JSON files hold them: `added_tokens` of tokenizer.json.
+    """Returns added tokens in the JSON format of `added_tokens` in tokenizer.json.
 
     Args:
         special, added: lists of `AddedToken`.
         ids: dict of str to int.
 
     Returns:
-        list of dict, in the order of their ids.
+        list of dict, in id order.
     """
     changed = {token.content: token for token in (*special, *added)}
     objects = [{"id": ids[name]} | dataclasses.asdict(t) for name, t in changed.items()]
@@ -225,14 +226,14 @@ def as_objects(special, added, ids):
 
 
 def added_settings(special, added, ids):
-    """The keys of tokenizer_config.json that say which tokens are added.
+    """Returns the keys of tokenizer_config.json that define added tokens.
 
     Args:
         special, added: lists of `AddedToken`.
         ids: dict of str to int.
 
     Returns:
-        dict: empty where there are only the special ones as they are.
+        dict, empty if there are only unchanged special tokens.
     """
     if not added:
         return {}
@@ -244,11 +245,11 @@ def added_settings(special, added, ids):
 
 
 def to_whole(tokenizer, special, added, ids):
-    """The text of a tokenizer.json with added tokens at their ids.
+    """Returns the text of a tokenizer.json with added tokens at their ids.
 
     Args:
         tokenizer: `tokenizers.Tokenizer`.
-        special, added, ids: as `as_objects` takes them.
+        special, added, ids: Same as in `as_objects`.
     """
     whole = json.loads(tokenizer.to_str())
     whole["added_tokens"] = as_objects(special, added, ids)

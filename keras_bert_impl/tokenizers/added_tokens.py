@@ -1,7 +1,7 @@
-"""Tokens that are found in texts as they are written, before these are split into words.
+"""Tokens matched literally in texts, before the texts are split into words.
 
-All tokenizers find theirs here, among the code points: those with `normalized=False` in the text as
-it is given, the others in the normalized text that is left between them.
+All tokenizers match them here, on code points: tokens with `normalized=False` in the input text,
+the others in the normalized text between them.
 """
 
 import dataclasses
@@ -16,23 +16,23 @@ from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, ClassTa
 
 NO_TOKEN, INSIDE = -2, -1
 MAX_TOKENS = 50_000  # published models have some hundreds
-_SHIFT = 21  # a code point has no more bits
-_FEW = 8  # first characters
+_SHIFT = 21  # bits of a code point
+_FEW = 8  # first characters, at most
 
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is found in a text as it is written and has an id of its own.
+    """A token that is matched literally in texts and has its own id.
 
     The fields and their defaults are those of `tokenizers.AddedToken`.
 
     Attributes:
         content: str, one or more characters.
-        single_word: bool. Whether it is found only where no letter, digit or `_` adjoins it.
-        lstrip, rstrip: bools. Whether it takes the white space before, or after, it along.
-        normalized: bool. Whether it is normalized as the text is and found in the normalized text:
-            `[E1]` in an uncased tokenizer then stands for `[e1]` too. Default True.
-        special: bool. Whether `detokenize` leaves it out where special tokens are skipped.
+        single_word: bool. Whether it matches only if no letter, digit or `_` is next to it.
+        lstrip, rstrip: bools. Whether it includes the white space before, or after, it.
+        normalized: bool. Whether it is normalized and matched in the normalized text: in an uncased
+            tokenizer, `[E1]` then matches `[e1]` too. Default True.
+        special: bool. Whether `detokenize` drops it when special tokens are skipped.
     """
 
     content: str
@@ -44,7 +44,7 @@ class AddedToken:
 
     @property
     def setting(self):
-        """str, or a dict if a field other than `content` has no default value."""
+        """str, or a dict if a field other than `content` differs from its default."""
         fields = dataclasses.asdict(self)
         return self.content if self == AddedToken(self.content) else fields
 
@@ -53,13 +53,13 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def as_added_tokens(tokens):
-    """list of `AddedToken` of what a user gives.
+    """Converts user input to a list of `AddedToken`.
 
     Args:
         tokens: iterable of str, `AddedToken`, dicts of its fields, or `tokenizers.AddedToken`.
 
     Raises:
-        InputError: something else, an empty token, or a token twice.
+        InputError: If an entry is something else or empty, or a token is given twice.
     """
     if isinstance(tokens, (str, bytes, dict, set, frozenset)) or not hasattr(tokens, "__iter__"):
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
@@ -93,16 +93,16 @@ def _as_added_token(token):
 
 
 def _is_text(content):
-    """Whether a string has characters and no half of a surrogate pair."""
+    """Returns whether a string is not empty and has no unpaired surrogate."""
     return content != "" and content.encode("utf-8", "ignore").decode() == content
 
 
 def found_tokens(special, added):
-    """All tokens that are found in texts: the special ones first.
+    """Returns all tokens that are matched in texts, special tokens first.
 
     Args:
         special: list of `AddedToken`.
-        added: list of `AddedToken`. One with the content of a special one takes its place.
+        added: list of `AddedToken`. One with the content of a special token replaces it.
 
     Returns:
         list of `AddedToken`.
@@ -115,8 +115,8 @@ def found_tokens(special, added):
 class AddedTokens:
     """Finds any number of tokens, which may overlap.
 
-    Of tokens that begin at one place the longest is found, and then what follows it is searched. A
-    token with `single_word` that is part of a word is passed over after that.
+    The longest match at a position wins, and the search continues after it. Then `single_word`
+    tokens that are part of a word are discarded.
 
     Args:
         tokens: list of `AddedToken` or str.
@@ -140,17 +140,18 @@ class AddedTokens:
         self._words = WordTable() if self._single.any() else None
 
     def __call__(self, code_points, is_apart=None):
-        """The tokens in texts.
+        """Finds the tokens in texts.
 
         Args:
-            code_points: int32 [code points] of all texts, each with one after it that is neither in
-                a token nor white space.
-            is_apart: bool [code points], letters that a token with `single_word` may adjoin.
-                Default: none.
+            code_points: int32 [code points] of all texts. Each text is followed by a code that is
+                neither in a token nor white space.
+            is_apart: bool [code points], letters that a `single_word` token may touch. Default:
+                none.
 
         Returns:
-            (starts, ends, numbers): int32 [found], in order: the code point that each begins with,
-            and the one after it, white space that it takes along included; which token it is.
+            (starts, ends, numbers): int32 [found], in order: the index of each match's first code
+            point, the index after its last one (both including stripped white space), and the
+            index of the token.
         """
         starts, numbers = self._longest(code_points)
         nothing = starts, starts, numbers
@@ -161,7 +162,7 @@ class AddedTokens:
         )
 
     def _longest(self, code_points):
-        """Where tokens begin, and which is the longest there: int32 [candidates] both."""
+        """Returns where tokens begin and the longest token there, both int32 [candidates]."""
         candidates = places_of(self._may_begin(code_points))
 
         def step(depth, candidate, node, found):
@@ -186,14 +187,14 @@ class AddedTokens:
 
     def _may_begin(self, code_points):
         """bool [code points], true at least where a token begins."""
-        # A few comparisons take a fifth of the time of a look-up in a table.
+        # A few comparisons take a fifth of the time of a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
         return functools.reduce(tf.logical_or, equal)
 
     def _found(self, code_points, starts, numbers, is_apart):
-        """Those that do not overlap, are words where they have to be, with their white space."""
+        """Resolves overlaps, applies `single_word`, and adds stripped white space."""
         ends = starts + tf.gather(self._lengths, numbers)
         found = starts, ends, numbers
         found = _only(leftmost(starts, ends), found)
@@ -207,7 +208,7 @@ class AddedTokens:
         is_space = tf.equal(self._spaces.lookup(tf.minimum(code_points, CODE_POINTS)), SPACE)
         solid = places_of(~is_space)
         solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
-        # A token that begins in white space which the one before has taken along is none.
+        # Discard tokens that begin in white space already taken by the previous one.
         ends = self._with_space_after(solid, found)
         found = _only(found[0] >= _before(ends), found)
         ends = self._with_space_after(solid, found)
@@ -231,26 +232,26 @@ def _only(kept, found):
 
 
 def _before(ends):
-    """Where the token before each one ends."""
+    """Returns the end of the token before each one."""
     return tf.concat([[0], ends[:-1]], axis=0)[: tf.size(ends)]
 
 
 def in_place(tokens, starts, ends, numbers):
-    """int32 [code points]: the number of the token that begins there, INSIDE one, or NO_TOKEN.
+    """Writes matches into int32 [code points]: the token's index at its start, INSIDE, or NO_TOKEN.
 
     Args:
-        tokens: int32 [code points], the same of tokens that were found before.
-        starts, ends, numbers: as `AddedTokens` returns them.
+        tokens: int32 [code points], in the same format, for tokens found earlier.
+        starts, ends, numbers: As returned by `AddedTokens`.
     """
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Where each node leads: (keys, children, tokens).
+    """Builds a trie: (keys, children, tokens).
 
-    `keys` int64, parent node << _SHIFT | letter, in order, and one more, that nothing has;
-    `children` int32, the node of each; `tokens` int32 [nodes], the first token that ends there, or
-    -1.
+    `keys` int64, parent node << _SHIFT | letter, sorted, with an unreachable sentinel at the end;
+    `children` int32, the node of each key; `tokens` int32 [nodes], the first token that ends in the
+    node, or -1.
     """
     edges, ends = {}, {}
     for number, token in enumerate(tokens):

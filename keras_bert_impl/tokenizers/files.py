@@ -1,4 +1,4 @@
-"""Reading the files of tokenizers: text and JSON that may be damaged or hostile."""
+"""Reading tokenizer files: text and JSON that may be damaged or hostile."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within
 
-KIND_OF_FILE = {  # what a directory without tokenizer.json has
+KIND_OF_FILE = {  # files in a directory without tokenizer.json
     "vocab.txt": "WordPiece",
     "merges.txt": "byte-level BPE",
     "spiece.model": "SentencePiece",
     "sentencepiece.bpe.model": "SentencePiece",
-    "30k-clean.model": "SentencePiece",  # of Google's ALBERT
-    "assets/vocab.txt": "WordPiece",  # of a SavedModel of TF Hub
+    "30k-clean.model": "SentencePiece",  # Google's ALBERT
+    "assets/vocab.txt": "WordPiece",  # SavedModel of TF Hub
     "assets/30k-clean.model": "SentencePiece",
 }
 _OTHER_FILES = (
@@ -28,7 +28,7 @@ _OTHER_FILES = (
 
 
 def has_tokenizer(directory):
-    """bool. Whether a directory has files of a tokenizer, whatever their kind.
+    """Returns whether a directory has tokenizer files of any kind.
 
     Args:
         directory: str or `Path`.
@@ -38,20 +38,20 @@ def has_tokenizer(directory):
 
 
 def no_tokenizer(directory):
-    """The error for a directory without a tokenizer."""
+    """Creates the error for a directory without a tokenizer."""
     return InputError(
         f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(KIND_OF_FILE)}."
     )
 
 
 def tokenizer_directory(directory):
-    """`Path` of a directory; what it has of a tokenizer's files lies in it, too.
+    """Returns a directory as a `Path` and checks that its tokenizer files do not lie outside it.
 
     Args:
         directory: str or `Path`.
 
     Raises:
-        InputError: there is no such directory, or a link leads out of it.
+        InputError: If there is no such directory, or a link leads out of it.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -75,17 +75,18 @@ def _equal(one, other):
 
 
 def tokens_by_id(path, ids):
-    """The tokens of a {token: id} object in a file, in the order of their ids.
+    """Returns the tokens of a {token: id} object in a file, in id order.
 
     Args:
-        path: `Path` of the file, for errors.
-        ids: what should be such a dict.
+        path: `Path` of the file, for error messages.
+        ids: The value to check, which should be such a dict.
 
     Returns:
-        list of str; an id that no token has is an empty string.
+        list of str, with an empty string for an id without a token.
 
     Raises:
-        InputError: it is none, an id is there twice, or a tenth of the ids are missing.
+        InputError: If it is not such a dict, an id occurs twice, or more than a tenth of the ids,
+            and more than 10, are missing.
     """
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path}: there is no vocabulary in it.")
@@ -101,7 +102,7 @@ def tokens_by_id(path, ids):
 
 
 def in_order(vocabulary):
-    """The tokens of a vocabulary that a user gives, in the order of their ids.
+    """Converts a user's vocabulary to a list of tokens in id order.
 
     Args:
         vocabulary: list or array of str, or a dict of token -> id, such as `get_vocab()` of
@@ -111,7 +112,7 @@ def in_order(vocabulary):
         list.
 
     Raises:
-        InputError: it has no order, or ids that are not 0, 1, 2, ...
+        InputError: If it has no order, or its ids are not 0, 1, 2, ...
     """
     if isinstance(vocabulary, dict):
         return tokens_by_id("the vocabulary", vocabulary)
@@ -124,11 +125,12 @@ def in_order(vocabulary):
 
 
 def ids_by_token(vocabulary):
-    """The {token: id} object of a file.
+    """Returns the {token: id} object of a file.
 
     Args:
-        vocabulary: list of str. Of equal tokens the last counts. For an id that has no token there
-            is one that no text has: `tokenizers` counts tokens to find the next id.
+        vocabulary: list of str. If a token occurs twice, its last id is used. An id without a token
+            gets a placeholder that no text contains, since `tokenizers` counts tokens to find the
+            next id.
     """
     last = {token: number for number, token in enumerate(vocabulary) if token}
     return {
@@ -142,11 +144,14 @@ def _no_token(number):
 
 
 def without_last(vocabulary, added):
-    """list of str: a vocabulary without the added tokens at its end, which other files name.
+    """Returns a vocabulary without the added tokens at its end, which are listed in other files.
 
     Args:
         vocabulary: list of str.
         added: set of str.
+
+    Returns:
+        list of str.
     """
     size = len(vocabulary)
     while size and vocabulary[size - 1] in added | {""}:
@@ -155,5 +160,5 @@ def without_last(vocabulary, added):
 
 
 def to_json(value):
-    """str. The JSON text of a file."""
+    """Returns a value as the JSON text of a file."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""The files of a tokenizer in a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
+"""Tokenizer files of a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import check_settings
 
-_PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
+_PACKAGES = ("keras_hub", "keras_nlp")  # the second is the package name in old presets
 _KINDS = {
     "BertTokenizer": "WordPiece",
     "DistilBertTokenizer": "WordPiece",
@@ -17,8 +17,8 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Arguments of our tokenizers that KerasHub's files cannot say, by kind. They stand beside its own
-# settings in tokenizer.json, where KerasHub does not look.
+# Arguments of our tokenizers that KerasHub's files cannot express, by kind. They are stored next to
+# KerasHub's settings in tokenizer.json, where KerasHub ignores them.
 NOTES = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
@@ -28,18 +28,18 @@ NOTES = {
 
 
 def is_preset(settings):
-    """bool. Whether a `tokenizer.json` (a dict) is KerasHub's and not Hugging Face's."""
+    """Returns whether a `tokenizer.json` (a dict) is KerasHub's and not Hugging Face's."""
     return "registered_name" in settings
 
 
 def kind_of(path):
-    """`"WordPiece"`, `"byte-level BPE"` or `"SentencePiece"`.
+    """Returns `"WordPiece"`, `"byte-level BPE"` or `"SentencePiece"`.
 
     Args:
         path: `Path` of KerasHub's `tokenizer.json`.
 
     Raises:
-        InputError: another class of tokenizer.
+        InputError: If it is another class of tokenizer.
     """
     name = read_json(path).get("registered_name")
     package, _, kind = str(name).partition(">")
@@ -51,20 +51,20 @@ def kind_of(path):
 
 
 def read_wordpiece(directory):
-    """Where the vocabulary is, and whether the text is lowercased.
+    """Reads the vocabulary's path and the settings of a WordPiece preset.
 
-    KerasHub keeps the accents of a text in lowercase, by which its pieces become [UNK]; accents
-    are stripped here as the published models did in training.
+    KerasHub keeps accents when it lowercases, which turns accented tokens into [UNK]. Accents are
+    stripped here, as in the training of the published models.
 
     Args:
         directory: `Path` of a preset.
 
     Returns:
-        (path, arguments): `Path` of a file with a token on each line; dict of further arguments of
+        (path, arguments): `Path` of a file with one token per line; dict of further arguments of
         `WordPieceTokenizer`.
 
     Raises:
-        InputError: a setting that is not supported.
+        InputError: If a setting is not supported.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -80,17 +80,17 @@ def read_wordpiece(directory):
 
 
 def read_byte_pairs(directory):
-    """Where vocabulary and merges are.
+    """Reads the paths of vocabulary and merges and the settings of a byte-level BPE preset.
 
     Args:
         directory: `Path` of a preset.
 
     Returns:
-        (vocabulary, merges, arguments): `Path`s of a JSON and a text file, as Hugging Face's; dict
-        of further arguments of `ByteLevelBPETokenizer`.
+        (vocabulary, merges, arguments): `Path`s of a JSON and a text file in Hugging Face's format;
+        dict of further arguments of `ByteLevelBPETokenizer`.
 
     Raises:
-        InputError: a setting that is not supported.
+        InputError: If a setting is not supported.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -101,12 +101,12 @@ def read_byte_pairs(directory):
 
 
 def sentencepiece_model(directory):
-    """`Path` of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
+    """Returns the `Path` of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
     return Path(directory) / _ASSETS / "vocabulary.spm"
 
 
 def sentencepiece_notes(path):
-    """Arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
+    """Reads the arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
 
     Args:
         path: `Path` of KerasHub's `tokenizer.json`.
@@ -115,27 +115,27 @@ def sentencepiece_notes(path):
         dict.
 
     Raises:
-        InputError: a setting that is not supported, or damaged notes.
+        InputError: If a setting is not supported or the notes are damaged.
     """
     check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
     return notes(path, "SentencePiece")
 
 
 def notes(path, kind):
-    """Arguments of our tokenizer of a kind that stand in KerasHub's `tokenizer.json`.
+    """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`.
 
     Args:
         path: `Path`.
-        kind: str, of `NOTES`.
+        kind: str, a key of `NOTES`.
 
     Returns:
         dict.
 
     Raises:
-        InputError: they are damaged.
+        InputError: If they are damaged.
     """
     found = read_json(path).get("keras_bert_impl", {})
-    types = NOTES[kind] | {"extra_tokens": list}  # as an earlier version called SentencePiece's
+    types = NOTES[kind] | {"extra_tokens": list}  # an earlier version's name in SentencePiece
     if not isinstance(found, dict) or not all(
         isinstance(value, types.get(name, object)) for name, value in found.items()
     ):

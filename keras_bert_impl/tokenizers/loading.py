@@ -1,4 +1,4 @@
-"""Finds out which kind of tokenizer a directory has."""
+"""Detects the kind of tokenizer in a directory."""
 
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import read_json
@@ -13,13 +13,13 @@ _KINDS = {  # types in tokenizer.json
 
 
 def kind_of(directory):
-    """What kind of tokenizer a directory has: a value of `_KINDS`, or "Moses BPE".
+    """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE".
 
     Args:
         directory: str or `Path`.
 
     Raises:
-        InputError: there is none, or one that is not supported; says which.
+        InputError: If there is no tokenizer or its kind is not supported; the message names it.
     """
     directory = tokenizer_directory(directory)
     if _is_flaubert(directory):
@@ -43,7 +43,7 @@ def kind_of(directory):
 
 
 def _is_flaubert(directory):
-    """Whether vocab.json and merges.txt are FlauBERT's: their names are those of RoBERTa's, too."""
+    """Returns whether vocab.json and merges.txt, names that RoBERTa uses too, are FlauBERT's."""
     wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in wanted.items():
         kind = read_json(directory / name).get(key) if (directory / name).exists() else None

@@ -1,4 +1,4 @@
-"""Further pieces for a tokenizer, learned from texts of a domain."""
+"""Extending a tokenizer with subword tokens learned from domain texts."""
 
 import collections
 import heapq
@@ -14,23 +14,23 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 
 def learn_pieces(tokenizer, texts, count, min_frequency=5):
-    """A tokenizer with further pieces behind its own, whose ids stay.
+    """Extends a tokenizer with new subword tokens; existing ids do not change.
 
-    Of WordPiece and SentencePiece these are whole words that it has in several pieces: best first
-    those whose pieces come most often in the texts beyond one for each word. In SentencePiece a new
-    piece is as likely as the least likely of the old ones, and so likelier than all of them
-    together. Where a vocabulary has merges, they go on where they ended: again and again the most
-    frequent pair of neighbours becomes a piece. Texts are read once and not kept.
+    For WordPiece and SentencePiece, the new tokens are whole words that are now split into several
+    tokens, ranked by how many tokens they save in the texts. A new SentencePiece token gets the
+    score of the least likely of its old tokens, so it is more likely than all of them together.
+    If the vocabulary has merges, byte-pair encoding continues where it ended: the most frequent
+    pair of neighbors becomes a token, again and again. Texts are read once and not kept.
 
     Args:
         tokenizer: `Tokenizer`.
         texts: iterable of str.
-        count: int, the most pieces.
-        min_frequency: int: a word or a pair that is rarer is left out. Default 5.
+        count: int, the maximum number of new tokens.
+        min_frequency: int, the minimum count of a word or pair. Default 5.
 
     Returns:
-        (tokenizer, pieces): the larger one, of the same class; dict of new piece -> list of the ids
-        of its old pieces, best first.
+        (tokenizer, pieces): the extended tokenizer, of the same class; and a dict of new token ->
+        list of the ids of its old tokens, best first.
 
     Source: for merges Sennrich et al. 2016, section 3.2.
 
@@ -57,11 +57,11 @@ def learn_pieces(tokenizer, texts, count, min_frequency=5):
 
 
 def count_words(texts, words_of):
-    """How often each word comes.
+    """Counts the words of texts.
 
     Args:
         texts: iterable of str.
-        words_of: function of a string tensor [batch] to one of words, in graph.
+        words_of: Graph function from a string tensor [batch] to a string tensor of words.
 
     Returns:
         dict of str to int.
@@ -76,7 +76,7 @@ def count_words(texts, words_of):
 
 
 def _batches(texts):
-    """Lists of texts of some megabytes, so that the graph has enough to do at once."""
+    """Yields lists of texts of some megabytes, so that each graph call has enough work."""
     batch, size = [], 0
     for text in texts:
         batch.append(text)
@@ -88,7 +88,7 @@ def _batches(texts):
 
 
 def _in_pieces(tokenizer, counts):
-    """list of (word, ids of its pieces, count), by the alphabet; none with a special piece."""
+    """Returns a sorted list of (word, token ids, count), without words with a special token."""
     words = sorted(counts)
     special = {
         getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")
@@ -98,7 +98,7 @@ def _in_pieces(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts of the letters that words begin with: SentencePiece's words have their punctuation."""
+    """Counts the leading letters of words, since SentencePiece's words include punctuation."""
     found = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -108,7 +108,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """dict of piece -> ids of its old pieces, those that save most first."""
+    """Returns a dict of new token -> ids of its old tokens, those that save most first."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -120,19 +120,19 @@ def _whole_words(words, vocabulary, count, min_frequency, mark=""):
 
 
 def further_merges(words, vocabulary, merges, count, min_frequency):
-    """The next merges of byte-pair encoding.
+    """Learns the next merges of byte-pair encoding.
 
-    Pairs whose piece is there already, made by other merges, stay two pieces: of these merges new
-    ones know nothing.
+    A pair whose result already exists, made by other merges, is not merged, since the new merges do
+    not account for those.
 
     Args:
-        words: list of (word, ids of its pieces, count).
-        vocabulary, merges: of the tokenizer.
-        count: int, the most new pieces.
-        min_frequency: int, of a pair.
+        words: list of (word, token ids, count).
+        vocabulary, merges: Those of the tokenizer.
+        count: int, the maximum number of new tokens.
+        min_frequency: int, the minimum count of a pair.
 
     Returns:
-        (pieces, merges): dict of new piece -> list of the ids of its old pieces; list of (left,
+        (pieces, merges): dict of new token -> list of the ids of its old tokens; list of (left,
         right) pairs of str.
     """
     texts = list(vocabulary)
@@ -158,7 +158,7 @@ def further_merges(words, vocabulary, merges, count, min_frequency):
 
 
 class _Pairs:
-    """Pairs of neighbours in the pieces of words, counted while they are merged.
+    """Counts of neighboring token pairs in words, updated as pairs are merged.
 
     Args:
         words: iterable of (list of ids, count).
@@ -167,7 +167,7 @@ class _Pairs:
     def __init__(self, words):
         self._words = [(list(ids), times) for ids, times in words]
         self._counts = collections.Counter()
-        self._where = collections.defaultdict(set)  # pair -> numbers of words it is or was in
+        self._where = collections.defaultdict(set)  # pair -> indices of words that have or had it
         for number, (ids, times) in enumerate(self._words):
             self._add(number, ids, times)
         self._heap = [(-times, pair) for pair, times in self._counts.items()]
@@ -179,20 +179,20 @@ class _Pairs:
             self._where[pair].add(number)
 
     def most_frequent(self, least):
-        """The pair, of several the one with the lowest ids; None if none comes `least` times."""
+        """Returns the most frequent pair, the lowest ids first; None if below `least`."""
         while self._heap:
             times, pair = self._heap[0]
             if -times == self._counts[pair]:
                 return pair if -times >= least else None
-            heapq.heappop(self._heap)  # counted anew since
+            heapq.heappop(self._heap)  # outdated count
         return None
 
     def forget(self, pair):
-        """Passes a pair over from now on."""
+        """Excludes a pair from now on."""
         self._counts[pair] = 0
 
     def merge(self, pair, merged):
-        """Replaces a pair by one piece, wherever it is."""
+        """Replaces a pair by one token in all words."""
         changed = set()
         for number in self._where.pop(pair):
             ids, times = self._words[number]
@@ -208,7 +208,7 @@ class _Pairs:
 
 
 def _merged(ids, pair, merged):
-    """ids with one in place of a pair, from the left."""
+    """Returns ids with each occurrence of a pair replaced by `merged`, from the left."""
     found, place = [], 0
     while place < len(ids):
         is_pair = tuple(ids[place : place + 2]) == pair

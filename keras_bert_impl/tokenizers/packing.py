@@ -1,4 +1,4 @@
-"""Rows for the encoder: [CLS] first [SEP] second [SEP], truncated and padded."""
+"""Packing segments into encoder rows: [CLS] first [SEP] second [SEP], truncated and padded."""
 
 import tensorflow as tf
 
@@ -18,28 +18,28 @@ def pack_segments(
     num_separators=1,
     segment_of_second=1,
 ):
-    """Packs one or two segments of token ids into a row each, with core TensorFlow ops only.
+    """Packs one or two segments of token ids per row, with core TensorFlow ops only.
 
-    A row that is too long is cut as `truncation=True` of `transformers` does it: the longer
-    segment first, then both to equal lengths; where an odd number of places is left, the segment
-    that was longer gets the one more (the second where they were equally long).
+    Rows that are too long are truncated as with `truncation=True` of `transformers`: the longer
+    segment first, then both to equal lengths. If the remaining room is odd, the segment that was
+    longer gets the extra token (the second one if they were equally long).
 
     Args:
         first: int32 `tf.RaggedTensor` [batch, (tokens)].
-        second: the same for the second segments, or None.
+        second: Same as `first` for the second segments, or None.
         cls_id: int, id of [CLS]. Likewise `sep_id` and `pad_id`.
-        is_pair: bool [batch]: which rows have a second segment. Default: all, if `second` is given.
-        length: int, tokens in a row. Default None: as many as the longest row needs.
-        multiple_of: int: without `length`, rows are padded to a multiple of this. Default 1.
+        is_pair: bool [batch], rows that have a second segment. Default: all, if `second` is given.
+        length: int, row length in tokens. Default None: the length of the longest row.
+        multiple_of: int. Without `length`, rows are padded to a multiple of this. Default 1.
         num_separators: int, [SEP]s between two segments. Default 1; RoBERTa has 2.
         segment_of_second: int, the segment id of the second segment. Default 1; RoBERTa has 0.
 
     Returns:
-        A dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, that of the second
-        segment and its [SEP], else 0; `padding_mask`, 1 for real tokens.
+        dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, `segment_of_second` for
+        the second segment and its [SEP], else 0; `padding_mask`, 1 for real tokens.
 
     Raises:
-        InputError: `length` has no room for the special tokens.
+        InputError: If `length` has no room for the special tokens.
 
     Example:
         rows = tf.ragged.constant([[7, 8], [9]])
@@ -54,13 +54,13 @@ def pack_segments(
     if is_pair is None:
         is_pair = tf.fill(tf.shape(first_length), second is not None)
     second_length = tf.where(is_pair, second_length, 0)
-    more_separators = num_separators * tf.cast(is_pair, tf.int64)  # [batch], than the one
+    more_separators = num_separators * tf.cast(is_pair, tf.int64)  # [batch], besides the final one
     if length is not None:
         room = length - 2 - more_separators
         first_length, second_length = _longest_first(first_length, second_length, room, is_pair)
     used = 2 + more_separators + first_length + second_length
     if length is None:
-        longest = tf.reduce_max(tf.pad(used, [[0, 1]]))  # 0 of a batch of none
+        longest = tf.reduce_max(tf.pad(used, [[0, 1]]))  # 0 for an empty batch
         length = (longest + multiple_of - 1) // multiple_of * multiple_of
     place = tf.range(length, dtype=tf.int64)[tf.newaxis, :]  # [1, length]
     used, first_length, second_length = (
@@ -68,7 +68,7 @@ def pack_segments(
     )
     second_start = first_length + 1 + num_separators
     is_real = place < used
-    # One gather makes the rows: of these three, and of what the segments hold.
+    # One gather builds the rows, from these three ids and the segments' tokens.
     tokens = [tf.constant([pad_id, cls_id, sep_id], tf.int32), first.values]
     index = tf.where(is_real, tf.constant(2, tf.int64), 0)  # [batch, length]
     index = tf.where(place <= first_length, place + 2 + first.row_starts()[:, tf.newaxis], index)
@@ -86,7 +86,7 @@ def pack_segments(
 
 
 def _longest_first(first, second, room, is_pair):
-    """Lengths of both segments after the cut; all int64 [batch]."""
+    """Returns the lengths of both segments after truncation, all int64 [batch]."""
     shorter = tf.minimum(first, second)
     longer = tf.where(shorter > room, shorter, tf.maximum(shorter, room - shorter))
     half = room // 2

@@ -1,4 +1,4 @@
-"""What a user may give as a batch of texts, as string tensors."""
+"""Conversion of user input to string tensors."""
 
 import re
 
@@ -6,19 +6,20 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 
-_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # where nothing joins the two sides
-_CHARACTERS_OF_TOKEN = 16  # more than a token has in almost all texts
+_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # nothing joins the two sides
+_CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer per token
 
 
 def beginning(text, num_tokens):
-    """The beginning of a text that has some number of tokens, as good as always.
+    """Returns the beginning of a text, almost always with at least `num_tokens` tokens.
 
     Args:
         text: str.
         num_tokens: int.
 
     Returns:
-        str, up to a space between two ASCII letters or digits; or the text, if it is not much longer.
+        str, up to a space between two ASCII letters or digits; the whole text if it is not much
+        longer or has no such space in reach.
     """
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
@@ -26,7 +27,7 @@ def beginning(text, num_tokens):
 
 
 def as_strings(texts):
-    """A string tensor [batch] of a list of str or bytes, one text, or a tensor of strings."""
+    """Converts a list of str or bytes, one text, or a string tensor to a string tensor [batch]."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     if not tf.is_tensor(texts):
@@ -59,12 +60,12 @@ def _as_bytes(text, position):
         )
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair is no character: U+FFFD, as in UTF-8
+    except UnicodeEncodeError:  # unpaired surrogates become U+FFFD, as in UTF-8
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def segments(texts):
-    """First and second segments as string tensors, and which rows have a second one."""
+    """Returns first and second segments as string tensors, and which rows have a second one."""
     if isinstance(texts, tuple):
         if len(texts) != 2:
             raise InputError(f"a tuple is a pair of segments, got {len(texts)} members.")

@@ -1,4 +1,4 @@
-"""What every tokenizer does: texts to ids, ids to rows of features, reading the right kind."""
+"""Base class of all tokenizers: texts to ids, ids to model inputs, and loading by kind."""
 
 import abc
 import copy
@@ -19,28 +19,28 @@ from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.texts import as_strings, segments
 
-_CLASSES = {}  # kind of tokenizer: its class, which adds itself
+_CLASSES = {}  # kind of tokenizer -> its class; subclasses register themselves
 
 
 @first_guesses("Tokenizer")
 class Tokenizer(abc.ABC):
-    """Turns texts into rows of token ids, eagerly and in any graph.
+    """Base class of tokenizers that turn texts into token ids, eagerly and in any graph.
 
-    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id`, `mask_id`, and make the
-    graphs `_tokenize` and `_with_offsets`. Use `Tokenizer.from_pretrained` to read one.
+    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id` and `mask_id`, and implement
+    the graphs `_tokenize` and `_with_offsets`. Use `Tokenizer.from_pretrained` to load one.
 
     Attributes:
-        kind: str, a part of the fingerprint.
-        num_separators: int, how often `sep_id` stands between two segments.
+        kind: str, part of the fingerprint.
+        num_separators: int, number of `sep_id` tokens between two segments.
         segment_of_second: int, the segment id of the second segment.
-        word_breaks: str, ASCII characters beside which, as beside spaces (U+0020), a text can be
-            cut: its tokens are those of the parts, each tokenized alone, by `tokenize_words`, which
-            a tokenizer with word breaks has. Empty where only whole texts have the right tokens.
-        later_settings: dict of arguments that an earlier version did not have to what they then
-            were; so the fingerprint of a tokenizer stays.
+        word_breaks: str, ASCII characters next to which, as next to spaces (U+0020), a text can be
+            split without changing its tokens. The parts are tokenized with `tokenize_words`, which
+            a tokenizer with word breaks implements. Empty if texts can only be tokenized whole.
+        later_settings: dict of arguments added in later versions and the values that earlier
+            versions implied. They keep fingerprints stable.
         added_tokens: list of `AddedToken`.
-        can_be_cut: bool. Whether the tokens of the beginning of a text, up to a space between two
-            letters, are the first of the text.
+        can_be_cut: bool. Whether a text can be truncated at a space between two letters without
+            changing the tokens before it.
     """
 
     num_separators = 1
@@ -55,21 +55,21 @@ class Tokenizer(abc.ABC):
     @staticmethod
     @known_arguments("Tokenizer.from_pretrained")
     def from_pretrained(name_or_path):
-        """Reads the tokenizer of a model directory, whichever kind it is.
+        """Loads the tokenizer of a model directory, whatever its kind.
 
         Args:
-            name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a folder
-                with `tokenizer.json`, or with `vocab.txt` (WordPiece), or `vocab.json` and
-                `merges.txt` (byte-level BPE, or FlauBERT's), or `spiece.model` or
-                `sentencepiece.bpe.model` (SentencePiece); and `tokenizer_config.json`.
+            name_or_path: str or `Path`. A name that `hub.local_directory` accepts, or a directory
+                with `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt`
+                (byte-level BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model`
+                (SentencePiece), along with `tokenizer_config.json`.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
             `MosesBPETokenizer`.
 
         Raises:
-            InputError: there is no tokenizer, its kind or a setting is not supported, or a file
-                is damaged; the message names it.
+            InputError: If there is no tokenizer, its kind or a setting is not supported, or a file
+                is damaged. The message names the file.
         """
         directory = local_directory(name_or_path)
         return _CLASSES[kind_of(directory).lower()].from_pretrained(directory)
@@ -79,7 +79,7 @@ class Tokenizer(abc.ABC):
 
         Args:
             vocabulary: list of str, the token of each id.
-            added_tokens: iterable; those that it lacks get the next ids.
+            added_tokens: iterable. Tokens missing from the vocabulary get the next ids.
         """
         self.added_tokens = as_added_tokens(added_tokens)
         self.vocabulary = list(vocabulary)
@@ -94,7 +94,7 @@ class Tokenizer(abc.ABC):
 
     @classmethod
     def from_preset(cls, name_or_path):
-        """`from_pretrained`, as KerasHub calls it."""
+        """Same as `from_pretrained`, under KerasHub's name."""
         return cls.from_pretrained(name_or_path)
 
     @property
@@ -103,28 +103,28 @@ class Tokenizer(abc.ABC):
 
     @property
     def vocabulary_size(self):
-        """Number of tokens, special and added ones included."""
+        """Number of tokens, including special and added tokens."""
         return len(self.vocabulary)
 
     def __len__(self):
         return self.vocabulary_size
 
     def add_tokens(self, tokens):
-        """A tokenizer with further tokens, which are found in texts as they are written.
+        """Returns a tokenizer with additional tokens, which are matched literally in texts.
 
-        An encoder needs an embedding for each: `vocabulary_augmentation.add_tokens` writes a model
-        with both.
+        An encoder needs an embedding for each of them: `vocabulary_augmentation.add_tokens` writes
+        a model that has both.
 
         Args:
             tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those
-                that the vocabulary lacks get the next ids. A token that was added before is found as
-                the new one says.
+                missing from the vocabulary get the next ids. A token that was added before is
+                replaced by the new definition.
 
         Returns:
-            A tokenizer of the same class; this one stays as it is.
+            A tokenizer of the same class. This one is not changed.
 
         Raises:
-            InputError: something is no token, or a token is given twice.
+            InputError: If an entry is not a token, or a token is given twice.
 
         Example:
             tokenizer.add_tokens(["[E1]", "[/E1]"]).tokenize(["[E1]Paris[/E1]"])
@@ -136,10 +136,10 @@ class Tokenizer(abc.ABC):
 
     @known_arguments("Tokenizer.tokenize")
     def tokenize(self, texts):
-        """Ids of the pieces of each text, without the tokens that begin and end a row.
+        """Tokenizes texts to ids, without the special tokens at the start and end of a row.
 
         Args:
-            texts: list of str, or string tensor [batch]; one str is a batch of one.
+            texts: list of str, or string tensor [batch]. A single str is a batch of one.
 
         Returns:
             int32 `tf.RaggedTensor` [batch, (tokens)].
@@ -147,83 +147,83 @@ class Tokenizer(abc.ABC):
         return self._tokenize(as_strings(texts))
 
     def tokenize_with_offsets(self, texts):
-        """Ids of the pieces of each text and where they stand in it.
+        """Tokenizes texts to ids and the offsets of the tokens.
 
         Args:
             texts: list of str, or string tensor [batch].
 
         Returns:
-            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]; a piece stands in
-            `text[start:end]`, counted in characters (code points) of the text as it was given.
-            Pieces of one character each have its place.
+            (ids, starts, ends): int32 `tf.RaggedTensor`s [batch, (tokens)]. A token covers
+            `text[start:end]`, in characters (code points) of the input text. If one character
+            becomes several tokens, each of them has its offsets.
         """
         return self._with_offsets(as_strings(texts))
 
     def words(self, texts):
-        """The words that texts are cut into before these become pieces; in any graph.
+        """Splits texts into the words that are tokenized one by one; works in any graph.
 
         Args:
             texts: string tensor [batch].
 
         Returns:
-            string tensor [words], of all texts; special tokens are no words.
+            string tensor [words], for all texts, without special tokens.
         """
         raise NotImplementedError
 
     def word_ids(self, words):
-        """Ids of the pieces of words, int32 `tf.RaggedTensor` [words, (pieces)].
+        """Tokenizes words to ids, int32 `tf.RaggedTensor` [words, (tokens)].
 
         Args:
-            words: string tensor, of `words`, one or more.
+            words: string tensor, as returned by `words`, with at least one word.
         """
         raise NotImplementedError
 
     def word_starts(self, token_ids):
-        """Which pieces of a row begin a word.
+        """Marks the tokens of a row that begin a word.
 
-        Words are what the vocabulary marks as such: for WordPiece, a punctuation mark is one; for
-        the others, what stands between two spaces.
+        Words are defined by the vocabulary: in WordPiece a punctuation mark is a word; elsewhere a
+        word is the text between two spaces.
 
         Args:
             token_ids: int32 tensor [batch, length].
 
         Returns:
-            bool tensor [batch, length]; what it says of special tokens, and of the first piece
-            after one, is of no meaning.
+            bool tensor [batch, length]. Values are undefined for special tokens and for the first
+            token after one.
         """
         return tf.gather(self._begins_word, token_ids)
 
     @functools.cached_property
     def _begins_word(self):
-        """bool array [vocabulary], for kinds whose pieces show where a word begins."""
+        """bool array [vocabulary], for kinds whose tokens show where a word begins."""
         return np.array([self._is_word_start(piece) for piece in self.vocabulary])
 
     def _is_word_start(self, piece):
-        """bool. Whether this piece of the vocabulary begins a word."""
+        """Returns whether a token of the vocabulary begins a word."""
         raise NotImplementedError
 
     @property
     @abc.abstractmethod
     def _tokenize(self):
-        """`in_graph` function of a string tensor [batch]: what `tokenize` returns."""
+        """`in_graph` function of a string tensor [batch] that returns the result of `tokenize`."""
 
     @property
     @abc.abstractmethod
     def _with_offsets(self):
-        """The same for `tokenize_with_offsets`."""
+        """`in_graph` function of a string tensor [batch] for `tokenize_with_offsets`."""
 
     @abc.abstractmethod
     def get_config(self):
-        """The arguments that it was made with, for `.keras` files."""
+        """Returns the constructor's arguments, for `.keras` files."""
 
     @classmethod
     def from_config(cls, config):
-        """A tokenizer of what `get_config` returned."""
+        """Creates a tokenizer from the result of `get_config`."""
         return cls(**config)
 
     @property
     def fingerprint(self):
-        """sha256, in hex, of everything that decides how a text is tokenized."""
+        """SHA-256, in hex, of everything that affects tokenization."""
         settings = {"kind": self.kind, **self.get_config()}
         for name, value in self.later_settings.items():
             if settings[name] == value:
@@ -236,23 +236,23 @@ class Tokenizer(abc.ABC):
 
     @known_arguments("Tokenizer.__call__")
     def __call__(self, texts, length=None, multiple_of=1):
-        """Features of a batch of texts or pairs of texts.
+        """Converts a batch of texts or text pairs to model inputs.
 
         Args:
-            texts: a list of str and of (first, second) tuples; or a string tensor [batch]; or a
-                tuple of two of those, the first and the second segments. The latter two work
-                inside `tf.data` and `tf.function` too.
-            length: int: every row is cut (the longer segment first) or padded to this many
-                tokens. Default None: rows are as long as the longest needs.
-            multiple_of: int: without `length`, the length is rounded up to a multiple of this, so
-                that a compiled model meets few shapes. Default 1.
+            texts: A list of str and (first, second) tuples, a string tensor [batch], or a tuple of
+                two of those, the first and second segments. The last two also work in `tf.data` and
+                `tf.function`.
+            length: int. Row length in tokens: longer rows are truncated (the longer segment first),
+                shorter ones are padded. Default None: the length of the longest row.
+            multiple_of: int. Without `length`, rows are padded to a multiple of this, so that a
+                compiled model sees few shapes. Default 1.
 
         Returns:
-            A dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
+            dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
 
         Raises:
-            InputError: something is no text, or the two segments differ in number, or `length`
-                has no room for the special tokens.
+            InputError: If an entry is not a text, the numbers of first and second segments differ,
+                or `length` has no room for the special tokens.
 
         Example:
             tokenizer(["a text", ("a question", "a passage")], length=16)
@@ -269,7 +269,7 @@ class Tokenizer(abc.ABC):
         )
 
     def pack(self, first, second=None, **how):
-        """Features of ids without the tokens that begin and end a row; see `pack_segments`."""
+        """Packs ids without special tokens into model inputs; see `pack_segments`."""
         return pack_segments(
             first,
             second,
@@ -282,39 +282,39 @@ class Tokenizer(abc.ABC):
         )
 
     def with_one_segment(self):
-        """A tokenizer whose second segments have the id 0, for models with one segment alone."""
+        """Returns a copy whose second segments have id 0, for models with a single segment."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other
 
     def token_to_id(self, token):
-        """The id of a token, as it stands in the vocabulary; of two equal ones the last.
+        """Returns the id of a token as written in the vocabulary; the last one if it occurs twice.
 
         Args:
             token: str.
 
         Raises:
-            InputError: the vocabulary does not have it.
+            InputError: If the vocabulary does not have the token.
         """
         if not isinstance(token, str) or token not in self._ids_of:
             raise InputError(f"the vocabulary lacks {token!r:.60}.")
         return self._ids_of[token]
 
     def __reduce__(self):
-        # Graphs can be neither copied nor written; a copy makes its own.
+        # Graphs can be neither copied nor pickled; a copy builds new ones.
         return type(self).from_config, (self.get_config(),)
 
     def detokenize(self, ids, skip_special_tokens=None):
-        """The text of token ids, as `decode` of `transformers` returns it.
+        """Converts token ids to text, as `decode` of `transformers` does.
 
         Args:
-            ids: list or array of int [tokens], for which a str is returned; or a list, array or
-                `tf.RaggedTensor` of those [batch, (tokens)], for which a list of str is.
-            skip_special_tokens: bool. Whether special tokens are left out, those added included.
-                Default None: only padding and what begins and ends segments.
+            ids: list or array of int [tokens], which gives a str; or a list, array or
+                `tf.RaggedTensor` of those [batch, (tokens)], which gives a list of str.
+            skip_special_tokens: bool. Whether to drop special tokens, including added ones. Default
+                None: drops only padding and the tokens that begin and end segments.
 
         Raises:
-            InputError: an id is not in the vocabulary.
+            InputError: If an id is not in the vocabulary.
         """
         if tf.is_tensor(ids) or isinstance(ids, tf.RaggedTensor):
             ids = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy()
@@ -336,10 +336,10 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _join(self, pieces):
-        """str of a list of pieces."""
+        """Joins a list of tokens to a text."""
 
     def id_to_token(self, token_id):
-        """The piece with this id, as it stands in the vocabulary."""
+        """Returns the token with this id, as written in the vocabulary."""
         try:
             token_id = operator.index(token_id)
         except TypeError as error:
@@ -352,10 +352,10 @@ class Tokenizer(abc.ABC):
 
 
 def in_graph(function):
-    """A graph for batches of any size, on the CPU: its operations have no other home.
+    """Traces a graph for batches of any size, on the CPU, the only device with these ops.
 
     Args:
-        function: of a string tensor [batch].
+        function: Function of a string tensor [batch].
     """
 
     def on_cpu(texts):
@@ -363,16 +363,16 @@ def in_graph(function):
             return function(texts)
 
     texts = tf.TensorSpec([None], tf.string, name="texts")
-    with tf.init_scope():  # the first use may be inside of another graph
+    with tf.init_scope():  # the first use may be inside another graph
         return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
 
 
 def per_text(pieces, words):
-    """Regroups a ragged [words, (pieces)] to [texts, (pieces)].
+    """Regroups ragged [words, (tokens)] to [texts, (tokens)].
 
     Args:
         pieces: `tf.RaggedTensor`.
-        words: has `texts`, int64 [texts + 1], where each text begins among the words.
+        words: Object with `texts`, int64 [texts + 1], the index of each text's first word.
     """
     splits = tf.gather(pieces.row_splits, words.texts)
     return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)

@@ -1,4 +1,4 @@
-"""Texts that are longer than a row, as overlapping windows: in training and in exported graphs."""
+"""Overlapping windows over texts longer than a row, for training and exported graphs."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ from keras_bert_impl.io.errors import InputError
 
 
 class Windows(NamedTuple):
-    """Windows over a batch of texts, in the order of the texts, at least one of each.
+    """Windows over a batch of texts, in text order, at least one per text.
 
-    Of a pair, the windows slide over one text and each has the whole other one.
+    For pairs, the windows slide over one text, and each contains the whole other text.
 
     Attributes:
-        features: dict of int32 [windows, length], as a `Tokenizer` returns them.
-        texts: int64 [windows], which text of the batch each is of.
-        starts: int32 [windows], the number of its first token among those of that text.
-        columns: int32 [windows], where that token stands in the row.
-        counts: int32 [windows], the tokens of the text in it.
-        token_starts, token_ends: int32 ragged [texts, (tokens)], where in its text each token
-            stands, in characters.
+        features: dict of int32 [windows, length], as returned by a `Tokenizer`.
+        texts: int64 [windows], the index of each window's text in the batch.
+        starts: int32 [windows], the index of the window's first token in its text.
+        columns: int32 [windows], the position of that token in the row.
+        counts: int32 [windows], the number of the text's tokens in the window.
+        token_starts, token_ends: int32 ragged [texts, (tokens)], the offsets of each token in its
+            text, in characters.
     """
 
     features: dict
@@ -31,17 +31,17 @@ class Windows(NamedTuple):
     token_ends: tf.RaggedTensor
 
     def tokens(self):
-        """int32 [windows, length]: the number of each place's token in its text; -1 elsewhere."""
+        """Returns the index of each position's token in its text or -1, int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
     def has_most_context(self):
-        """bool [windows, length]: where a token stands in the window with most context around it.
+        """Marks each token in the window with most context around it, bool [windows, length].
 
-        That is the lesser of the tokens before and behind it, and a hundredth of the window's;
-        of equal windows the first.
+        The context is the smaller of the numbers of tokens before and after it, plus a hundredth of
+        the window's number of tokens. The first window wins ties.
 
         Source: the published code of BERT, `run_squad.py`.
         """
@@ -50,32 +50,33 @@ class Windows(NamedTuple):
         before = tokens - self.starts[:, tf.newaxis]
         behind = self.counts[:, tf.newaxis] - 1 - before
         score = 100 * tf.minimum(before, behind) + self.counts[:, tf.newaxis]
-        # Windows of a text differ in this number, the first has the highest.
+        # Rank the windows of a text by their order, to break ties.
         num_windows = tf.size(self.texts, tf.int64)
         score = tf.cast(score, tf.int64) * num_windows
         score += num_windows - 1 - tf.range(num_windows)[:, tf.newaxis]
         first_tokens = tf.gather(self.token_starts.row_splits, self.texts)[:, tf.newaxis]
-        numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], in the batch
+        numbers = tf.cast(tokens, tf.int64) + first_tokens  # [windows, length], index in the batch
+        # One more segment, so that index 0 exists in a batch without tokens.
         best = tf.math.unsorted_segment_max(
             tf.where(is_token, score, -1),
             tf.where(is_token, numbers, -1),
-            tf.size(self.token_starts.flat_values, tf.int64) + 1,  # none at all can be gathered
+            tf.size(self.token_starts.flat_values, tf.int64) + 1,
         )
         return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
 
 
 def window_spans(lengths, room, stride):
-    """Spans that cover sequences of any length, overlapping where one has more than one.
+    """Computes spans that cover sequences of any length, overlapping if there are several.
 
     Args:
-        lengths: int64 [texts], tokens of each.
-        room: int64 [texts], tokens that a span may have, at least 1.
-        stride: int, tokens from the start of one span to that of the next. Where it is more than
-            `room`, spans lie side by side.
+        lengths: int64 [texts], the number of tokens in each text.
+        room: int64 [texts], the maximum span length in tokens, at least 1.
+        stride: int, tokens from one span's start to the next. If it exceeds `room`, spans are
+            adjacent.
 
     Returns:
-        (texts, starts, ends), int64 [spans] each. The last span of a text ends where it ends; an
-        empty text has one empty span.
+        (texts, starts, ends), int64 [spans] each. The last span of a text ends where the text ends;
+        an empty text has one empty span.
 
     Example:
         window_spans(tf.constant([7], tf.int64), tf.constant([4], tf.int64), stride=2)
@@ -92,21 +93,22 @@ def window_spans(lengths, room, stride):
 
 
 def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="second"):
-    """Windows over texts, or over one text of pairs; eagerly and in any graph.
+    """Packs windows over texts, or over one text of pairs; works eagerly and in any graph.
 
     Args:
         tokenizer: `Tokenizer`.
-        texts: string tensor [batch]; or a tuple of two, such as questions and passages.
-        length: int, the most tokens of a row.
-        stride: int, tokens from the start of one window to that of the next.
-        other_length: int. The other text of a pair is cut to so many tokens.
-        long_part: `"first"` or `"second"`, which text of a pair the windows slide over.
+        texts: string tensor [batch], or a tuple of two, such as questions and passages.
+        length: int, the maximum row length in tokens.
+        stride: int, tokens from one window's start to the next.
+        other_length: int. The other text of a pair is truncated to this many tokens. Default 64.
+        long_part: `"first"` or `"second"`, the text of a pair that the windows slide over. Default
+            `"second"`.
 
     Returns:
-        `Windows`. Rows are as long as the longest needs.
+        `Windows`. Rows have the length of the longest one.
 
     Raises:
-        InputError: a row has no room for a token of the text.
+        InputError: If a row has no room for a token of the text.
 
     Example:
         pack_windows(tokenizer, (questions, passages), length=384, stride=128).features
@@ -147,12 +149,12 @@ def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="s
 
 
 def as_other_and_long(texts, long_part):
-    """(other, long) of the two texts of pairs; (None, texts) of texts that are no tuple."""
+    """Returns (other, long) for a pair of texts, or (None, texts) if `texts` is not a tuple."""
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]
 
 
 def in_order(other, long, long_part):
-    """The two texts of pairs, as a tuple in the order in which they stand in a row."""
+    """Returns the two texts of pairs as a tuple, in row order."""
     return (other, long) if long_part == "second" else (long, other)

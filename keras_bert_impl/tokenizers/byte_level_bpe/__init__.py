@@ -1,1 +1,1 @@
-"""Byte-level BPE in graph."""
+"""Byte-level BPE tokenization in the TensorFlow graph."""

@@ -1,4 +1,4 @@
-"""Byte-pair merges of many words at once, in graph."""
+"""Byte-pair merges of many words at once, in the graph."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,13 +7,13 @@ _NO_RANK = np.iinfo(np.int32).max
 
 
 class BytePairMerger:
-    """Cuts words into the pieces that byte-pair encoding merges their bytes to.
+    """Splits words into tokens by byte-pair encoding of their bytes.
 
-    In each round every word merges all occurrences of its pair of the best rank, as the algorithm
-    does one after the other, until no pair of neighbours can be merged.
+    In each round, every word merges all occurrences of its best-ranked pair, as the sequential
+    algorithm does, until no neighbors can be merged.
 
     Args:
-        byte_ids: list of 256 ints, the id of the piece of each byte.
+        byte_ids: list of 256 ints, the token id of each byte.
         merges: list of (left id, right id, merged id), best first.
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units",
@@ -25,19 +25,19 @@ class BytePairMerger:
         merges = np.array(merges, np.int64).reshape(-1, 3)
         keys = (merges[:, 0] << 32) | merges[:, 1]
         order = np.argsort(keys)
-        # One more, that no pair has, so that a search never ends past the last.
+        # A sentinel that no pair equals, so that a search never ends past the last entry.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
         self._merged = np.append(merges[order, 2], -1).astype(np.int32)
 
     def __call__(self, words):
-        """Pieces of words.
+        """Splits words into tokens.
 
         Args:
-            words: string [words], none of them empty.
+            words: string [words], not empty.
 
         Returns:
-            (ids, starts): int32 `tf.RaggedTensor`s [words, (pieces)]; `starts` in bytes.
+            (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in bytes.
         """
         lengths = tf.strings.length(words)
         data = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
@@ -47,7 +47,7 @@ class BytePairMerger:
         return self._merged_pieces(ids, word, start, tf.size(words))
 
     def _merged_pieces(self, ids, word, start, num_words):
-        """Pieces and where they begin, ragged [words, (pieces)], of flat ones not merged yet."""
+        """Merges flat tokens; returns ids and start offsets, ragged [words, (tokens)]."""
         ids, word, start, _ = tf.while_loop(
             lambda ids, word, start, more: more,
             self._round,
@@ -59,8 +59,8 @@ class BytePairMerger:
         return ids, ids.with_values(start)
 
     def _round(self, ids, word, start, _):
-        number, rank = self._look_up(ids, word)  # [pieces], of the pair that begins there
-        # The best rank of each word: the words are in order, so sorted segments.
+        number, rank = self._look_up(ids, word)  # [tokens], of the pair that begins there
+        # The best rank of each word. Words are in order, so segments are sorted.
         best = tf.gather(tf.math.segment_min(rank, word), word)
         chosen = without_overlaps((rank == best) & (rank != _NO_RANK))
         ids = tf.where(chosen, tf.gather(self._merged, number), ids)
@@ -73,7 +73,7 @@ class BytePairMerger:
         )
 
     def _look_up(self, ids, word):
-        """Which merge the pair at each place is, and its rank; _NO_RANK where there is none."""
+        """Returns the merge of the pair at each position and its rank, or _NO_RANK."""
         right = tf.concat([ids[1:], [0]], axis=0)
         inside = tf.concat([word[1:] == word[:-1], [False]], axis=0)
         keys = tf.cast(ids, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
@@ -83,7 +83,7 @@ class BytePairMerger:
 
 
 def without_overlaps(chosen):
-    """Of places that follow each other the first, the third, ...: a pair of equal pieces, aaa."""
+    """Keeps the first, third, ... of consecutive positions, for pairs of equal tokens as in aaa."""
     place = tf.range(tf.size(chosen))
     begins = chosen & tf.concat([[True], tf.logical_not(chosen[:-1])], axis=0)[: tf.size(chosen)]
     begun = tf.concat([tf.boolean_mask(place, begins), [0]], axis=0)

@@ -1,4 +1,4 @@
-"""The files of a byte-level BPE tokenizer in a model directory: Hugging Face's layout."""
+"""Byte-level BPE tokenizer files of a model directory, in Hugging Face's layout."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ from keras_bert_impl.tokenizers.files import (
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _CLASSES = ("LongformerTokenizer", "PreTrainedTokenizer", "RobertaTokenizer", "TokenizersBackend")
-_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # with these, tokenizer.json decides
+_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # with these, tokenizer.json wins
 
 
 def read(directory):
@@ -37,7 +37,7 @@ def read(directory):
         dict of the arguments of `ByteLevelBPETokenizer`.
 
     Raises:
-        InputError: a file is missing or damaged or asks for something that is not supported.
+        InputError: If a file is missing or damaged, or requires an unsupported feature.
     """
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
@@ -61,7 +61,7 @@ def read(directory):
     usual = special(special_tokens, strips)
     if not tells:
         usual += special(special_tokens, False)
-    if not arguments.get("normalize"):  # then it changes nothing whether they are normalized
+    if not arguments.get("normalize"):  # then the `normalized` flag has no effect
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
     return arguments | {
         "vocabulary": added_files.with_added_tokens(
@@ -74,14 +74,14 @@ def read(directory):
 
 
 def as_vocabulary(vocabulary):
-    """list of str: a vocabulary as it is given, or that of a JSON file at a path."""
+    """Converts a vocabulary, or the path of a JSON file with one, to a list of str."""
     if isinstance(vocabulary, (str, Path)):
         return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
     return in_order(vocabulary)
 
 
 def special(special_tokens, mask_strips_left):
-    """list of `AddedToken`: the special tokens as they are found."""
+    """Returns the special tokens, as they are matched, as a list of `AddedToken`."""
     return [
         AddedToken(
             token,
@@ -94,10 +94,12 @@ def special(special_tokens, mask_strips_left):
 
 
 def write(directory, settings):
-    """Writes tokenizer.json and tokenizer_config.json, and RoBERTa's vocab.json and merges.txt.
+    """Writes the tokenizer files: tokenizer.json, tokenizer_config.json, special_tokens_map.json.
+
+    Also writes vocab.json and merges.txt if they can express a RoBERTa tokenizer's settings.
 
     Args:
-        directory: str or `Path`; made if needed.
+        directory: str or `Path`; created if needed.
         settings: dict of the arguments of `ByteLevelBPETokenizer`.
     """
     special_tokens, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
@@ -114,7 +116,7 @@ def write(directory, settings):
         **named,
         **added_files.added_settings(tokens, added, ids),
     }
-    if not is_roberta:  # `transformers` would add segments, which ModernBERT has not
+    if not is_roberta:  # else `transformers` would add segments, which ModernBERT lacks
         config["model_input_names"] = ["input_ids", "attention_mask"]
     whole = _whole(ids, settings, {token.content for token in added} - set(special_tokens))
     files = {
@@ -123,7 +125,7 @@ def write(directory, settings):
         "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
     is_plain = trim_offsets and not added and not settings["normalize"]
-    if is_roberta and is_plain:  # these could not say otherwise
+    if is_roberta and is_plain:  # these files cannot express other settings
         pairs = settings["merges"]
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
@@ -133,7 +135,7 @@ def write(directory, settings):
 
 
 def _settings(special_tokens):
-    """The special tokens as `tokenizer_config.json` has them."""
+    """Returns the special tokens as in `tokenizer_config.json`."""
     settings = dict(zip(added_files.SPECIAL_NAMES, special_tokens))
     if special_tokens == ROBERTA:
         settings |= {"bos_token": "<s>", "eos_token": "</s>"}
@@ -141,7 +143,7 @@ def _settings(special_tokens):
 
 
 def _whole(ids, settings, added):
-    """The `tokenizers.Tokenizer`, without its added tokens."""
+    """Creates the `tokenizers.Tokenizer`, without its added tokens."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -158,7 +160,7 @@ def _whole(ids, settings, added):
 
 
 def _post_processor(ids, special_tokens, trim_offsets, prefix):
-    """What begins and ends a row, and whether offsets leave out the space before a piece."""
+    """Creates the post-processor, which adds special tokens to rows and may trim offsets."""
     from tokenizers import processors
 
     _, _, cls, sep, _ = special_tokens
@@ -176,7 +178,7 @@ def _post_processor(ids, special_tokens, trim_offsets, prefix):
 
 
 def _trims(processor):
-    """Whether a post_processor of tokenizer.json leaves the space before a piece out of offsets."""
+    """Returns whether a post_processor of tokenizer.json excludes leading spaces from offsets."""
     if not isinstance(processor, dict):
         return False
     if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
@@ -186,7 +188,7 @@ def _trims(processor):
 
 
 def _read_config(path, arguments, special_tokens):
-    """The arguments with what tokenizer_config.json says; checks the other settings."""
+    """Merges the settings of tokenizer_config.json into the arguments; checks all others."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -206,7 +208,7 @@ def _read_config(path, arguments, special_tokens):
 
 
 def _read_parts(vocabulary, merges):
-    """Arguments from the files of the first tokenizer of RoBERTa."""
+    """Reads the arguments from vocab.json and merges.txt, RoBERTa's original files."""
     tokens = tokens_by_id(vocabulary, read_json(vocabulary))
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
@@ -216,7 +218,7 @@ def _read_parts(vocabulary, merges):
 
 
 def _read_whole(path):
-    """Arguments from a tokenizer.json; checks that it does what ours does."""
+    """Reads the arguments from a tokenizer.json; checks that it is equivalent to ours."""
     whole = read_json(path)
     model, splitter, normalizer = (
         whole[part] if isinstance(whole.get(part), dict) else {}

@@ -1,4 +1,4 @@
-"""Byte-level BPE as RoBERTa and ModernBERT have it, as one graph of TensorFlow operations."""
+"""Byte-level BPE tokenizer of RoBERTa and ModernBERT, as one graph of TensorFlow operations."""
 
 import functools
 
@@ -17,7 +17,7 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
 
 
 def byte_characters():
-    """list of 256 str: the printable character that stands for each byte in vocabularies."""
+    """Returns the printable characters that represent the 256 bytes in vocabularies."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
@@ -25,32 +25,32 @@ def byte_characters():
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ByteLevelBPETokenizer(Tokenizer):
-    """The tokenizer of RoBERTa or ModernBERT, equal to `tokenizers`' in ids and offsets, in graph.
+    """The tokenizer of RoBERTa and ModernBERT in the graph, with `tokenizers`' ids and offsets.
 
-    Nothing is unknown: every text is bytes. A special or added token written in the text becomes
-    that token.
+    No text is unknown, since every text consists of bytes. A special or added token written in the
+    text becomes that token.
 
     Args:
-        vocabulary: list of str, the token of each id, bytes written as characters (`Ġthe`).
+        vocabulary: list of str, the token of each id, with bytes written as characters (`Ġthe`).
         merges: list of (left, right) pairs of tokens, best first.
-        mask_strips_left: bool. Whether a `<mask>` in the text takes the white space before it
-            along. Default True, as RoBERTa's does.
+        mask_strips_left: bool. Whether a `<mask>` in the text includes the white space before it.
+            Default True, as in RoBERTa.
         special_tokens: tuple of str: padding, unknown, start of a row, separator, mask. Two
-            segments stand as `<s> A </s></s> B </s>` with RoBERTa's, the default, and as
+            segments become `<s> A </s></s> B </s>` with RoBERTa's, the default, and
             `[CLS] A [SEP] B [SEP]` with others.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
-            in the text as they are written. Those that the vocabulary lacks get the next ids. One
-            that is a special token changes how that is found.
-        normalize: bool. Whether texts are normalized to composed characters (NFC), before tokens
-            are looked for. Default False.
-        trim_offsets: bool. Whether offsets leave out the space before a piece, as RoBERTa's do and
-            ModernBERT's do not. Default True.
-        add_prefix_space: bool. Whether the first word of a text, and of what follows an added
-            token, is treated as if a space stood before it. Default False.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
+            literally in the text. Those missing from the vocabulary get the next ids. A special
+            token listed here changes how it is matched.
+        normalize: bool. Whether texts are normalized to composed characters (NFC) before tokens
+            are matched. Default False.
+        trim_offsets: bool. Whether offsets exclude the space before a token, as in RoBERTa but not
+            in ModernBERT. Default True.
+        add_prefix_space: bool. Whether the first word of a text, and the first after an added
+            token, is treated as if a space preceded it. Default False.
 
     Raises:
-        InputError: the vocabulary has a token twice, or lacks a byte, a special token or what a
-            merge makes.
+        InputError: If the vocabulary has a token twice, or lacks a byte, a special token or the
+            result of a merge.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
@@ -94,11 +94,11 @@ class ByteLevelBPETokenizer(Tokenizer):
         )
 
     def _is_word_start(self, piece):
-        # A space, a line end and a tab, as the vocabulary writes these bytes
+        # Space, newline and tab, as the vocabulary writes these bytes.
         return piece.startswith(("Ġ", "Ċ", "ĉ")) or piece in self._whole_tokens
 
     def get_config(self):
-        """The arguments that it was made with, for `.keras` files."""
+        """Returns the constructor's arguments, for `.keras` files."""
         return {
             "vocabulary": self.vocabulary,
             "merges": self.merges,
@@ -113,7 +113,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     def _join(self, pieces):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
         pieces = [self._split.written.get(piece, piece) for piece in pieces]
-        # A piece with a character that stands for no byte, such as a space, is as it is.
+        # A token with a character that represents no byte, such as a space, is kept as text.
         data = b"".join(
             bytes(map(bytes_of.get, piece)) if bytes_of.keys() >= set(piece) else piece.encode()
             for piece in pieces
@@ -122,23 +122,24 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(cls, directory):
-        """Reads `tokenizer.json`, or `vocab.json` and `merges.txt`, of a directory.
+        """Loads `tokenizer.json`, or `vocab.json` and `merges.txt`, from a directory.
 
         Args:
             directory: str or `Path`.
 
         Raises:
-            InputError: a file is missing or damaged, or asks for something not supported.
+            InputError: If a file is missing or damaged, or requires an unsupported feature.
         """
         return cls(**files.read(directory))
 
     def save_pretrained(self, directory):
-        """Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json.
+        """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 
-        `transformers.AutoTokenizer` reads them and gives the same ids.
+        Also writes vocab.json and merges.txt if they can express a RoBERTa tokenizer's settings.
+        `transformers.AutoTokenizer` loads the files and gives the same ids.
 
         Args:
-            directory: str or `Path`; made if needed. Other files in it stay.
+            directory: str or `Path`; created if needed. Other files in it are kept.
         """
         files.write(directory, self.get_config())
 
@@ -159,7 +160,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _with_offsets(self):
-        # How many of its first and of its last characters are spaces; added tokens are trimmed.
+        # Numbers of leading and trailing spaces per token; added tokens are already trimmed.
         spaces = byte_characters()[ord(" ")] + " "
         whole = set(self._whole_tokens)
         pieces = ["" if token in whole else token for token in self.vocabulary]
@@ -169,13 +170,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         def tokenize_with_offsets(texts):
             words = self._split(texts)
             ids, in_word = self._pieces(words)
-            starts, ends = words.characters_of(in_word)  # [pieces]
+            starts, ends = words.characters_of(in_word)  # [tokens]
             ids = per_text(ids, words)
             before = tf.gather(words.text_starts, ids.value_rowids())
             starts, ends = starts - before, ends - before
             if self.trim_offsets:
                 spaces = tf.gather(leading, ids.values)
-                if self.add_prefix_space:  # as `tokenizers` does it: not the space put in front
+                if self.add_prefix_space:  # as in `tokenizers`: exclude the prefix space
                     spaces -= tf.cast(tf.equal(starts, 0) & (spaces > 0), tf.int32)
                 starts = tf.minimum(starts + spaces, ends)
                 ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
@@ -184,7 +185,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         return in_graph(tokenize_with_offsets)
 
     def _pieces(self, words):
-        """Ids of each word's pieces and the bytes of the word they begin at, ragged both."""
+        """Returns the ids of each word's tokens and their byte offsets in the word, both ragged."""
         unique, number = tf.unique(words.strings)
         ids, starts = self._merge(unique)
         whole = tf.constant([[self.token_to_id(token)] for token in self._whole_tokens])

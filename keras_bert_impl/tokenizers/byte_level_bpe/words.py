@@ -1,9 +1,9 @@
-"""The words that byte-level BPE sees, in graph: where GPT-2's regular expression cuts a text.
+"""Words for byte-level BPE, in the graph: splits texts as GPT-2's regular expression does.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-In words: a run of letters, of digits or of other characters, with the one space before it; English
-contractions; and runs of white space, which leave their last character to the word that follows.
+In words: a run of letters, digits or other characters, with one space before it; English
+contractions; and runs of white space, which leave their last character to the following word.
 """
 
 import dataclasses
@@ -18,25 +18,25 @@ from keras_bert_impl.tokenizers.unicode import nfc, utf8
 from keras_bert_impl.tokenizers.unicode.places import chosen, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import BOUNDARY, CODE_POINTS, SPACE, ClassTable
 
-_TOKEN = 0xFDD0  # stands for a token while texts are normalized, which leaves it as it is
+_TOKEN = 0xFDD0  # represents a token during normalization, which does not change it
 _CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 
 
 @dataclasses.dataclass
 class ByteLevelWords:
-    """Words of a batch of texts, added tokens among them, as flat tensors.
+    """Words of a batch of texts, including added tokens, as flat tensors.
 
     Attributes:
         strings: string [words], the UTF-8 of each word.
-        tokens: int32 [words], the number of the added token that it is, or less than 0.
-        starts: int32 [words], the code point that each word begins with.
-        ends: int32 [words], the code point after each word.
-        texts: int64 [texts + 1], where each text begins among the words.
-        code_points: int32 [code points] of all texts, with a line end after each, as the words have
-            them: normalized, and with the spaces put in front.
-        text_starts: int32 [texts + 1], where each text begins among the code points as given.
-        first, last: int32 [code points], the code point as given that each one begins with, and the
-            one after it.
+        tokens: int32 [words], the index of the word's added token, or negative.
+        starts: int32 [words], the index of each word's first code point.
+        ends: int32 [words], the index of the code point after each word.
+        texts: int64 [texts + 1], the index of each text's first word.
+        code_points: int32 [code points] of all texts, with a newline after each, normalized and
+            with prefix spaces.
+        text_starts: int32 [texts + 1], the index of each text's first input code point.
+        first, last: int32 [code points], the span of input code points of each code point, from
+            `first` to before `last`.
     """
 
     strings: tf.Tensor
@@ -50,16 +50,16 @@ class ByteLevelWords:
     last: tf.Tensor
 
     def characters_of(self, starts):
-        """Where the pieces of the words stand among the code points of all texts, as given.
+        """Returns the spans of the words' tokens among the input code points of all texts.
 
         Args:
-            starts: int32 ragged [words, (pieces)], bytes of the word at which pieces begin.
+            starts: int32 ragged [words, (tokens)], byte offsets of the tokens in their words.
 
         Returns:
-            (starts, ends): int32 [pieces].
+            (starts, ends): int32 [tokens].
         """
         size = 1 + sum(tf.cast(self.code_points >= limit, tf.int32) for limit in (128, 2048, 65536))
-        place = tf.cumsum(size, exclusive=True)  # [code points], where each begins, in bytes
+        place = tf.cumsum(size, exclusive=True)  # [code points], byte offset of each
         word = starts.value_rowids()
         first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
         is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
@@ -71,16 +71,17 @@ class ByteLevelWords:
 
 
 class ByteLevelSplitter:
-    """Splits texts into words, with the added tokens found first.
+    """Splits texts into words, with added tokens matched first.
 
     Args:
         tokens: list of `AddedToken`.
-        num_special: int, how many of the first tokens are the tokenizer's own, which are looked for
+        num_special: int, how many of the first tokens are the tokenizer's own. These are matched
             first, whether normalized or not.
-        normalize: bool. Whether texts are normalized to composed characters (NFC).
-        trim_offsets: bool. Whether the offsets of tokens leave out white space taken along.
-        add_prefix_space: bool. Whether a space is put in front of what stands at the beginning and
-            between added tokens, if it has none.
+        normalize: bool. Whether texts are normalized to composed characters (NFC). Default False.
+        trim_offsets: bool. Whether tokens' offsets exclude the white space they include. Default
+            True.
+        add_prefix_space: bool. Whether a space is inserted at the start of a text, and of each part
+            between added tokens, that has none. Default False.
 
     Example:
         tokens = [AddedToken("<mask>", lstrip=True)]
@@ -110,14 +111,14 @@ class ByteLevelSplitter:
         self._find_later = _Finder(later) if later else None
 
     def __call__(self, texts):
-        code_points, text_starts = utf8.decode(texts)  # with a line end after each text
+        code_points, text_starts = utf8.decode(texts)  # with a newline after each text
         tokens = tf.fill(tf.shape(code_points), NO_TOKEN)
         tokens = self._find_first(_marked(code_points, text_starts, tokens), tokens)
         first = tf.range(tf.size(code_points))
         line = _Line(code_points, tokens, text_starts, first, first + 1)
         if self._trim_offsets:
             line = self._trimmed(line)
-        if self._normalize:  # ASCII is as it is
+        if self._normalize:  # ASCII does not change
             line = tf.cond(
                 tf.reduce_any(code_points > 127), lambda: _normalized(texts, line), lambda: line
             )
@@ -135,7 +136,7 @@ class ByteLevelSplitter:
         classes = self._table.lookup(marked)
         is_token = tf.not_equal(line.tokens, NO_TOKEN)
         breaks = tf.where(is_token, line.tokens >= 0, _breaks(marked, classes))
-        starts = places_of(breaks)  # of words and of text ends
+        starts = places_of(breaks)  # of words and text ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
         tokens = tf.gather(line.tokens, starts)
         is_word = (tf.gather(classes, starts) != BOUNDARY) | (tokens >= 0)
@@ -154,7 +155,7 @@ class ByteLevelSplitter:
         )
 
     def _trimmed(self, line):
-        """A line in which added tokens have places without the white space they have taken along."""
+        """Excludes the white space that added tokens include from their positions."""
 
         def trim():
             size = tf.size(line.tokens)
@@ -164,7 +165,7 @@ class ByteLevelSplitter:
             solid = places_of(tf.not_equal(self._table.lookup(line.code_points), SPACE))
             solid = tf.concat([[-1], solid, [size]], axis=0)
             first = tf.minimum(tf.gather(solid, tf.searchsorted(solid, starts)), ends)
-            if self._add_prefix_space:  # `tokenizers` takes one at the beginning for its own
+            if self._add_prefix_space:  # `tokenizers` treats one at the start as its own
                 is_first = tf.gather(_is_in(line.text_starts, size), starts)
                 first -= tf.cast(is_first & (first > starts), tf.int32)
             last = tf.gather(solid, tf.searchsorted(solid, ends) - 1)
@@ -178,7 +179,7 @@ class ByteLevelSplitter:
 
 
 def _is_in(places, size):
-    """bool [size], true at some of the places, which may go up to the size."""
+    """Returns bool [size], true at those of the positions, which may go up to `size`."""
     return put(tf.fill([size + 1], False), places, True)
 
 
@@ -186,7 +187,7 @@ class _Finder:
     """Finds some of the added tokens.
 
     Args:
-        tokens: list of (number among all tokens, `AddedToken`).
+        tokens: list of (index among all tokens, `AddedToken`).
     """
 
     def __init__(self, tokens):
@@ -194,13 +195,13 @@ class _Finder:
         self._find = AddedTokens([token for _, token in tokens])
 
     def __call__(self, marked, tokens):
-        """int32 [code points]: as `in_place` has it, with what is there already in `tokens`."""
+        """Adds the matches to `tokens`, int32 [code points]; see `in_place`."""
         starts, ends, found = self._find(marked)
         return in_place(tokens, starts, ends, tf.gather(self._numbers, found))
 
 
 class _Line(NamedTuple):
-    """Texts on their way to words; the fields are those of `ByteLevelWords`, or of `in_place`."""
+    """Texts before they become words; for the fields see `ByteLevelWords` and `in_place`."""
 
     code_points: tf.Tensor
     tokens: tf.Tensor
@@ -210,13 +211,13 @@ class _Line(NamedTuple):
 
 
 def _marked(code_points, text_starts, tokens):
-    """Code points with CODE_POINTS where nothing joins and nothing looks beyond."""
+    """Puts CODE_POINTS at tokens and text ends, which words and matches never cross."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
 def _normalized(texts, line):
-    """The line in composed characters (NFC), in which each token found is one code point."""
+    """Normalizes a line to composed characters (NFC); each matched token becomes one code point."""
     is_token = line.tokens >= 0
 
     def with_tokens_as_one():
@@ -229,7 +230,7 @@ def _normalized(texts, line):
         return texts, line.first
 
     texts, places = tf.cond(tf.reduce_any(is_token), with_tokens_as_one, as_they_are)
-    # A token stays one code point, in its order among those of the text that are the same.
+    # A token stays one code point, in order among equal code points of the text.
     is_one = is_token | tf.equal(line.code_points, _TOKEN) & tf.not_equal(line.tokens, INSIDE)
     numbers = tf.gather(line.tokens, places_of(is_one))
     code_points, text_starts = utf8.decode(nfc.normalize(texts))
@@ -243,7 +244,7 @@ def _normalized(texts, line):
 
 
 def _with_prefix_spaces(line):
-    """Puts a space in front of each part of a text that has none."""
+    """Inserts a space before each part of a text that has none."""
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & tf.concat([[True], is_boundary[:-1]], axis=0)[: tf.size(marked)]
@@ -259,7 +260,7 @@ def _with_prefix_spaces(line):
 
 
 def _matches(code_points, text):
-    """bool [code points], where `text` stands."""
+    """Returns where `text` occurs, bool [code points]."""
     found = tf.equal(code_points, ord(text[0]))
     for distance, character in enumerate(text[1:], 1):
         found &= tf.equal(_ahead(code_points, distance, -1), ord(character))
@@ -267,15 +268,15 @@ def _matches(code_points, text):
 
 
 def _breaks(code_points, classes):
-    """bool [code points], where a word begins."""
+    """Returns where words begin, bool [code points]."""
     before = _behind(classes, 1, BOUNDARY)
     after_space = tf.equal(_behind(code_points, 1, -1), ord(" "))
     is_space, was_space = tf.equal(classes, SPACE), tf.equal(before, SPACE)
     is_boundary, was_boundary = tf.equal(classes, BOUNDARY), tf.equal(before, BOUNDARY)
     changes = tf.not_equal(classes, before)
-    # A space joins the word after it.
+    # A space joins the following word.
     changes &= tf.logical_not(after_space & tf.logical_not(is_space | is_boundary))
-    # The last of several white space characters is left to what follows.
+    # The last of several white space characters is left to the following word.
     following = _ahead(classes, 1, BOUNDARY)
     is_last = is_space & (following != SPACE) & (following != BOUNDARY)
     breaks = changes | (is_last & was_space) | is_boundary | was_boundary
@@ -289,12 +290,12 @@ def _breaks(code_points, classes):
 
 
 def _ahead(values, distance, fill):
-    """What stands `distance` places later."""
+    """Returns the values `distance` positions later."""
     return tf.concat([values[distance:], tf.fill([tf.minimum(distance, tf.size(values))], fill)], 0)
 
 
 def _behind(values, distance, fill):
-    """What stands `distance` places before."""
+    """Returns the values `distance` positions earlier."""
     return tf.concat([tf.fill([distance], fill), values[: tf.size(values) - distance]], axis=0)
 
 

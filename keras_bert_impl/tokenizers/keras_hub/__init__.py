@@ -1,1 +1,1 @@
-"""Tokenizers of KerasHub: their files and objects."""
+"""Files and objects of KerasHub's tokenizers."""

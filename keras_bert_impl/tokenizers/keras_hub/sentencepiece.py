@@ -1,4 +1,4 @@
-"""Makes the SentencePiece model of a KerasHub preset, which alone decides what KerasHub does."""
+"""Creates the SentencePiece model of a KerasHub preset, the only file that KerasHub follows."""
 
 import base64
 import io
@@ -13,29 +13,29 @@ from keras_bert_impl.tokenizers.sentencepiece.files import AVOIDED, is_avoided
 from keras_bert_impl.tokenizers.unicode.table import read_folding
 
 _log = logging.getLogger(__name__)
-_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # of sentencepiece_model.proto
+_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # types in sentencepiece_model.proto
 _QUOTES = {"``": '"', "''": '"'}
-_SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD leaves as it is
+_SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD does not change
 
 
 def make_model(tokenizer):
-    """The SentencePiece model with which KerasHub gives the ids of a tokenizer.
+    """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids.
 
-    ALBERT's folding (quotes, NFKD, marks, lowercase) becomes part of the map of characters, and
-    the pieces that ALBERT avoids are marked as unused. Special tokens are control symbols, as in
-    the published models: written in a text, they are ordinary characters.
+    ALBERT's folding (quotes, NFKD, marks, lowercase) becomes part of the character map, and the
+    pieces that ALBERT avoids are marked as unused. Special tokens are control symbols, as in the
+    published models: written in a text, they are ordinary characters.
 
     Args:
-        tokenizer: `SentencePieceTokenizer`. Scores that float32 cannot hold are rounded, with a
-            warning.
+        tokenizer: `SentencePieceTokenizer`. Scores that float32 cannot represent are rounded, with
+            a warning.
 
     Returns:
         bytes.
 
     Raises:
-        InputError: the vocabulary is not laid out as that of a SentencePiece model.
+        InputError: If the vocabulary does not have the layout of a SentencePiece model.
     """
-    # Not at the top: only models of SentencePiece need protobuf.
+    # Imported here since only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 
     facts = FAMILIES[tokenizer.family]
@@ -58,7 +58,7 @@ def make_model(tokenizer):
 
 
 def _pieces(tokenizer, facts):
-    """(piece, score) of each piece, without XLM-RoBERTa's tokens that have ids of their own."""
+    """Returns (piece, score) pairs, without XLM-RoBERTa's tokens that have their own ids."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
         raise InputError("a SentencePiece model cannot have an empty piece, as the vocabulary has.")
@@ -84,11 +84,11 @@ def _kind(piece, facts):
 
 
 def _with_folding(character_map):
-    """A compiled map that folds characters first, as ALBERT's tokenizer does."""
+    """Compiles a character map that folds characters first, as ALBERT's tokenizer does."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 
-    # Nothing longer than a character is left to be found once marks are gone.
+    # Once marks are removed, only single characters can match.
     own = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
     own = dict.fromkeys(_SPACES, " ") | own
     folding = read_folding()
@@ -100,7 +100,7 @@ def _with_folding(character_map):
         "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
         for row in sorted(changes.items())
     ]
-    # Training some model is the one way to a compiled map in all versions of the library.
+    # Training a model is the only way to compile a map in all versions of the library.
     trained = io.BytesIO()
     with temporary_directory() as folder:
         rules = Path(folder, "rules.tsv")

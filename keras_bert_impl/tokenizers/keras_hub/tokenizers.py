@@ -1,4 +1,4 @@
-"""Our tokenizers as KerasHub's: objects in memory, and what goes into a preset with them."""
+"""Conversion of our tokenizers to KerasHub's, in memory and in presets."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ _KINDS = {
     "byte-level BPE": ByteLevelBPETokenizer,
     "SentencePiece": SentencePieceTokenizer,
 }
-_CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
+_CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer class and ours
     "bert": ("BertTokenizer", WordPieceTokenizer),
     "distilbert": ("DistilBertTokenizer", WordPieceTokenizer),
     "electra": ("ElectraTokenizer", WordPieceTokenizer),
@@ -29,20 +29,20 @@ _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer, and ours
 
 
 def to_keras_hub(tokenizer, architecture):
-    """A tokenizer of KerasHub with the vocabulary of ours.
+    """Converts a tokenizer to KerasHub's class with the same vocabulary.
 
-    docs/models.md says where its ids differ from ours. KerasHub's takes added tokens that are written
-    in a text as ordinary text, and its SentencePiece tokenizer special ones too.
+    docs/models.md lists where its ids differ from ours. KerasHub treats added tokens in a text as
+    ordinary text; its SentencePiece tokenizer treats special tokens so too.
 
     Args:
         tokenizer: `Tokenizer`.
-        architecture: str, that of the encoder, such as `"albert"`.
+        architecture: str, the encoder's architecture, such as `"albert"`.
 
     Returns:
         A tokenizer of `keras_hub.models`.
 
     Raises:
-        InputError: KerasHub's tokenizer for that architecture is of another kind.
+        InputError: If KerasHub's tokenizer for that architecture is of another kind.
 
     Example:
         >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
@@ -66,7 +66,7 @@ def _describe(tokenizer):
 
 
 def _arguments(tokenizer):
-    """The arguments of KerasHub's class."""
+    """Returns the arguments of KerasHub's class."""
     if tokenizer.added_tokens:
         tokens = ", ".join(token.content for token in tokenizer.added_tokens)
         _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
@@ -89,17 +89,17 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory, tokenizer):
-    """Adds to a preset what only ours needs to read the same tokenizer from it.
+    """Adds to a preset the settings that only our tokenizer needs to load it unchanged.
 
     Args:
-        directory: str or `Path` of a preset with the tokenizer that `to_keras_hub` made.
+        directory: str or `Path` of a preset with the tokenizer from `to_keras_hub`.
         tokenizer: `Tokenizer`.
     """
     config = tokenizer.get_config()
     is_sentencepiece = isinstance(tokenizer, SentencePieceTokenizer)
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
-    if not is_sentencepiece:  # nothing but what a preset cannot say
+    if not is_sentencepiece:  # only settings that a preset cannot express
         usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
         notes = {name: value for name, value in notes.items() if value != usual[name]}
         if not notes:
@@ -107,5 +107,5 @@ def write_notes(directory, tokenizer):
     path = Path(directory, "tokenizer.json")
     settings = json.loads(path.read_text(encoding="utf-8"))
     if is_sentencepiece and not FAMILIES[tokenizer.family].folds:
-        del notes["character_map"]  # the model has it as it is
+        del notes["character_map"]  # the model stores it unchanged
     path.write_text(json.dumps(settings | {"keras_bert_impl": notes}, indent=4), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Characters of a batch of texts that remember what they stand for; finding patterns in them."""
+"""Characters of a batch of texts with their origins, and finding patterns in them."""
 
 import functools
 from typing import NamedTuple
@@ -20,13 +20,13 @@ from keras_bert_impl.tokenizers.unicode.places import places_of, put
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
-# Codes of our own are noncharacters of Unicode, U+FDD0 to U+FDEF, and those for private use, planes
-# 15 and 16; those in a text become _JUNK, which Moses removes as it removes them.
-FIRST_SPECIAL = 0xFDD0  # the special tokens, which take one character each
+# Our own codes are Unicode noncharacters, U+FDD0 to U+FDEF, and private-use code points of planes
+# 15 and 16. In a text they become _JUNK, which Moses removes just as it removes them.
+FIRST_SPECIAL = 0xFDD0  # the special tokens, one character each
 FIRST_ADDED = 0xF0000  # further tokens
 TEXT_END = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 TEXT_START = TEXT_END + 1
-SECOND = 0xFDED  # after a quote, which was two characters
+SECOND = 0xFDED  # after a quote that was two characters
 SPACED_QUOTE = 0xFDEE
 _JUNK = 0xFDEF
 DELETED = -1
@@ -38,7 +38,7 @@ class Characters(NamedTuple):
 
     Attributes:
         codes: int32 [characters], code points.
-        starts, ends: int32 [characters], what each stands for among the characters of all texts.
+        starts, ends: int32 [characters], the span of each one among the characters of all texts.
     """
 
     codes: tf.Tensor
@@ -46,39 +46,39 @@ class Characters(NamedTuple):
     ends: tf.Tensor
 
     def at(self, places):
-        """Codes at places, which may lie one or two beyond the ends."""
+        """Returns the codes at positions, which may lie one or two beyond the ends."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes):
-        """int32 [found], where one of the codes stands."""
+        """Returns the positions of the given codes, int32 [found]."""
         found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
         return places_of(found)
 
     def having(self, places, codes):
-        """The same characters, with other codes at the given places."""
+        """Returns the characters with other codes at the given positions."""
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places):
-        """Deletes characters; those before them stand for what they stood for, too."""
+        """Deletes characters and adds their spans to those of the characters before them."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 
     def gather(self, order):
-        """Characters in another order, or some more or less often."""
+        """Reorders, repeats or drops characters."""
         return Characters(*(tf.gather(part, order) for part in self))
 
     def compacted(self):
-        """Without the deleted ones."""
+        """Returns the characters without the deleted ones."""
         return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
 
 class TokenFinder(AddedTokens):
-    """Finds FlauBERT's special tokens and added ones, as `transformers` finds them in Python.
+    """Finds FlauBERT's special and added tokens as `transformers` does in Python.
 
-    A token with `single_word` is found only between spaces, texts' ends and nothing else.
+    A token with `single_word` matches only between spaces and text ends.
 
     Args:
-        tokens: list of `AddedToken`, the special ones first.
+        tokens: list of `AddedToken`, special tokens first.
     """
 
     def __init__(self, tokens):
@@ -90,7 +90,7 @@ class TokenFinder(AddedTokens):
         self.codes = np.array(codes, np.int32)
 
     def by_code(self):
-        """dict of code point that stands for a token to its content."""
+        """Returns a dict of the code point that represents a token to its content."""
         return dict(zip(self.codes.tolist(), self._contents))
 
     def _is_word(self, code_points, is_apart):
@@ -98,7 +98,7 @@ class TokenFinder(AddedTokens):
 
 
 def decode(texts, table, lowercase, find):
-    """Characters in composed form (NFC), each token one character, double quotes one, too.
+    """Decodes texts to composed characters (NFC); tokens and double quotes are one character each.
 
     Args:
         texts: string [texts].
@@ -107,12 +107,12 @@ def decode(texts, table, lowercase, find):
         find: a `TokenFinder`.
 
     Returns:
-        (characters, text_starts): `Characters`; int32 [texts + 1], where each text begins among
-        the characters of all texts, of which each has one more at its end.
+        (characters, text_starts): `Characters`; int32 [texts + 1], the start of each text among the
+        characters of all texts, each of which has an extra one at its end.
     """
     strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
-    before, _ = utf8.decode(strings)  # with a line end after each text
+    before, _ = utf8.decode(strings)  # with a newline after each text
     strings = tensorflow_text.normalize_utf8(strings, "NFC")
     if lowercase:
         strings = tf.strings.lower(strings, encoding="utf-8")
@@ -126,11 +126,11 @@ def decode(texts, table, lowercase, find):
 
 
 def _with_tokens_as_one(texts, find):
-    """Texts with one character in place of each token, and where their characters begin.
+    """Replaces each token by one character and returns the characters' positions.
 
     Returns:
-        (strings, places): string [texts]; int32 [characters + 1], among those of the texts as given,
-        with the end of all.
+        (strings, places): string [texts]; int32 [characters + 1], positions in the input texts,
+        ending with the end of all texts.
     """
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
@@ -154,14 +154,15 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """For each character after normalization the first and the last one that it was made of.
+    """Returns the first and last original character of each normalized character.
 
-    A group is a character and those that may join it. Normalization changes groups one by one;
-    characters of one whose length stays correspond in order, others stand for the whole group.
+    A group is a character and those that may join it. Normalization changes each group separately.
+    If a group keeps its length, its characters correspond in order; otherwise each character
+    represents the whole group.
     """
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
-    # Both have the same groups, as long as TensorFlow and our table know the same characters.
+    # The groups are equal as long as TensorFlow and our table know the same characters.
     group_after = tf.minimum(group_after, num_groups - 1)
     size_before = tf.math.bincount(group_before, minlength=num_groups)
     size_after = tf.math.bincount(group_after, minlength=num_groups)
@@ -174,13 +175,13 @@ def _align(before, after, table):
 
 
 def _groups(codes, table):
-    """int32 [characters], the number of the group that each belongs to."""
+    """Returns the index of each character's group, int32 [characters]."""
     ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
     begins = tf.concat([[True], ends[:-1]], axis=0)[: tf.size(codes)]
     return tf.cumsum(tf.cast(begins | ~has(table.lookup(codes), JOINS), tf.int32))
 
 
 def is_boundary(codes):
-    """bool, where a special token stands or a text begins or ends."""
+    """Returns whether a code is a special or added token or the start or end of a text, bool."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

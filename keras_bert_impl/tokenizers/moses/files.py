@@ -1,4 +1,4 @@
-"""The files of FlauBERT's tokenizer in a model directory: Hugging Face's layout."""
+"""FlauBERT's tokenizer files of a model directory, in Hugging Face's layout."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {
     "bos_token": "<s>",
-    "cls_token": "</s>",  # so it is called there; rows begin with <s> in spite of it
+    "cls_token": "</s>",  # its name there, although rows begin with <s>
     "mask_token": "<special1>",
     "pad_token": "<pad>",
     "sep_token": "</s>",
@@ -40,7 +40,7 @@ def read(directory):
         dict of the arguments of `MosesBPETokenizer`.
 
     Raises:
-        InputError: a file is missing or damaged or asks for something that is not supported.
+        InputError: If a file is missing or damaged, or requires an unsupported feature.
     """
     directory = tokenizer_directory(directory)
     lowercase = _read_config(directory / "tokenizer_config.json")
@@ -59,7 +59,7 @@ def write(directory, settings):
     """Writes vocab.json, merges.txt and tokenizer_config.json.
 
     Args:
-        directory: str or `Path`; made if needed.
+        directory: str or `Path`; created if needed.
         settings: dict of the arguments of `MosesBPETokenizer`.
     """
     ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
@@ -83,7 +83,7 @@ def write(directory, settings):
 
 
 def _read_config(path):
-    """Whether the text is lowercased; checks the other settings."""
+    """Returns whether the text is lowercased; checks the other settings."""
     config = added_files.read_if_there(path)
     wanted = {
         "tokenizer_class": ("FlaubertTokenizer", None),
@@ -103,9 +103,9 @@ def _read_config(path):
 
 
 def _read_merges(path):
-    """Pairs of str. A line may have a third part, how often fastBPE has met the pair."""
+    """Reads pairs of str. A line may have a third field, fastBPE's count of the pair."""
     merges = {}
-    # What stands after the last line end is no line: `transformers` drops it too.
+    # `transformers` also ignores text after the last newline.
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
         parts = line.split()
         if number == 1 and line.startswith("#version"):

@@ -1,8 +1,8 @@
-"""The text that FlauBERT's words are cut from, in graph: normalized, with one kind of punctuation.
+"""Punctuation normalization of the text that FlauBERT's words are split from, in the graph.
 
-In the order of `transformers`: wide punctuation as ASCII, then what Moses' normalizer does for
-French. Of its rules those are left out that only move white space beside characters which are words
-of their own in any case.
+Follows the order of `transformers`: wide punctuation to ASCII, then Moses' normalizer for French.
+Omits those of its rules that only move white space next to characters that are separate words
+anyway.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ _FULL_STOPS = "。．"
 
 
 class PunctuationNormalizer:
-    """Normalizes texts.
+    """Normalizes the punctuation of texts.
 
     Args:
         table: a `MosesTable`.
@@ -53,13 +53,13 @@ class PunctuationNormalizer:
         self._lowercase = lowercase
 
     def __call__(self, texts):
-        """Normalized texts.
+        """Normalizes texts.
 
         Args:
             texts: string [texts].
 
         Returns:
-            (characters, text_starts), as of `moses_characters.decode`.
+            (characters, text_starts), same as `characters.decode`.
         """
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
@@ -70,7 +70,7 @@ class PunctuationNormalizer:
         return characters._replace(codes=codes), text_starts
 
     def _ascii_punctuation(self, characters):
-        """Wide and typographic punctuation as ASCII, carriage returns deleted."""
+        """Converts wide and typographic punctuation to ASCII and deletes carriage returns."""
         is_space = has(self._table.lookup(characters.codes), SPACE)
         others = places_of(~is_space)
         stops = characters.places(*map(ord, _FULL_STOPS))
@@ -86,8 +86,11 @@ class PunctuationNormalizer:
         return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
-        """Pairs of apostrophes are quotes; no-break spaces inside of quotes and of numbers go."""
-        # Moses puts spaces around a quote of two apostrophes, so that no rule joins it to others.
+        """Turns apostrophe pairs into quotes and handles no-break spaces.
+
+        No-break spaces inside quotes are deleted; those between digits become commas.
+        """
+        # Moses puts spaces around a quote of two apostrophes, so no rule joins it to others.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))
         characters = characters.having(late, _APOSTROPHE)
@@ -105,7 +108,7 @@ class PunctuationNormalizer:
         return characters.having(characters.places(ord("«"), ord("»")), _QUOTE)
 
     def _quotes_after_dots(self, characters):
-        """Moves a quote before the dots that it follows, unless the text ends or `<` comes."""
+        """Moves a quote before the dots it follows, unless the text ends or `<` follows."""
         quotes = characters.places(_QUOTE)
         following = characters.at(quotes + 1)
         wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
@@ -114,8 +117,8 @@ class PunctuationNormalizer:
         return tf.cond(tf.size(quotes) > 0, moved, lambda: characters)
 
     def _order_with_moved(self, quotes, characters):
-        # Each match goes on to the next character that is no space, `<` left out: dots that one
-        # match has used the next one does not move its quote before.
+        # A match extends to the next character that is not a space, excluding `<`. The next match
+        # does not move its quote before dots that this one has consumed.
         flags = self._table.lookup(characters.codes)
         others = places_of(~has(flags, SPACE))
         after = tf.gather(others, tf.searchsorted(others, quotes + 1))
@@ -124,7 +127,7 @@ class PunctuationNormalizer:
         found = leftmost(quotes - 1, after)
         quotes, after = chosen(quotes, found), chosen(after, found)
         others = places_of(characters.codes != ord("."))
-        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # begin of the run
+        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # start of the run
         dots = tf.maximum(dots, tf.concat([[0], after], axis=0)[: tf.size(quotes)])
         keys = 2 * tf.range(tf.size(characters.codes))
         keys = tf.tensor_scatter_nd_update(keys, quotes[:, tf.newaxis], 2 * dots - 1)
@@ -132,7 +135,7 @@ class PunctuationNormalizer:
 
 
 def _paired(characters, code, new):
-    """Makes one new character of each pair of the same ones; the second is marked as deleted."""
+    """Replaces each pair of equal characters by one new one; the second is marked as deleted."""
     places = characters.places(code)
     places = chosen(places, characters.at(places + 1) == code)
     places = chosen(places, leftmost(places, places + 2))
@@ -140,7 +143,7 @@ def _paired(characters, code, new):
 
 
 def _expanded(characters):
-    """Characters of which those that stand for several are replaced by these."""
+    """Expands characters that represent several."""
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
@@ -159,7 +162,7 @@ def _expanded(characters):
 
 
 def _quotes_after_commas(characters):
-    """Puts a quote before the comma that it follows."""
+    """Moves a quote before the comma that it follows."""
     commas = characters.places(ord(","))
     commas = chosen(commas, characters.at(commas + 1) == _QUOTE)
     order = tf.range(tf.size(characters.codes))

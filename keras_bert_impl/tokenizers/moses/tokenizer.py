@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer, Moses' words and byte-pair encoding of their characters, as one graph."""
+"""FlauBERT's tokenizer, Moses words with character-level byte-pair encoding, as one graph."""
 
 import functools
 import itertools
@@ -17,33 +17,33 @@ from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS,
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
 
-_END = "</w>"  # of the piece that ends a word
+_END = "</w>"  # suffix of the token that ends a word
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MosesBPETokenizer(Tokenizer):
-    """FlauBERT's tokenizer, equal to `transformers`' in ids, running in graph.
+    """FlauBERT's tokenizer in the graph, with the same ids as `transformers`.
 
-    Text is normalized and cut into words as Moses does it for French, and words into pieces by
-    byte-pair encoding of their characters; a piece that is not in the vocabulary is `<unk>`. A
+    Text is normalized and split into words as Moses does for French, and words into tokens by
+    byte-pair encoding of their characters. A token missing from the vocabulary is `<unk>`. A
     special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets are
-    of what a piece was made of, in the order of the text but for a quote, which Moses puts before
-    the comma or the dots that it follows.
+    those of the characters a token was made from, in text order except for a quote, which Moses
+    moves before the comma or dots that it follows.
     Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
     3.1; docs/tokenization.md has the details.
 
     Args:
-        vocabulary: list of str, the token of each id; a piece at a word's end ends with `</w>`.
-            Holds `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>` is
-            the mask.
-        merges: list of (left, right) pairs of pieces, best first.
+        vocabulary: list of str, the token of each id; one at the end of a word ends with `</w>`.
+            Contains `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>`
+            is the mask.
+        merges: list of (left, right) pairs of tokens, best first.
         lowercase: bool. Default False.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
-            in the text as they are written, never normalized. Those that the vocabulary lacks get
-            the next ids.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
+            literally in the text, never normalized. Those missing from the vocabulary get the next
+            ids.
 
     Raises:
-        InputError: the vocabulary has a token twice or lacks a special one.
+        InputError: If the vocabulary has a token twice or lacks a special token.
 
     Example:
         tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "l", "'</w>", "à</w>"], [("l", "'</w>")])
@@ -52,7 +52,7 @@ class MosesBPETokenizer(Tokenizer):
 
     kind = "moses bpe"
     segment_of_second = 0
-    can_be_cut = False  # whether a dot ends a sentence follows from the next word
+    can_be_cut = False  # whether a dot ends a sentence depends on the next word
     later_settings = {"added_tokens": []}
     special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
 
@@ -72,28 +72,28 @@ class MosesBPETokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(cls, directory):
-        """Reads `vocab.json`, `merges.txt` and `tokenizer_config.json` of a directory.
+        """Loads `vocab.json`, `merges.txt` and `tokenizer_config.json` from a directory.
 
         Args:
             directory: str or `Path`.
 
         Raises:
-            InputError: a file is missing or damaged, or asks for something not supported.
+            InputError: If a file is missing or damaged, or requires an unsupported feature.
         """
         return cls(**files.read(directory))
 
     def save_pretrained(self, directory):
         """Writes vocab.json, merges.txt and tokenizer_config.json.
 
-        `transformers.AutoTokenizer` reads them and gives the same ids.
+        `transformers.AutoTokenizer` loads them and gives the same ids.
 
         Args:
-            directory: str or `Path`; made if needed. Other files in it stay.
+            directory: str or `Path`; created if needed. Other files in it are kept.
         """
         files.write(directory, self.get_config())
 
     def word_starts(self, token_ids):
-        # Here pieces show where a word ends: the next one begins one.
+        # Tokens show where a word ends, so the token after such a one begins a word.
         return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class MosesBPETokenizer(Tokenizer):
         return np.array([piece.endswith(_END) for piece in self.vocabulary])
 
     def get_config(self):
-        """The arguments that it was made with, for `.keras` files."""
+        """Returns the constructor's arguments, for `.keras` files."""
         return {
             "vocabulary": self.vocabulary,
             "merges": self.merges,
@@ -136,31 +136,31 @@ class MosesBPETokenizer(Tokenizer):
         return in_graph(tokenize_with_offsets)
 
     def _pieces(self, words):
-        """Ids of each word's pieces and the characters of it that they begin with, ragged both."""
+        """Returns the ids of each word's tokens and their character offsets in it, both ragged."""
         unique, number = tf.unique(words.strings())
         ids, starts = self._merge(unique)
         return tf.gather(ids, number), tf.gather(starts, number)
 
 
 class _CharacterPairMerger(BytePairMerger):
-    """Cuts words into the pieces that byte-pair encoding merges their characters to.
+    """Splits words into tokens by byte-pair encoding of their characters.
 
     Args:
         ids: dict of str to int, the vocabulary.
         merges: list of (left, right) pairs of str, best first.
-        unk_id: int, the id of a piece that is not in the vocabulary.
-        tokens: dict of int to str, the code points that stand for tokens.
+        unk_id: int, the id of a token missing from the vocabulary.
+        tokens: dict of int to str, the code points that represent tokens.
 
     Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
     """
 
     def __init__(self, ids, merges, unk_id, tokens):
-        # What a merge makes may be missing in the vocabulary, but other merges may need it.
+        # A merge's result may be missing from the vocabulary but needed by other merges.
         merges = [(left, right, left + right) for left, right in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*merges)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}
         super().__init__([], [[number[symbol] for symbol in merge] for merge in merges])
-        unknown = len(symbols)  # one more, for every character that nothing is known of
+        unknown = len(symbols)  # one more, for all other characters
         self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
         at_end = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
         at_end |= {chr(code): number[token] for code, token in tokens.items()}
@@ -171,13 +171,13 @@ class _CharacterPairMerger(BytePairMerger):
         self._symbols = np.array([[*inside, unknown], [*at_end, unknown]], np.int32)
 
     def __call__(self, words):
-        """Pieces of words.
+        """Splits words into tokens.
 
         Args:
-            words: string [words], none of them empty.
+            words: string [words], not empty.
 
         Returns:
-            (ids, starts): int32 `tf.RaggedTensor`s [words, (pieces)]; `starts` in characters.
+            (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in characters.
         """
         codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
         word = tf.cast(codes.value_rowids(), tf.int32)

@@ -1,10 +1,10 @@
-"""Moses' tokenizer for French in graph: where it cuts a normalized text into words.
+"""Moses' tokenizer for French in the graph: splits a normalized text into words.
 
-Moses inserts spaces by one rule after the other. Here the characters stay where they are, and a
-space is a gap: a flag of a character that something parts from the one before. Most rules look at
-the neighbours of commas, dots and apostrophes only, which are few.
+Moses inserts spaces, rule by rule. Here the characters stay in place, and a space is a gap: a flag
+of a character that is separated from the previous one. Most rules only look at the neighbors of
+commas, dots and apostrophes, which are few.
 Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the
-rules and the abbreviations are those of its tokenizer for French, as `sacremoses` 0.2.0 has them.
+rules and abbreviations are those of its tokenizer for French in `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -32,10 +32,10 @@ from keras_bert_impl.tokenizers.moses.table import (
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of, put
 
-_NOTHING = 256  # a flag beside those of the table: here the text begins or ends, or a special token
+_NOTHING = 256  # extra flag for a text's start or end, or a special token
 _COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
 
-# Words that keep a dot after them. Those with a dot or a sign inside do, or do not, by other rules.
+# Words that keep a dot after them. Other rules handle words with a dot or a sign inside.
 _ABBREVIATIONS = (
     "art ann apr av auj lib boul ca cf chap contr dir éd env al etc ex fasc fém fig fr hab ibid id "
     "inf masc MM ms pl pp SS sec sect sing sq sqq suiv sup suppl tél vb vol vs"
@@ -45,15 +45,15 @@ _KEEPS_DOT = "[A-Zb-z]|" + _ABBREVIATIONS.replace(" ", "|")
 
 @dataclasses.dataclass
 class MosesWords:
-    """Words of a batch of texts, special tokens among them, as flat tensors.
+    """Words of a batch of texts, including special tokens, as flat tensors.
 
     Attributes:
         codes: int32 [characters], code points of all words.
-        first, last: int32 [characters], what each stands for among the characters of all texts:
-            from the first one to that before the last one.
-        starts, ends: int32 [words], where each word stands in `codes`.
-        texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the characters of all texts.
+        first, last: int32 [characters], the span of each one among the characters of all texts,
+            from `first` to before `last`.
+        starts, ends: int32 [words], the span of each word in `codes`.
+        texts: int64 [texts + 1], the index of each text's first word.
+        text_starts: int32 [texts + 1], the index of each text's first character in all texts.
     """
 
     codes: tf.Tensor
@@ -65,22 +65,22 @@ class MosesWords:
     text_starts: tf.Tensor
 
     def strings(self):
-        """The words as a string tensor [words]; a special token is one character."""
+        """Returns the words as a string tensor [words]; a special token is one character."""
         return utf8.encode(self.codes, self.starts, self.ends)
 
     def per_text(self, pieces):
-        """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
+        """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
         splits = tf.gather(pieces.row_splits, self.texts)
         return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
     def offsets(self, pieces):
-        """Where pieces stand in their texts.
+        """Returns the offsets of tokens in their texts.
 
         Args:
-            pieces: int32 ragged [words, (pieces)], the character of the word each begins with.
+            pieces: int32 ragged [words, (tokens)], the character offset of each token in its word.
 
         Returns:
-            (starts, ends): int32 ragged [texts, (pieces)].
+            (starts, ends): int32 ragged [texts, (tokens)].
         """
         word = pieces.value_rowids()
         begin = tf.gather(self.starts, word) + pieces.values
@@ -94,11 +94,11 @@ class MosesWords:
 
 
 class MosesSplitter:
-    """Splits texts into words, with FlauBERT's special tokens and added ones found first.
+    """Splits texts into words, with FlauBERT's special tokens and added tokens matched first.
 
     Args:
         lowercase: bool.
-        find: a `TokenFinder`. Default: one of the special tokens alone.
+        find: a `TokenFinder`. Default: one for the special tokens only.
 
     Example:
         words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
@@ -144,12 +144,12 @@ class MosesSplitter:
 
 
 class _Line:
-    """Characters and the gaps before them, to which each rule adds some.
+    """Characters and the gaps before them; each rule adds gaps.
 
     Args:
         codes: int32 [characters], without white space.
         flags: int32 [characters], of the table, or _NOTHING at boundaries.
-        gaps: bool [characters], where white space was before the character.
+        gaps: bool [characters], whether white space preceded the character.
     """
 
     def __init__(self, codes, flags, gaps):
@@ -158,12 +158,12 @@ class _Line:
         self._gaps = gaps & ~nothing & ~_before(nothing, True)
 
     def breaks(self):
-        """bool [characters], where a word begins."""
+        """Returns where words begin, bool [characters]."""
         nothing = tf.equal(self._flags, _NOTHING)
         return self._gaps | nothing | _before(nothing, True)
 
     def set_apart_signs(self):
-        """Whatever is no letter, digit, dot, comma, apostrophe or hyphen is a word of its own."""
+        """Separates all but letters, digits, dots, commas, apostrophes and hyphens."""
         apart = ~has(self._flags, WORD | _NOTHING)
         for code in map(ord, ".',-"):
             apart &= self._codes != code
@@ -177,7 +177,7 @@ class _Line:
         self._in_runs = begins | goes_on
 
     def set_apart_commas(self):
-        """Commas, but for those between two digits."""
+        """Separates commas, except between two digits."""
         places = self._places(_COMMA)
         before = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
         place = tf.gather(self._places_in_string(), before)
@@ -189,7 +189,7 @@ class _Line:
         self._add_gaps(chosen(places, at_end))
 
     def cut_at_apostrophes(self):
-        """After an apostrophe between letters, around other ones; not at an end of the text."""
+        """Splits after an apostrophe between letters and around others, but not at text ends."""
         places = self._places(_APOSTROPHE)
         before, after = self._left(places), self._right(places)
         neither = chosen(places, ~has(before | after, LETTER | _NOTHING))
@@ -204,7 +204,7 @@ class _Line:
         self._add_gaps(one, one + 1, both + 1)
 
     def set_apart_last_dots(self):
-        """The dot at a word's end, unless it is an abbreviation's or goes on in lowercase."""
+        """Separates a word's final dot, unless it is an abbreviation's or lowercase follows."""
         breaks = self.breaks()
         ends_word = _after(breaks, True) & ~breaks
         dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
@@ -213,7 +213,7 @@ class _Line:
         starts = tf.gather(words, tf.searchsorted(words, dots, side="right") - 1)
         has_dot = self._count(tf.equal(self._codes, _DOT), starts, dots) > 0
         has_letter = self._count(has(self._flags, LETTER), starts, dots) > 0
-        before = tf.ragged.range(starts, dots)  # what stands before each dot
+        before = tf.ragged.range(starts, dots)  # the text before each dot
         before = before.with_values(tf.gather(self._codes, before.values))
         listed = tf.strings.regex_full_match(tf.strings.unicode_encode(before, "UTF-8"), _KEEPS_DOT)
         next_is_lower = has(tf.gather(self._flags, dots + 1), LOWER)
@@ -228,12 +228,12 @@ class _Line:
         return places_of(tf.equal(self._codes, code))
 
     def _left(self, places):
-        """Flags of what stands before."""
+        """Returns the flags of the previous characters."""
         gaps = tf.gather(self._gaps, places)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places - 1))
 
     def _right(self, places):
-        """Flags of what follows."""
+        """Returns the flags of the next characters."""
         gaps = tf.gather(self._gaps, places + 1)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places + 1))
 
@@ -241,7 +241,7 @@ class _Line:
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
     def _places_in_string(self):
-        """int32 [characters], where each stands when gaps are spaces."""
+        """Returns the position of each character if gaps were spaces, int32 [characters]."""
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
@@ -251,10 +251,10 @@ class _Line:
 
 
 def _before(values, fill):
-    """What stands one place before."""
+    """Returns the values one position earlier."""
     return tf.concat([[fill], values[:-1]], axis=0)
 
 
 def _after(values, fill):
-    """What stands one place later."""
+    """Returns the values one position later."""
     return tf.concat([values[1:], [fill]], axis=0)

@@ -1,1 +1,1 @@
-"""SentencePiece unigram models in graph."""
+"""SentencePiece unigram tokenization in the TensorFlow graph."""

@@ -1,8 +1,8 @@
-"""SentencePiece's normalization in graph: characters become others, and know where they came from.
+"""SentencePiece's normalization in the graph: replaces characters and tracks their origins.
 
-A model brings its own map of characters, a compiled trie. It is applied as the `tokenizers` library
-does: where a character and the marks on it have less than six bytes together, the whole is looked
-up, and what is found for its beginning stands for all of it; elsewhere each character by itself.
+A model has its own character map, a compiled trie. It is applied as in the `tokenizers` library: if
+a character and its marks have less than six bytes in total, they are looked up as a whole, and the
+result for their beginning replaces all of them; otherwise each character is looked up separately.
 """
 
 import base64
@@ -22,22 +22,22 @@ from keras_bert_impl.tokenizers.unicode.table import (
     in_blocks,
 )
 
-_SEQUENCE = 1 << 22  # entries from here on are rows of sequences, others are added to the character
-_MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up by itself
-_MAX_NODES = 1 << 15  # of a trie, so deep; that of nmt_nfkc has 8,568
+_SEQUENCE = 1 << 22  # from here on, rows of sequences; smaller entries are added to the character
+_MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up separately
+_MAX_NODES = 1 << 15  # of a trie to this depth; that of nmt_nfkc has 8,568
 
 
 def read_map(encoded):
-    """What a model's compiled map makes of characters and of short sequences of them.
+    """Reads the replacements of characters and short sequences from a model's compiled map.
 
     Args:
-        encoded: str, base64 of `precompiled_charsmap`, as `tokenizer.json` holds it; may be empty.
+        encoded: str, base64 of `precompiled_charsmap`, as in `tokenizer.json`; may be empty.
 
     Returns:
-        dict of str to str; what becomes something else has at most 5 bytes.
+        dict of str to str. Keys have at most 5 bytes.
 
     Raises:
-        InputError: it is damaged.
+        InputError: If the map is damaged.
     """
     try:
         data = base64.b64decode(encoded, validate=True)
@@ -48,7 +48,7 @@ def read_map(encoded):
 
 
 def _keys_of(data):
-    """Walks through a double-array trie, all nodes of a depth at once."""
+    """Traverses a double-array trie, all nodes of a depth at once."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
         raise ValueError(f"a trie of {size} bytes in {len(data)}")
@@ -75,11 +75,11 @@ def _keys_of(data):
 
 
 class CharacterTable:
-    """What single characters become, whatever stands beside them.
+    """Replacements of single characters, independent of context.
 
     Args:
         changes: dict of str, one character, to str of any length.
-        others: list of str, more rows that `put_in` can be asked for, after those of `changes`.
+        others: list of str, further rows for `put_in`, after those of `changes`.
 
     Example:
         table = CharacterTable({"A": "a", "½": "1/2"})
@@ -103,7 +103,7 @@ class CharacterTable:
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
     def lookup(self, characters):
-        """What int32 characters [n] become: (characters, row); `row` is -1 or one for `put_in`."""
+        """Looks up int32 characters [n]: (characters, row); `row` is -1 or a row for `put_in`."""
         codes = tf.minimum(characters, CODE_POINTS)
         block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
         entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
@@ -112,16 +112,17 @@ class CharacterTable:
         return tf.where(is_sequence, characters, characters + entries), row
 
     def put_in(self, characters, row, covered=None, count=None):
-        """Puts rows in the place of characters.
+        """Replaces characters by rows.
 
         Args:
             characters: int32 [n].
-            row: int32 [n], what stands in the place of each; -1: it stays.
-            covered: bool [n], those that go because another one's row stands for them too.
-            count: int32 [n], how many characters each row stands for.
+            row: int32 [n], the replacement of each character; -1 keeps it.
+            covered: bool [n], characters to delete because another one's row replaces them too.
+                Default: none.
+            count: int32 [n], the number of characters that each row replaces. Default: 1 each.
 
         Returns:
-            (characters, source): int32 [m], and which of the characters each one comes from.
+            (characters, source): int32 [m], and the index of each one's original character.
         """
         covered = tf.zeros_like(row, tf.bool) if covered is None else covered
         count = tf.ones_like(row) if count is None else count
@@ -135,7 +136,7 @@ class CharacterTable:
             is_new = tf.gather(row, source) >= 0
             new = tf.gather(self._codes, tf.where(is_new, tf.gather(start, source) + within, 0))
             new = tf.where(is_new, new, tf.gather(characters, source))
-            # `tokenizers` spreads the new characters over those that they stand for.
+            # `tokenizers` spreads the new characters over those that they replace.
             return new, source + tf.minimum(within, tf.gather(count, source) - 1)
 
         unchanged = tf.reduce_all(row < 0) & tf.logical_not(tf.reduce_any(covered))
@@ -146,7 +147,7 @@ class CharacterMap:
     """A model's normalization.
 
     Args:
-        changes: dict of str to str, as `read_map` returns it.
+        changes: dict of str to str, as returned by `read_map`.
 
     Example:
         CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
@@ -161,7 +162,7 @@ class CharacterMap:
         }
         keys = np.array([ord(a) * CODE_POINTS + ord(b) for a, b in pairs], np.int64)
         order = np.argsort(keys)
-        # One more, that no pair has, so that a search never ends past the last.
+        # A sentinel that no pair equals, so that a search never ends past the last entry.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
@@ -171,11 +172,11 @@ class CharacterMap:
         """Normalizes texts.
 
         Args:
-            characters: int32 [n]; codes after Unicode's stand between texts.
+            characters: int32 [n]; codes beyond Unicode separate texts.
 
         Returns:
-            (characters, source): int32 [m], and which of the n each one comes from, as
-            `tokenizers` has it.
+            (characters, source): int32 [m], and the index of each one's original character, as in
+            `tokenizers`.
         """
         single, row = self._table.lookup(characters)
         kind = self._graphemes.lookup(characters)
@@ -195,9 +196,9 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Lets what a character with marks begins with stand for the whole, if it is short."""
+        """Lets the result for the beginning of a short grapheme replace all of it."""
         size = 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))
-        whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], number of the grapheme
+        whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of the grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
         short = tf.gather(tf.math.segment_sum(size, whole), whole) <= _MAX_BYTES
         following = tf.concat([characters[1:], [0]], axis=0)
@@ -213,12 +214,12 @@ class CharacterMap:
 
 
 def _places_of_tokenizers(source, characters):
-    """Where `tokenizers` sees characters beside those that vanished, which it counts otherwise."""
-    # The last of several in the place of one takes the place of what vanished after it.
+    """Corrects origins near deleted characters, which `tokenizers` counts differently."""
+    # The last of several replacements takes the position of a character deleted after it.
     before = tf.concat([[-1], source], axis=0)[: tf.size(source)]
     after = tf.concat([source[1:], [0]], axis=0)[: tf.size(source)]
     source += tf.cast((source == before) & (after > source + 1), tf.int32)
-    # A text is seen too early by as many as vanished at its start.
+    # `tokenizers` reports positions too low by the number of characters deleted at the start.
     is_edge = characters >= CODE_POINTS
     part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]
     start = tf.math.segment_min(tf.range(tf.size(part)), part)  # [parts]

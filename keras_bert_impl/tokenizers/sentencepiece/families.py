@@ -1,21 +1,21 @@
-"""The families of models whose SentencePiece tokenizers are supported, and how they differ."""
+"""Model families with a supported SentencePiece tokenizer, and how they differ."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """What the tokenizers of a family of models have in common.
+    """Properties of the tokenizers of a model family.
 
     Attributes:
         tokenizer_class: str, the class of `transformers`.
         model_types: tuple of str, `model_type` in config.json.
-        files: tuple of str, the names that the SentencePiece model may have.
+        files: tuple of str, possible names of the SentencePiece model.
         special_tokens: tuple of str: padding, unknown, first, separator, mask.
-        num_separators, segment_of_second: ints, as `Tokenizer` has them.
-        folds: bool, whether the text is decomposed, stripped of marks and lowercased.
-        first_tokens: tuple of str, which stand before the pieces of the SentencePiece model.
-        num_replaced: int, how many of the first pieces they take the place of.
+        num_separators, segment_of_second: ints, same as in `Tokenizer`.
+        folds: bool. Whether the text is decomposed, stripped of marks and lowercased.
+        first_tokens: tuple of str, the tokens before the pieces of the SentencePiece model.
+        num_replaced: int, the number of first pieces that they replace.
     """
 
     tokenizer_class: str
@@ -33,7 +33,7 @@ FAMILIES = {
     "ALBERT": Family(
         tokenizer_class="AlbertTokenizer",
         model_types=("albert",),
-        # Hugging Face's; then as Google published it, and in modules of TF Hub.
+        # Hugging Face's name, then Google's, also in TF Hub modules.
         files=("spiece.model", "30k-clean.model", "assets/30k-clean.model"),
         special_tokens=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
         num_separators=1,

@@ -1,4 +1,4 @@
-"""The files of a SentencePiece tokenizer in a model directory: Hugging Face's layout."""
+"""SentencePiece tokenizer files of a model directory, in Hugging Face's layout."""
 
 
 from keras_bert_impl.io.errors import InputError, shown
@@ -18,9 +18,9 @@ from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, 
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
-_SAME = {"bos_token": 2, "eos_token": 3}  # as these special tokens
+_SAME = {"bos_token": 2, "eos_token": 3}  # same as these special tokens
 _NOT_USED_SCORE = -100.0
-AVOIDED = 100.0  # taken from the score of a piece that ALBERT does not use
+AVOIDED = 100.0  # subtracted from the score of a piece that ALBERT does not use
 
 
 def read(directory):
@@ -28,15 +28,15 @@ def read(directory):
 
     Args:
         directory: str or `Path` with `tokenizer.json`, `spiece.model` or
-            `sentencepiece.bpe.model`; and `tokenizer_config.json` or `config.json`, which say
-            which family it is of. Without them the layout of tokenizer.json or the name of the
-            file says it: ALBERT's is `spiece.model`, XLM-RoBERTa's the other.
+            `sentencepiece.bpe.model`, and `tokenizer_config.json` or `config.json`, which name the
+            family. Without them, the layout of tokenizer.json or the file name determines it:
+            `spiece.model` is ALBERT's, the other one XLM-RoBERTa's.
 
     Returns:
         dict of the arguments of `SentencePieceTokenizer`.
 
     Raises:
-        InputError: a file is missing or damaged or asks for something that is not supported.
+        InputError: If a file is missing or damaged, or requires an unsupported feature.
     """
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
@@ -55,7 +55,7 @@ def read(directory):
     named = {token.content for token, _ in found}
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     if facts.tokenizer_class == "CamembertTokenizer" and whole.exists():
-        if all(settings.get(name) is None for name in lists):  # as this class has it
+        if all(settings.get(name) is None for name in lists):  # defaults of this class
             not_used = [AddedToken(t, normalized=False, special=True) for t in _NOT_USED]
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
@@ -83,7 +83,7 @@ def read(directory):
 
 
 def special(facts, mask_strips_left):
-    """list of `AddedToken`: the special tokens of a family as they are found."""
+    """Returns the special tokens of a family, as they are matched, as a list of `AddedToken`."""
     *others, mask = facts.special_tokens
     tokens = [AddedToken(token, normalized=False, special=True) for token in others]
     return [*tokens, AddedToken(mask, lstrip=mask_strips_left, normalized=False, special=True)]
@@ -93,7 +93,7 @@ def write(directory, settings):
     """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 
     Args:
-        directory: str or `Path`; made if needed.
+        directory: str or `Path`; created if needed.
         settings: dict of the arguments of `SentencePieceTokenizer`.
     """
     facts = FAMILIES[settings["family"]]
@@ -108,12 +108,12 @@ def write(directory, settings):
         **named,
         **added_files.added_settings(tokens, added, ids),
     }
-    if facts.tokenizer_class == "CamembertTokenizer":  # which else would add some of its own
+    if facts.tokenizer_class == "CamembertTokenizer":  # else this class would add its own
         config.setdefault("extra_special_tokens", [])
         config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
         config |= {"do_lower_case": True, "keep_accents": False}
-    if facts.segment_of_second:  # `transformers` leaves segments out of what it was not told of
+    if facts.segment_of_second:  # `transformers` omits segments unless told
         config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     whole = make_whole(facts, settings)
     files = {
@@ -127,7 +127,7 @@ def write(directory, settings):
 
 
 def _family_named(directory, settings, model):
-    """The family that the configurations name, or None where they name none."""
+    """Returns the family that the configurations name, or None if they name none."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in _GENERIC_CLASSES:
         for family, facts in FAMILIES.items():
@@ -163,7 +163,7 @@ def _check_config(path, settings, facts):
 
 
 def _read_preset(directory, whole):
-    """The arguments of a tokenizer in a preset of KerasHub, whose classes are named as these."""
+    """Reads the arguments from a KerasHub preset, whose classes have the same names."""
     name = read_json(whole)["registered_name"].partition(">")[2]
     family = _family_named(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
@@ -171,8 +171,8 @@ def _read_preset(directory, whole):
 
 
 def _read_model(directory, family):
-    """The arguments of a tokenizer whose SentencePiece model is all there is."""
-    # A name that two families have is that of the first.
+    """Reads the arguments if there is only a SentencePiece model."""
+    # A file name shared by two families means the first one.
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
             if (directory / name).exists():
@@ -181,7 +181,7 @@ def _read_model(directory, family):
 
 
 def _of_model(path, family):
-    """The arguments that follow from the SentencePiece model of a family."""
+    """Returns the arguments defined by the SentencePiece model of a family."""
     facts = FAMILIES[family]
     pieces, scores, character_map = read_model(path)
     if facts.first_tokens:
@@ -204,5 +204,5 @@ def _of_model(path, family):
 
 
 def is_avoided(piece):
-    """Whether ALBERT cuts the comma off a piece: after a digit."""
+    """Returns whether ALBERT splits the comma off a piece, that is, after a digit."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()

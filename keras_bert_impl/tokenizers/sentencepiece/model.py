@@ -1,11 +1,11 @@
-"""Reading a SentencePiece model: pieces, their scores, and the map of characters."""
+"""Reading a SentencePiece model: pieces, their scores, and the character map."""
 
 import base64
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_bytes
 
-_UNIGRAM, _BYTE = 1, 6  # of sentencepiece_model.proto
+_UNIGRAM, _BYTE = 1, 6  # values in sentencepiece_model.proto
 _TYPES = {2: "BPE", 3: "word", 4: "character"}
 
 
@@ -17,12 +17,12 @@ def read_model(path):
 
     Returns:
         (pieces, scores, character_map): list of str; list of float; str, base64 of the compiled
-        map of characters, which may be empty.
+        character map, which may be empty.
 
     Raises:
-        InputError: it is no such model, damaged, or of a kind that is not supported.
+        InputError: If the file is not a SentencePiece model, is damaged, or of an unsupported kind.
     """
-    # Not at the top: reading these models is all that needs protobuf.
+    # Imported here since only these models need protobuf.
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 

@@ -1,4 +1,4 @@
-"""SentencePiece's unigram models as ALBERT, XLM-RoBERTa and CamemBERT have them, in graph."""
+"""SentencePiece unigram tokenizer of ALBERT, XLM-RoBERTa and CamemBERT, in the graph."""
 
 import functools
 import math
@@ -19,35 +19,35 @@ from keras_bert_impl.tokenizers.unicode import utf8
 
 _ARGUMENTS = ("family", "vocabulary", "scores", "character_map", "mask_strips_left")
 _ARGUMENTS += ("prepend_scheme",)
-_BETWEEN = "\n"  # between words that have no mark; no word has it inside
+_BETWEEN = "\n"  # separates words that have no mark; no word contains it
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SentencePieceTokenizer(Tokenizer):
-    """A unigram tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+    """A unigram tokenizer in the graph, with the same ids and offsets as `tokenizers`.
 
-    The text is normalized by the model's own map of characters; ALBERT's is decomposed, stripped
-    of marks and lowercased before that. A special token written in the text becomes that token.
-    Offsets leave out the space before a piece; a `▁` by itself has the place of the character after
-    it. docs/tokenization.md has the details.
+    The text is normalized with the model's own character map; for ALBERT it is first decomposed,
+    stripped of marks and lowercased. A special token written in the text becomes that token.
+    Offsets exclude the space before a piece; a lone `▁` has the offsets of the next character.
+    docs/tokenization.md has the details.
 
     Args:
         family: str, `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
         vocabulary: list of str, the token of each id, with `▁` for the space before a word.
-        scores: list of float, logarithms of the probabilities of the tokens. Added tokens at the end
-            of the vocabulary have none.
+        scores: list of float, log probabilities of the tokens. Added tokens at the end of the
+            vocabulary have none.
         character_map: str, base64 of the model's compiled map. Default `""`: no normalization.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens that are found
-            in the text as they are written. Those that the vocabulary lacks get the next ids. One
-            that is a special token changes how that is found.
-        prepend_scheme: str, which words get a `▁` if they have none: `"always"`, the default,
-            `"first"`, that with which a text begins, or `"never"`.
-        mask_strips_left: bool. Whether a mask in the text takes the white space before it along;
-            only its offset shows that. Default True, as in the published models.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
+            literally in the text. Those missing from the vocabulary get the next ids. A special
+            token listed here changes how it is matched.
+        mask_strips_left: bool. Whether a mask in the text includes the white space before it. This
+            affects only its offsets. Default True, as in the published models.
+        prepend_scheme: str, the words that get a `▁` if they have none: `"always"`, the default,
+            `"first"`, the word at the start of a text, or `"never"`.
 
     Raises:
-        InputError: a token that the family needs is missing, a token is there twice, a score is
-            no number, or the map is damaged.
+        InputError: If a token that the family needs is missing, a token occurs twice, a score is
+            not a finite number, or the map is damaged.
 
     Source: Kudo 2018 (arXiv:1804.10959); Lan et al. 2019 (arXiv:1909.11942), section 4.1; Conneau
     et al. 2019 (arXiv:1911.02116), section 3; Martin et al. 2019 (arXiv:1911.03894), section 4.
@@ -104,13 +104,13 @@ class SentencePieceTokenizer(Tokenizer):
         return piece.startswith(SPACE_MARK)
 
     def get_config(self):
-        """The arguments that it was made with, for `.keras` files."""
+        """Returns the constructor's arguments, for `.keras` files."""
         added = {"added_tokens": [token.setting for token in self.added_tokens]}
         return {name: getattr(self, name) for name in _ARGUMENTS} | added
 
     @classmethod
     def from_config(cls, config):
-        if "extra_tokens" in config:  # as an earlier version called them
+        if "extra_tokens" in config:  # an earlier version's name
             extra = [{"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]]
             config = {n: v for n, v in config.items() if n != "extra_tokens"} | {"added_tokens": extra}
         return cls(**config)
@@ -123,24 +123,24 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(cls, directory):
-        """Reads `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model` of a directory.
+        """Loads `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model` from a directory.
 
         Args:
-            directory: str or `Path`; its `tokenizer_config.json` or `config.json` says which
-                family it is of.
+            directory: str or `Path`. Its `tokenizer_config.json` or `config.json` determines the
+                family.
 
         Raises:
-            InputError: a file is missing or damaged, or asks for something not supported.
+            InputError: If a file is missing or damaged, or requires an unsupported feature.
         """
         return cls(**files.read(directory))
 
     def save_pretrained(self, directory):
         """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 
-        `transformers.AutoTokenizer` reads them and gives the same ids.
+        `transformers.AutoTokenizer` loads them and gives the same ids.
 
         Args:
-            directory: str or `Path`; made if needed. Other files in it stay.
+            directory: str or `Path`; created if needed. Other files in it are kept.
         """
         files.write(directory, self.get_config())
 
@@ -172,9 +172,9 @@ class SentencePieceTokenizer(Tokenizer):
         return in_graph(tokenize_with_offsets)
 
     def _pieces(self, words):
-        """Ids of each word's pieces, and the characters that they begin with and end before.
+        """Returns the ids, starts and ends of each word's pieces, in characters.
 
-        All ragged [words, (pieces)]; the first character of a word is its mark.
+        All are ragged [words, (pieces)]; the first character of a word is its mark.
         """
         unique, number = tf.unique(words.strings)
         number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
@@ -187,9 +187,9 @@ class SentencePieceTokenizer(Tokenizer):
         return [tf.gather(values, number) for values in pieces]
 
     def _pieces_of_words(self, words):
-        """The same of words, string [words], none of them an added token."""
-        characters, bounds = utf8.decode(words)  # with a line end after each
-        # The line end of a word is the place for the mark of the next one.
+        """Same as `_pieces` for string [words] without added tokens."""
+        characters, bounds = utf8.decode(words)  # with a newline after each
+        # The newline of a word provides the position of the next one's mark.
         characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
@@ -201,7 +201,7 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = ids, ids.with_values(starts - first), ids.with_values(ends - first)
         if self.prepend_scheme == "always":
             return pieces
-        return tuple(values[:, 1:] for values in pieces)  # without what stands between words
+        return tuple(values[:, 1:] for values in pieces)  # drop the separators between words
 
 
 def _as_numbers(scores, vocabulary, added_tokens):

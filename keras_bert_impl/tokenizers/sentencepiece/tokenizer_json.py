@@ -1,4 +1,4 @@
-"""tokenizer.json of a SentencePiece tokenizer: reading and making it."""
+"""Reading and creating tokenizer.json of a SentencePiece tokenizer."""
 
 import base64
 
@@ -13,7 +13,7 @@ _FOLDING = ("NFKD", "StripAccents", "Lowercase")
 
 
 def make_whole(facts, settings):
-    """The `tokenizers.Tokenizer`, without its added tokens.
+    """Creates the `tokenizers.Tokenizer`, without its added tokens.
 
     Args:
         facts: `Family`.
@@ -50,17 +50,17 @@ def make_whole(facts, settings):
 
 
 def read_whole(path, family):
-    """Reads a tokenizer.json; checks that it does what ours does.
+    """Reads a tokenizer.json; checks that it is equivalent to ours.
 
     Args:
         path: `Path`.
-        family: str, or None: follows from how the vocabulary begins.
+        family: str; or None to determine it from the start of the vocabulary.
 
     Returns:
         dict of arguments of `SentencePieceTokenizer`, without added tokens.
 
     Raises:
-        InputError: it is damaged or asks for something that is not supported.
+        InputError: If it is damaged or requires an unsupported feature.
     """
     whole = read_json(path)
     model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
@@ -97,7 +97,7 @@ def read_whole(path, family):
         if part["type"] == "Metaspace":
             usual = "always" if part.get("add_prefix_space", True) else "never"
             scheme = part.get("prepend_scheme", usual)
-    # Where white space is not what words end at, several spaces have to become one before.
+    # Unless words end at white space, runs of spaces have to be collapsed before.
     if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
         raise InputError(f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported.")
     return {
@@ -110,7 +110,7 @@ def read_whole(path, family):
 
 
 def _parts(path, whole, name, inside):
-    """The list of steps of a normalizer or pre-tokenizer, one or a sequence."""
+    """Returns the steps of a normalizer or pre-tokenizer, one or a sequence, as a list."""
     part = whole.get(name)
     if isinstance(part, dict) and part.get("type") == "Sequence":
         part = part.get(inside)
@@ -121,7 +121,7 @@ def _parts(path, whole, name, inside):
 
 
 def _pieces(path, vocabulary):
-    """(pieces, scores) of a list of pairs."""
+    """Returns (pieces, scores) from a list of pairs."""
     if not isinstance(vocabulary, list) or not vocabulary:
         raise InputError(f"{path}: there is no vocabulary in it.")
     for number, pair in enumerate(vocabulary):
@@ -137,7 +137,7 @@ def _pieces(path, vocabulary):
 
 
 def _family_of(path, vocabulary):
-    """The family that has such a vocabulary."""
+    """Returns the family that has such a vocabulary."""
     for family, facts in FAMILIES.items():
         first = facts.first_tokens or facts.special_tokens
         if tuple(vocabulary[: len(first)]) == first:

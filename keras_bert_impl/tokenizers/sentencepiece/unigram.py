@@ -1,4 +1,4 @@
-"""A unigram language model over pieces: the best cut of many words at once, in graph."""
+"""A unigram language model over pieces: best segmentation of many words at once, in the graph."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,31 +7,31 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS, in_blocks
 
 SPACE_MARK = "▁"  # begins every word
-_UNKNOWN_PENALTY = 10.0  # below the least score
-_MAX_CHARACTERS = 128  # of a piece; published ones have 16
+_UNKNOWN_PENALTY = 10.0  # below the lowest score
+_MAX_CHARACTERS = 128  # per piece; published ones have 16
 
 
 class UnigramModel:
-    """Cuts words into the pieces whose scores have the greatest sum.
+    """Splits words into the pieces with the highest total score.
 
-    A character that is no piece by itself may be an unknown one, which scores 10 less than the
-    worst piece; neighbouring unknown ones become one. Of equal sums the one with the longer last
-    piece wins, at every character. Sums have 64 bits, so that they are exact: with 32 bits, as
-    SentencePiece has them, rounding decides whether 888 is 8 88 or 88 8.
+    A character that is not a piece can be an unknown piece, which scores 10 less than the worst
+    piece; adjacent unknown pieces become one. On ties, the longer last piece wins, at every
+    character. Sums use 64 bits so that they are exact: with 32 bits, as in SentencePiece, rounding
+    decides whether 888 is 8 88 or 88 8.
 
     Args:
-        vocabulary: list of str, pieces, where a space is written as `▁`.
-        scores: list of float, logarithms of probabilities.
+        vocabulary: list of str, pieces, with `▁` for a space.
+        scores: list of float, log probabilities.
         unk_id: int, the id of the unknown piece.
 
     Raises:
-        InputError: a piece is too long.
+        InputError: If a piece is too long.
 
     Source: Kudo 2018 (arXiv:1804.10959), section 3.2; Viterbi 1967.
     """
 
     def __init__(self, vocabulary, scores, unk_id):
-        # No word has a mark but in front, so such a piece is never found.
+        # Words have a mark only at the start, so a piece with another one can never match.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
         self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
@@ -52,19 +52,19 @@ class UnigramModel:
         self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
 
     def __call__(self, characters):
-        """Pieces of words.
+        """Splits words into pieces.
 
         Args:
             characters: int32 [n], code points of all words, each of which begins with SPACE_MARK
                 and has no other one.
 
         Returns:
-            (ids, starts): int32 [pieces], and which character each piece begins with.
+            (ids, starts): int32 [pieces], and the index of each piece's first character.
         """
         begins = tf.equal(characters, ord(SPACE_MARK))  # of words
         first, size, ids = self._matches(characters, begins)
         segments = _Segments(tf.size(characters), first, size)
-        num_columns = len(self._levels)  # the last is for pieces of one character
+        num_columns = len(self._levels)  # the last is for single-character pieces
         row = tf.gather(segments.rows, first + size - 1)
         cells = tf.stack([row, num_columns - size], axis=1)
         nothing = np.float64(-np.inf)
@@ -78,18 +78,18 @@ class UnigramModel:
         row = tf.gather(segments.rows, ends)
         ids = tf.gather_nd(table, tf.stack([row, tf.gather(column, row)], axis=1))
         starts = ends - tf.gather(size, ends) + 1
-        # Unknown pieces beside each other are one.
+        # Merge adjacent unknown pieces.
         is_unknown = tf.equal(ids, self._unk_id)
         was_unknown = tf.concat([[False], is_unknown[:-1]], axis=0)[: tf.size(ids)]
         kept = tf.logical_not(is_unknown & was_unknown) | tf.gather(begins, starts)
         return tf.boolean_mask(ids, kept), tf.boolean_mask(starts, kept)
 
     def _matches(self, characters, begins):
-        """All pieces that stand anywhere: (first character, number of characters, id)."""
+        """Returns all pieces at all positions: (first character, number of characters, id)."""
         block = tf.gather(self._letters_index, tf.bitwise.right_shift(characters, 7))
         block += tf.bitwise.bitwise_and(characters, BLOCK - 1)
         letters = tf.gather(self._letters_blocks, block)
-        # What no piece goes beyond: the next word, and the end.
+        # No piece extends beyond these: the next word, and the end.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
         place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
         found = []
@@ -107,21 +107,21 @@ class UnigramModel:
 
 
 class _Segments:
-    """Parts of words that no piece reaches out of, to find the best cut of all of them at once.
+    """Word parts that no piece extends across, for the best segmentation of all of them at once.
 
-    The tables of what ends in a character have their rows in another order than the characters:
-    first the first characters of all segments, then the second ones, and so on, long ones first.
+    The tables of pieces that end in a character order their rows differently from the characters:
+    the first characters of all segments, then the second ones, and so on, longest segments first.
 
     Args:
         num_characters: int32.
-        first, size: int32 [matches], where pieces stand.
+        first, size: int32 [matches], the positions of pieces.
 
     Attributes:
         rows: int32 [characters], the row of each character.
     """
 
     def __init__(self, num_characters, first, size):
-        # A piece of several characters holds together what it reaches over.
+        # A piece of several characters holds together the characters it spans.
         change = tf.concat([first + 1, first + size], axis=0)
         value = tf.concat([tf.ones_like(first), -tf.ones_like(first)], axis=0)
         holds = tf.cumsum(tf.math.unsorted_segment_sum(value, change, num_characters + 1))
@@ -132,7 +132,7 @@ class _Segments:
         lengths = self._ends - self._starts
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         steps = tf.range(tf.reduce_max(tf.concat([lengths, [0]], axis=0)))
-        # How many segments are longer than that: the first ones.
+        # Number of segments longer than the step: these come first.
         self._alive = tf.searchsorted(-tf.gather(lengths, order), -steps)  # [steps]
         self._row_starts = tf.cumsum(self._alive, exclusive=True)
         place = tf.range(num_characters) - tf.gather(self._starts, self._segment)
@@ -140,16 +140,16 @@ class _Segments:
         self.rows = tf.gather(self._row_starts, place) + rank
 
     def best_columns(self, scores):
-        """The column of each row that the best way to there ends with.
+        """Returns the last column of the best path to each row.
 
         Args:
             scores: float64 [characters, columns], of the pieces that end there, longest first.
 
         Returns:
-            int32 [characters], in the order of rows.
+            int32 [characters], in row order.
         """
         num_columns = scores.shape[1]
-        # Of each segment the sums up to the characters before, one for each length of a piece.
+        # Per segment, the sums up to the previous characters, one for each piece length.
         sums = _table(self._starts, num_columns, np.float64(-np.inf), np.float64(0))
 
         def step(number, sums, chosen):
@@ -171,10 +171,10 @@ class _Segments:
         )[2].concat()
 
     def ends_of_pieces(self, size):
-        """The last character of each piece of the best cut, in order.
+        """Returns the last character of each piece of the best segmentation, in order.
 
         Args:
-            size: int32 [characters], of the piece of the best way that ends there.
+            size: int32 [characters], the size of the piece that ends there on the best path.
         """
 
         def step(number, ends, found):
@@ -196,17 +196,17 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """[rows, columns] of one value, with another one of its type in the last column."""
+    """Returns [rows, columns] of one value, with another of its type in the last column."""
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 
 
 def _levels(letters, ids, num_letters):
-    """The trie of pieces, a level at a time.
+    """Builds the trie of pieces, level by level.
 
     Yields:
-        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, in order; int32
-        [nodes + 1], the id of the piece that ends in the node, or -1. The last is no node.
+        (keys, pieces): int64 [nodes + 1], parent node * num_letters + letter, sorted; int32
+        [nodes + 1], the id of the piece that ends in the node, or -1. The last entry is a sentinel.
     """
     parents = np.zeros(len(ids), np.int64)
     for level in range(letters.shape[1]):

@@ -1,8 +1,8 @@
-"""The words that a SentencePiece model sees, in graph: normalized, each with a mark for its space.
+"""Words for a SentencePiece model, in the graph: normalized, each with a mark for its space.
 
-As the `tokenizers` library has it, added tokens are found first, exactly as they are written; what
-stands between them is normalized, split at white space, and each word is given a `▁` in front, unless
-it has one. A `▁` inside begins another word.
+As in the `tokenizers` library, added tokens are matched first, exactly as written. The text between
+them is normalized and split at white space, and each word gets a leading `▁` unless it has one. A
+`▁` inside a word begins another word.
 """
 
 import dataclasses
@@ -18,24 +18,24 @@ from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.places import places_of, put
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, ClassTable, read_folding
 
-_QUOTES = ("`", "'")  # ALBERT writes two of them as one "
+_QUOTES = ("`", "'")  # ALBERT joins two of them into one "
 
 
 @dataclasses.dataclass
 class MarkedWords:
-    """Words of a batch of texts, added tokens among them, as flat tensors.
+    """Words of a batch of texts, including added tokens, as flat tensors.
 
     Attributes:
-        strings: string [words], the UTF-8 of each word: without the mark in front where each word
-            gets one, else as it is.
-        added: int32 [words], the number of the added token that it is, or less than 0.
-        starts, ends: int32 [words], where each word stands in `places`, its own mark included.
-        own_mark: int32 [words], 1 where the mark in front is part of the text and not of the string,
-            -1 the other way about, else 0.
-        texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the code points.
-        places, place_ends: int32 [characters], the code points that each normalized character
-            begins with and ends before.
+        strings: string [words], the UTF-8 of each word: without the leading mark if each word gets
+            one, else unchanged.
+        added: int32 [words], the index of the word's added token, or negative.
+        starts, ends: int32 [words], the span of each word in `places`, including its own mark.
+        own_mark: int32 [words], 1 if the leading mark is in the text but not in the string, -1 if
+            it is in the string but not in the text, else 0.
+        texts: int64 [texts + 1], the index of each text's first word.
+        text_starts: int32 [texts + 1], the index of each text's first code point.
+        places, place_ends: int32 [characters], the code points at which each normalized character
+            begins and before which it ends.
     """
 
     strings: tf.Tensor
@@ -49,17 +49,18 @@ class MarkedWords:
     place_ends: tf.Tensor
 
     def characters_of(self, starts, ends):
-        """Where the pieces of the words stand among the code points of all texts.
+        """Returns the spans of the words' pieces among the code points of all texts.
 
         Args:
-            starts, ends: int32 ragged [words, (pieces)], characters of the word, 0 its mark.
+            starts, ends: int32 ragged [words, (pieces)], character positions in the word, 0 is its
+                mark.
 
         Returns:
             (starts, ends): int32 [pieces].
         """
         word = starts.value_rowids()
         begin = tf.gather(self.starts, word)
-        # A mark that is no part of the text stands where the character after it does.
+        # A mark that is not in the text takes the position of the character after it.
         mark = begin + tf.gather(self.own_mark, word) - 1
         first = tf.maximum(mark + starts.values, begin)
         last = tf.maximum(mark + ends.values - 1, begin)
@@ -72,10 +73,10 @@ class MarkedWordSplitter:
     Args:
         tokens: list of `AddedToken`.
         changes: dict of str to str, the model's own normalization.
-        folds: bool. Whether the text is prepared as ALBERT's: two quotes as one ", compatibility
-            forms decomposed, marks removed, lowercase.
-        prepend_scheme: str, which words without a mark get one: "always", "first" (that with which
-            a text begins) or "never".
+        folds: bool. Whether to prepare the text as ALBERT does: join two quotes into one ",
+            decompose compatibility forms, remove marks, lowercase.
+        prepend_scheme: str, the words without a mark that get one: "always", "first" (the word at
+            the start of a text) or "never".
     """
 
     def __init__(self, tokens, changes, folds, prepend_scheme="always"):
@@ -98,7 +99,7 @@ class MarkedWordSplitter:
             )
 
     def _normalized_texts(self, texts):
-        """list of str: texts as they are when words are looked for."""
+        """Returns texts as they are when words are searched for, a list of str."""
         with tf.init_scope():
             code_points, text_starts = utf8.decode(tf.constant(texts))
             marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
@@ -109,7 +110,7 @@ class MarkedWordSplitter:
         return ["".join(map(chr, codes[start:end])) for start, end in zip(starts, ends)]
 
     def __call__(self, texts):
-        code_points, text_starts = utf8.decode(texts)  # with a line end after each text
+        code_points, text_starts = utf8.decode(texts)  # with a newline after each text
         characters, places, place_ends = self._mark(code_points, text_starts)
         characters, places, place_ends = self._normalize(characters, places, place_ends)
         if self._find_later is not None:
@@ -159,19 +160,19 @@ class MarkedWordSplitter:
         return characters, places, place_ends
 
     def _mark(self, code_points, text_starts):
-        """Added tokens and ends of texts become codes after Unicode's, one each."""
+        """Replaces each added token and each text end by one code beyond Unicode."""
         marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
         places = tf.range(tf.size(marked))
         return _as_one(self._find(marked), self._first, marked, places, places + 1)
 
     def _mark_normalized(self, characters, places, place_ends):
-        """The same for tokens that are found in the normalized text."""
+        """Same as `_mark` for tokens that are matched in the normalized text."""
         found = self._find_later(characters)
         return _as_one(found, self._later, characters, places, place_ends)
 
 
 def _as_one(found, all_numbers, characters, places, place_ends):
-    """Characters with one in place of each added token."""
+    """Replaces each added token by one character."""
     starts, ends, numbers = found
     numbers = tf.gather(all_numbers, numbers)
     tokens = in_place(tf.fill(tf.shape(characters), NO_TOKEN), starts, ends, numbers)
@@ -182,13 +183,13 @@ def _as_one(found, all_numbers, characters, places, place_ends):
 
 
 def _join_quotes(characters, places, place_ends):
-    """Makes one " of two equal quotes that follow each other."""
+    """Joins two equal consecutive quotes into one "."""
     following = tf.concat([characters[1:], [0]], axis=0)[: tf.size(characters)]
     is_quote = tf.reduce_any(tf.equal(characters, [[ord(quote)] for quote in _QUOTES]), axis=0)
     chosen = without_overlaps(is_quote & (characters == following))
 
     def join():
-        joined = tf.concat([[False], chosen[:-1]], axis=0)  # the second one stays
+        joined = tf.concat([[False], chosen[:-1]], axis=0)  # the second one is kept
         kept = tf.logical_not(chosen)
         new = tf.where(joined, ord('"'), characters)
         return [tf.boolean_mask(values, kept) for values in (new, places, place_ends)]

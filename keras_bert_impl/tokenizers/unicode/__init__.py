@@ -1,1 +1,1 @@
-"""Properties of code points, normalization and positions, in graph."""
+"""Code point properties, normalization and positions in the TensorFlow graph."""

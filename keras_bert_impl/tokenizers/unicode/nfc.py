@@ -1,14 +1,14 @@
-"""Normalization of texts to composed characters (NFC), in graph, and where they came from."""
+"""Normalization to composed characters (NFC) in the graph, with character origins."""
 
 import tensorflow as tf
 import tensorflow_text
 
 
 def normalize(texts):
-    """The texts in Unicode's normalization form C.
+    """Normalizes texts to Unicode's normalization form C.
 
     Args:
-        texts: string tensor [texts]. Every invalid part of UTF-8 becomes one U+FFFD.
+        texts: string tensor [texts]. Each invalid UTF-8 sequence becomes one U+FFFD.
 
     Source: Unicode Standard Annex 15.
     """
@@ -16,28 +16,28 @@ def normalize(texts):
 
 
 def origins(texts):
-    """Where the characters of `normalize(texts)` came from.
+    """Maps the characters of `normalize(texts)` to the original characters.
 
-    A character that was composed came from the first of its own; the others of such a sequence
-    have one original each, from its end, as `tokenizers` counts them.
+    A composed character maps to the first of its original characters. The other characters of such
+    a sequence map to one original each, counted from its end, as in `tokenizers`.
 
     Args:
         texts: string tensor [texts].
 
     Returns:
-        int32 [characters + 1]: for each normalized character of all texts the original one, both
-        counted over all texts with a line end after each; the last entry is for the end.
+        int32 [characters + 1], the original index of each normalized character, both counted over
+        all texts with a newline after each; the last entry marks the end.
     """
-    # TF-Text fails on empty texts and batches; the last line end is what stands for the end.
+    # TF-Text fails on empty texts and batches; the last newline marks the end.
     texts = tf.strings.join([tf.concat([_valid(texts), [""]], axis=0), "\n"])
     normalized, offsets = tensorflow_text.normalize_utf8_with_offsets_map(texts, "NFC")
     _, places = tf.strings.unicode_decode_with_offsets(normalized, "UTF-8")
     _, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-    # A change of several characters has its end here for all of them but the first.
+    # All characters of a changed sequence but the first map to its end here.
     places = tensorflow_text.find_source_offsets(offsets, places)  # [texts, (characters)], in bytes
     before = tf.cumsum(tf.strings.length(texts), exclusive=True)  # in bytes, of all texts
     original = tf.searchsorted(_over_all(starts, before), _over_all(places, before))
-    # Characters with the same end, and the one that begins there.
+    # The character that begins at this position, and the one that begins the sequence.
     after = tf.searchsorted(original, original, side="right") - 1
     first = tf.maximum(tf.searchsorted(original, original) - 1, 0)
     from_end = original - (after - tf.range(tf.size(original)))
@@ -49,5 +49,5 @@ def _valid(texts):
 
 
 def _over_all(places, before):
-    """Bytes of each text to bytes of all texts."""
+    """Converts byte offsets in each text to byte offsets in all texts."""
     return places.values + tf.cast(tf.gather(before, places.value_rowids()), places.dtype)

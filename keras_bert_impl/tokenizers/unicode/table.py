@@ -1,19 +1,19 @@
-"""What BERT's normalizer makes of every code point, as a table for lookups in graph.
+"""Lookup tables in the graph for BERT's normalization of every code point.
 
 The table comes from `tools/make_unicode_table.py`. An entry is an int32:
 
     bits 0-3    flags: BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE
     bits 4-9    rank of the character in canonical order (0: it starts a new run of marks)
     bits 10-31  normalized code point; with SEQUENCE, where one becomes several, the row of
-                `sequences` ([rows, SLOTS] of entries, filled up with DROPPED ones)
+                `sequences` ([rows, SLOTS] of entries, padded with DROPPED ones)
 
-Punctuation and CJK are BREAK_BEFORE | BREAK_AFTER; a space is all of BREAK_BEFORE, BREAK_AFTER and
-DROPPED; an accent is DROPPED; what cleaning removes before marks are put in order is DROPPED with
-rank CLEANED. In the file bits 10-31 are relative to the original code point, so that letters which
-stay as they are share one entry, and equal blocks of BLOCK entries are stored once.
+Punctuation and CJK have BREAK_BEFORE | BREAK_AFTER; a space has BREAK_BEFORE, BREAK_AFTER and
+DROPPED; an accent has DROPPED; characters that cleaning removes before marks are ordered have
+DROPPED and rank CLEANED. In the file, bits 10-31 are relative to the original code point, so that
+unchanged letters share one entry, and equal blocks of BLOCK entries are stored once.
 
-For byte-level BPE there is a second, simpler table: the class of each code point. For SentencePiece
-there are two more: how characters join to graphemes, and what ALBERT makes of each character.
+A second, simpler table holds the class of each code point for byte-level BPE. Two more serve
+SentencePiece: how characters join into graphemes, and ALBERT's folding of each character.
 """
 
 from pathlib import Path
@@ -23,18 +23,18 @@ import tensorflow as tf
 
 BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE = 1, 2, 4, 8
 CLEANED = 63  # a rank that no mark has
-SLOTS = 3  # most normalized characters that one character becomes (Hangul)
+SLOTS = 3  # maximum number of normalized characters per character (Hangul)
 BLOCK = 128
-LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # classes of code points for byte-level BPE
-PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbours
+LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # code point classes for byte-level BPE
+PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbors
 CODE_POINTS = 0x110000
-NAMES = {  # (lowercase, strip accents) -> the table of that setting
+NAMES = {  # (lowercase, strip accents) -> name of the table
     (False, False): "cased",
     (True, True): "uncased",
     (True, False): "lowercase",
     (False, True): "stripped",
 }
-CJK = (  # ranges of what BERT takes for a Chinese character
+CJK = (  # ranges that BERT treats as Chinese characters
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -55,23 +55,26 @@ def make_entry(value, flags, rank=0):
 
 
 def value_of(entries):
-    """The normalized code point; or the row of `sequences`."""
+    """Returns the normalized code point, or the row of `sequences`."""
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
 def rank_of(entries):
-    """Canonical order of marks, 0 for what is no mark."""
+    """Returns the canonical order of marks, 0 for other characters."""
     return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
 
 
 def flags_of(entries, flags):
-    """Those of the flags that are set."""
+    """Returns those of the given flags that are set."""
     return tf.bitwise.bitwise_and(entries, flags)
 
 
 def in_blocks(entries):
-    """Stores equal blocks once: (index, blocks), int32, where entries[c] now stands at
-    blocks[index[c // BLOCK] + c % BLOCK]."""
+    """Deduplicates blocks of BLOCK entries.
+
+    Returns:
+        (index, blocks), int32. entries[c] is at blocks[index[c // BLOCK] + c % BLOCK].
+    """
     numbers = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
     index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
@@ -79,7 +82,7 @@ def in_blocks(entries):
 
 
 def read_folding():
-    """dict of str to str: what ALBERT makes of single characters: NFKD, no marks, lowercase."""
+    """Reads ALBERT's folding (NFKD, no marks, lowercase) as a dict of character to str."""
     with np.load(_FILE, allow_pickle=False) as stored:
         codes, texts, splits = (stored[f"folding_{name}"] for name in ("codes", "texts", "splits"))
     return {
@@ -89,9 +92,9 @@ def read_folding():
 
 
 class GraphemeTable:
-    """How a code point joins its neighbours to a grapheme: PLAIN, JOINS, PREPENDS or CONTROL.
+    """How a code point joins its neighbors into a grapheme: PLAIN, JOINS, PREPENDS or CONTROL.
 
-    Codes after Unicode's are CONTROL: nothing joins them.
+    Codes beyond Unicode are CONTROL: nothing joins them.
     """
 
     def __init__(self):
@@ -101,16 +104,16 @@ class GraphemeTable:
         self._index, self._blocks = in_blocks(entries)
 
     def lookup(self, code_points):
-        """Kinds of int32 code points [n]."""
+        """Returns the kinds of int32 code points [n]."""
         codes = tf.minimum(code_points, CODE_POINTS)
         block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
         return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
 
 
 class ClassTable:
-    """The class that byte-level BPE sees in each code point.
+    """The class of each code point for byte-level BPE.
 
-    Codes after Unicode's are BOUNDARY.
+    Codes beyond Unicode are BOUNDARY.
     """
 
     def __init__(self):
@@ -120,7 +123,7 @@ class ClassTable:
         self._blocks = np.append(blocks.astype(np.int32), np.full(BLOCK, BOUNDARY, np.int32))
 
     def lookup(self, code_points):
-        """Classes of int32 code points [n]."""
+        """Returns the classes of int32 code points [n]."""
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
         return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
 
@@ -128,7 +131,7 @@ class ClassTable:
 class WordTable:
     """Which characters are part of a word: letters, digits, marks and connecting punctuation.
 
-    Codes after Unicode's are not.
+    Codes beyond Unicode are not.
     """
 
     def __init__(self):
@@ -138,7 +141,7 @@ class WordTable:
         self._index, self._blocks = in_blocks(entries)
 
     def lookup(self, code_points):
-        """bool [n], of int32 code points [n]."""
+        """Returns bool [n] for int32 code points [n]."""
         codes = tf.minimum(code_points, CODE_POINTS)
         block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
         return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1)) > 0
@@ -149,7 +152,7 @@ class UnicodeTable:
 
     Args:
         lowercase: bool.
-        strip_accents: bool. Default None: as `lowercase`.
+        strip_accents: bool. Default None: same as `lowercase`.
         split_on_cjk: bool. Whether each Chinese character is a word. Default True.
 
     Example:
@@ -172,13 +175,13 @@ class UnicodeTable:
         self._index, self._blocks = in_blocks(entries)
 
     def lookup(self, code_points):
-        """Entries of int32 code points [n]."""
+        """Returns the entries of int32 code points [n]."""
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
         entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
         return entries + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
     def characters(self, code_point):
-        """list of (normalized code point, flags, rank), ints: what one becomes, in no graph."""
+        """Normalizes one code point, without a graph: list of (code point, flags, rank), ints."""
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
@@ -186,5 +189,5 @@ class UnicodeTable:
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
     def sequence(self, rows):
-        """Entries that the given rows of `sequences` consist of: [..., SLOTS]."""
+        """Returns the entries in the given rows of `sequences`, [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

@@ -1,21 +1,21 @@
-"""Texts to code points and words back to strings, quick where most characters are ASCII.
+"""Conversion of texts to code points and of words to strings, fast for mostly ASCII text.
 
 TensorFlow's own conversions take as long as all the steps between them, so ASCII is copied as bytes
-and only other characters are converted; where there are many of those, TensorFlow is the quicker.
+and only other characters are converted. If there are many of those, TensorFlow's are faster.
 """
 
 import tensorflow as tf
 
 
 def decode(texts):
-    """Code points of all texts, with a line end after each.
+    """Decodes all texts to code points, with a newline after each text.
 
     Args:
-        texts: string tensor [texts]. Every invalid part of UTF-8 becomes one U+FFFD, as Python's
-            `decode("utf-8", "replace")` has it.
+        texts: string tensor [texts]. Each invalid UTF-8 sequence becomes one U+FFFD, as with
+            Python's `decode("utf-8", "replace")`.
 
     Returns:
-        (code_points, text_starts): int32 [code points]; int32 [texts + 1], where each begins.
+        (code_points, text_starts): int32 [code points]; int32 [texts + 1], the start of each text.
     """
     texts = tf.strings.join([texts, "\n"])
     data = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)  # [bytes]
@@ -35,7 +35,7 @@ def decode(texts):
 
 
 def _decode_bytes(data):
-    """Code points of bytes that end with an ASCII one, and whether the bytes are valid UTF-8."""
+    """Decodes bytes that end with an ASCII one; also returns whether they are valid UTF-8."""
     # Bytes 10xxxxxx continue a character, every other one begins one.
     places = tf.cast(tf.where(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)[:, 0], tf.int32)
     code_points = tf.cast(tf.gather(data, places), tf.int32)
@@ -45,7 +45,7 @@ def _decode_bytes(data):
     size = 2 + tf.cast(lead >= 0xE0, tf.int32) + tf.cast(lead >= 0xF0, tf.int32)
     parts = tf.gather(data, tf.minimum(start[:, tf.newaxis] + [1, 2, 3], tf.size(data) - 1))
     parts = tf.bitwise.bitwise_and(tf.cast(parts, tf.int32), 0x3F)  # [others, 3]
-    # Put together as if of four bytes, then what was too much shifted out.
+    # Assembled as if each had four bytes; the excess is then shifted out.
     value = tf.bitwise.bitwise_and(lead, tf.bitwise.right_shift(127, size)) * (1 << 18)
     value += tf.reduce_sum(parts * [1 << 12, 1 << 6, 1], axis=1)
     value = tf.bitwise.right_shift(value, 6 * (4 - size))
@@ -57,11 +57,11 @@ def _decode_bytes(data):
 
 
 def encode(characters, starts, ends):
-    """Strings of words that stand in a row of characters.
+    """Encodes words in a vector of characters as strings.
 
     Args:
         characters: int32 [characters], code points.
-        starts, ends: int32 [words], where each word begins and ends; in ascending order.
+        starts, ends: int32 [words], where each word begins and ends, in ascending order.
 
     Returns:
         string tensor [words].

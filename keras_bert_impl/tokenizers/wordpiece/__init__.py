@@ -1,1 +1,1 @@
-"""WordPiece in graph."""
+"""WordPiece tokenization in the TensorFlow graph."""

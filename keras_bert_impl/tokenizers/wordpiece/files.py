@@ -1,4 +1,4 @@
-"""The files of a WordPiece tokenizer in a model directory: Hugging Face's layout."""
+"""WordPiece tokenizer files of a model directory, in Hugging Face's layout."""
 
 import logging
 from pathlib import Path
@@ -22,7 +22,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, 
 
 _log = logging.getLogger(__name__)
 
-# Classes of `transformers` that do what ours does; other classes split words in other ways.
+# Classes of `transformers` equivalent to ours; other classes split words differently.
 _CLASSES = (
     "BertTokenizer",
     "ConvBertTokenizer",
@@ -34,7 +34,7 @@ _CLASSES = (
     "SqueezeBertTokenizer",
     "TokenizersBackend",
 )
-# With these, tokenizer.json decides; with others, what tokenizer_config.json says.
+# With these classes, tokenizer.json takes precedence; with others, tokenizer_config.json.
 _GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 _PARTS = {
     "model": "WordPiece",
@@ -48,21 +48,21 @@ _NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_co
     "strip_accents": ("strip_accents", "strip_accents"),
     "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
 }
-_CAPITALS = 0.05  # of the tokens with letters, at least, have capitals in a cased vocabulary
+_CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a cased vocabulary
 
 
 def read(directory):
     """Reads vocabulary and settings.
 
     Args:
-        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and the other files of a
-            tokenizer.
+        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and the tokenizer's other
+            files.
 
     Returns:
         dict of the arguments of `WordPieceTokenizer`.
 
     Raises:
-        InputError: a file is missing or damaged or asks for something that is not supported.
+        InputError: If a file is missing or damaged, or requires an unsupported feature.
     """
     directory = tokenizer_directory(directory)
     settings, vocabulary = {}, None
@@ -93,12 +93,12 @@ def read(directory):
 
 
 def _ids(vocabulary):
-    """dict of str to int: of equal tokens the last counts."""
+    """Returns a dict of token to id; if a token occurs twice, its last id."""
     return {token: number for number, token in enumerate(vocabulary) if token}
 
 
 def _lowercase_of(directory, vocabulary):
-    """Whether to lowercase where no configuration says it."""
+    """Returns whether to lowercase if no configuration specifies it."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
@@ -119,9 +119,9 @@ def _lowercase_of(directory, vocabulary):
 
 
 def read_vocabulary(path):
-    """Reads a vocabulary file: UTF-8, a token on each line, the first has id 0.
+    """Reads a vocabulary file: UTF-8, one token per line, the first has id 0.
 
-    A byte order mark, blank lines at the end and blanks at the ends of lines are left out.
+    A byte order mark, blank lines at the end and trailing blanks of lines are ignored.
 
     Args:
         path: str or `Path`.
@@ -130,7 +130,7 @@ def read_vocabulary(path):
         list of str.
 
     Raises:
-        InputError: no text, empty, or a special token missing.
+        InputError: If the file is not text or is empty.
     """
     text = read_text(Path(path)).removeprefix("\ufeff")
     tokens = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
@@ -142,11 +142,11 @@ def read_vocabulary(path):
 
 
 def check_vocabulary(vocabulary, path=None):
-    """Raises InputError where a vocabulary is empty or lacks a special token.
+    """Raises InputError if a vocabulary is empty or lacks a special token.
 
     Args:
         vocabulary: list of str.
-        path: the file it came from, for the message.
+        path: The file it came from, for the message.
     """
     where = path or "the vocabulary"
     if not vocabulary:
@@ -163,7 +163,7 @@ def write(directory, settings):
     """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
     Args:
-        directory: str or `Path`; made if needed.
+        directory: str or `Path`; created if needed.
         settings: dict of the arguments of `WordPieceTokenizer`.
     """
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
@@ -192,7 +192,7 @@ def write(directory, settings):
 
 
 def _whole(lines, settings, added, ids):
-    """tokenizer.json, as the `tokenizers` library itself writes it."""
+    """Returns the text of tokenizer.json, as the `tokenizers` library writes it."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -215,7 +215,7 @@ def _whole(lines, settings, added, ids):
 
 
 def _read_config(path, settings):
-    """Settings of tokenizer_config.json and those of tokenizer.json; checks the others."""
+    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -252,7 +252,7 @@ def _read_config(path, settings):
 
 
 def _read_whole(path):
-    """Vocabulary and normalizer of a tokenizer.json; checks that it does what ours does."""
+    """Reads vocabulary and normalizer of a tokenizer.json; checks that it is equivalent to ours."""
     whole = read_json(path)
     parts = {}
     for name, kind in _PARTS.items():

@@ -1,4 +1,4 @@
-"""WordPiece as BERT has it, as one graph of TensorFlow and TensorFlow Text operations."""
+"""BERT's WordPiece tokenizer as one graph of TensorFlow and TensorFlow Text operations."""
 
 import functools
 from pathlib import Path
@@ -32,27 +32,27 @@ _CLEANED |= {" do not": " don't", " 's": "'s", " 've": "'ve", " 're": "'re"}
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WordPieceTokenizer(Tokenizer):
-    """BERT's tokenizer, equal to `tokenizers`' in ids and offsets, running in graph.
+    """BERT's tokenizer in the graph, with the same ids and offsets as `tokenizers`.
 
-    Works eagerly, in `tf.data`, in `tf.function`, and in a SavedModel, whose only needs are then
-    TensorFlow and TensorFlow Text. Words become pieces by longest match first; a word with a part
-    that no piece fits, or of more than 100 characters, becomes [UNK]. A special token written
-    in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
+    Works eagerly, in `tf.data`, in `tf.function`, and in a SavedModel, which then needs only
+    TensorFlow and TensorFlow Text. Words are split by longest match first; a word that contains a
+    part without a matching token, or more than 100 characters, becomes [UNK]. A special token
+    written in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
     Source: Devlin et al. 2018 (arXiv:1810.04805), section 3; docs/tokenization.md has the details.
 
     Args:
-        vocabulary: list of str, the token of each id, or str or `Path` of a file with a token on each
-            line. Holds [PAD], [UNK], [CLS], [SEP], [MASK]. Of a token that is there twice the last
+        vocabulary: list of str, the token of each id; or str or `Path` of a file with one token per
+            line. Contains [PAD], [UNK], [CLS], [SEP] and [MASK]. If a token occurs twice, its last
             id is used.
-        lowercase: bool. Default True, as the uncased models.
-        strip_accents: bool. Whether accents are removed. Default None: as `lowercase`.
+        lowercase: bool. Default True, as in the uncased models.
+        strip_accents: bool. Whether accents are removed. Default None: same as `lowercase`.
         split_on_cjk: bool. Whether each Chinese character is a word. Default True.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: tokens that are found in the
-            text as they are written. Those that the vocabulary lacks get the next ids. One that is a
-            special token changes how that is found.
+        added_tokens: list of str, `AddedToken` or dicts of its fields: tokens matched literally in
+            the text. Those missing from the vocabulary get the next ids. A special token listed
+            here changes how it is matched.
 
     Raises:
-        InputError: the vocabulary is empty or lacks a special token.
+        InputError: If the vocabulary is empty or lacks a special token.
 
     Example:
         tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
@@ -76,7 +76,7 @@ class WordPieceTokenizer(Tokenizer):
         self.strip_accents = check("strip_accents", strip_accents, bool | None)
         self.split_on_cjk = check("split_on_cjk", split_on_cjk, bool)
         self._set_vocabulary(vocabulary, added_tokens)
-        if self.added_tokens:  # they may hold spaces and punctuation
+        if self.added_tokens:  # added tokens may contain spaces and punctuation
             self.word_breaks = ""
         tokens = found_tokens(SPECIAL, self.added_tokens)
         self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
@@ -93,24 +93,24 @@ class WordPieceTokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(cls, directory):
-        """Reads `vocab.txt` (or `tokenizer.json`) and `tokenizer_config.json` of a directory.
+        """Loads `vocab.txt` (or `tokenizer.json`) and `tokenizer_config.json` from a directory.
 
         Args:
-            directory: str or `Path`. Without a configuration the text is lowercased, with a
-                warning.
+            directory: str or `Path`. Without a configuration, `lowercase` is that of a known
+                published model, or else inferred from the vocabulary, with a warning.
 
         Raises:
-            InputError: a file is missing or damaged, or asks for something not supported.
+            InputError: If a file is missing or damaged, or requires an unsupported feature.
         """
         return cls(**files.read(directory))
 
     def save_pretrained(self, directory):
         """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
-        `transformers.AutoTokenizer` reads them and gives the same ids.
+        `transformers.AutoTokenizer` loads them and gives the same ids.
 
         Args:
-            directory: str or `Path`; made if needed. Other files in it stay.
+            directory: str or `Path`; created if needed. Other files in it are kept.
         """
         files.write(directory, self.get_config())
 
@@ -118,7 +118,7 @@ class WordPieceTokenizer(Tokenizer):
         return not piece.startswith("##")
 
     def get_config(self):
-        """The arguments that it was made with, for `.keras` files."""
+        """Returns the constructor's arguments, for `.keras` files."""
         return {
             "vocabulary": self.vocabulary,
             "lowercase": self.lowercase,
@@ -128,7 +128,7 @@ class WordPieceTokenizer(Tokenizer):
         }
 
     def _join(self, pieces):
-        # As `decoders.WordPiece` of `tokenizers` has it, which cleans up each piece alone.
+        # Same as `decoders.WordPiece` of `tokenizers`, which cleans up each token separately.
         pieces = [self._split.written.get(piece, piece) for piece in pieces]
         pieces = [
             _clean(piece) if not number else _clean(_continued(piece))
@@ -143,20 +143,21 @@ class WordPieceTokenizer(Tokenizer):
         return self._pieces(words)
 
     def _pieces(self, words):
-        """Ids of the pieces of words, int32 ragged [words, (pieces)]."""
+        """Returns the token ids of words, int32 ragged [words, (tokens)]."""
         return self._own_ids(self._fast_pieces.tokenize(words))
 
     def _own_ids(self, ids):
         return ids if self._ids is None else ids.with_values(tf.gather(self._ids, ids.values))
 
     def tokenize_words(self, words):
-        """What `tokenize` gives, without its graph, for many different words at once.
+        """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
 
         Args:
-            words: list of str, of any text without a line end.
+            words: list of str, any text without newlines.
 
         Returns:
-            (the ids of all words, int32 [tokens], how many each has, int64 [words]).
+            (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
+            [words].
         """
         parts = None if self.added_tokens else self._translation(words)
         if parts is None:
@@ -164,7 +165,7 @@ class WordPieceTokenizer(Tokenizer):
             return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
         pieces = self._pieces(tf.constant(parts, tf.string))
         is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
-        ends = pieces.row_splits.numpy()[:-1][is_end]  # of the unknown token that each becomes
+        ends = pieces.row_splits.numpy()[:-1][is_end]  # the [UNK] that each text end becomes
         lengths = np.diff(ends, prepend=-1) - 1
         return np.delete(pieces.flat_values.numpy(), ends), lengths
 
@@ -187,17 +188,17 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _reachable(vocabulary, tokens):
-    """The vocabulary as the graph needs it, and the ids of its entries.
+    """Returns the vocabulary in the form that the graph needs, and the ids of its entries.
 
     Args:
         vocabulary: list of str.
-        tokens: list of str, the added tokens, by number.
+        tokens: list of str, the added tokens, by index.
 
     Returns:
-        (written, ids): list of str, with words that no text contains in place of added tokens, empty
-        tokens and all but the last of equal ones; None where the entries have their own ids, or
-        int32 array. Tokens that are not special have a second entry, for where they are one
-        character.
+        (written, ids): list of str, in which added tokens, empty tokens and all but the last of
+        duplicate tokens are replaced by words that no text contains; int32 array, or None if the
+        ids are those of the vocabulary. Tokens that are not special have a second entry, used where
+        they are a single character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [

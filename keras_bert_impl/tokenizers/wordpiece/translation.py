@@ -1,4 +1,4 @@
-"""BERT's basic tokenization by `str.translate`: for a whole corpus of words, without a graph."""
+"""BERT's basic tokenization with `str.translate`, without a graph, for the words of a corpus."""
 
 import re
 
@@ -14,10 +14,9 @@ _SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
 
 
 class Translation(dict):
-    """What `WordSplitter` makes of texts, but for those that need a look at more than a character.
+    """`WordSplitter` as a translation table, for texts that need no look beyond one character.
 
-    A dict of code point to what stands in its place; a code point is looked up in the table when it
-    is first met.
+    A dict of code points to their replacements, looked up in the table on first use.
 
     Args:
         table: `UnicodeTable`.
@@ -30,17 +29,17 @@ class Translation(dict):
     def __init__(self, table):
         super().__init__({ord("\n"): f" {TEXT_END} "})
         self._table = table
-        self._marks = ""  # that were met and survive normalization
+        self._marks = ""  # marks found so far that survive normalization
 
     def __call__(self, texts):
         """Splits texts into words.
 
         Args:
-            texts: list of str, without line ends.
+            texts: list of str, without newlines.
 
         Returns:
-            list of str: the words of all texts, `TEXT_END` behind those of each; None where the
-            texts hold special tokens or marks that may have to be put into canonical order.
+            list of str, the words of all texts with `TEXT_END` after each text; None if the texts
+            contain special tokens or marks that may need canonical ordering.
         """
         text = "\n".join([*texts, ""])
         if _SPECIAL_TOKEN.search(text):

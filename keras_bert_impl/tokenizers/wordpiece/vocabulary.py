@@ -1,4 +1,4 @@
-"""Learning a WordPiece vocabulary from texts."""
+"""Training of a WordPiece vocabulary."""
 
 import collections
 
@@ -6,29 +6,30 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.new_tokens import count_words
 from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
 
-_PREFIX = "##"  # of a piece that continues a word
-_ALPHABET = 1000  # most characters that get a token of their own
+_PREFIX = "##"  # of a token that continues a word
+_ALPHABET = 1000  # maximum number of single-character tokens
 
 
 def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min_frequency=2):
     """Learns a WordPiece vocabulary from texts.
 
-    Starts from the 1,000 most frequent characters and joins the most frequent pair of pieces
+    Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens
     until the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and
     not kept; memory grows with the number of different words. The same texts give the same list.
 
     Args:
         texts: iterable of str.
-        vocabulary_size: int, tokens to learn, special ones included. Fewer where the texts do
-            not have more. Default 30522, as BERT.
-        lowercase: bool: lowercase and strip accents. Give the tokenizer the same. Default True.
-        min_frequency: int: a pair of pieces that is rarer is not joined. Default 2.
+        vocabulary_size: int, number of tokens to learn, including special tokens. The result is
+            smaller if the texts do not have as many. Default 30522, as in BERT.
+        lowercase: bool. Whether to lowercase and strip accents. Give the tokenizer the same value.
+            Default True.
+        min_frequency: int, the minimum count of a pair to be joined. Default 2.
 
     Returns:
-        list of str: [PAD] [UNK] [CLS] [SEP] [MASK], characters, then pieces in the order learned.
+        list of str: [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
 
     Raises:
-        InputError: the texts have no word, or `vocabulary_size` is too small for the characters.
+        InputError: If the texts have no words or `vocabulary_size` is too small for the characters.
 
     Example:
         vocabulary = learn_wordpiece_vocabulary(open("corpus.txt"), vocabulary_size=8000)
@@ -37,8 +38,8 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
         raise InputError("the corpus is empty: no text to learn a vocabulary from has a word.")
-    # The trainer numbers pieces in the order it meets them, which is random, and breaks ties by
-    # number: naming all characters beforehand, in order, makes it repeatable.
+    # The trainer numbers tokens in the order in which it finds them, which is random, and breaks
+    # ties by number. Listing all characters in order beforehand makes it deterministic.
     characters = _alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
     start = [*SPECIAL_TOKENS, *characters]
@@ -52,7 +53,7 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
 
 
 def _alphabet(counts):
-    """The most frequent characters, in the order of their code points."""
+    """Returns the most frequent characters, in code point order."""
     frequency = collections.Counter()
     for word, count in counts.items():
         for character in word:
@@ -79,7 +80,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Every word as often as it was counted, in texts of bounded size: all the trainer takes."""
+    """Yields every word as often as it was counted, in texts of bounded size, for the trainer."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)

@@ -1,4 +1,4 @@
-"""BERT's basic tokenization in graph: texts to normalized words that know where they came from."""
+"""BERT's basic tokenization in the graph: texts to normalized words with their origins."""
 
 import dataclasses
 import string
@@ -26,29 +26,28 @@ from keras_bert_impl.tokenizers.unicode.table import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPECIAL = [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS]
-MAX_CHARACTERS = 100  # a longer word is unknown
-# What is always a word of its own; brackets may be part of a special token.
+MAX_CHARACTERS = 100  # a longer word is [UNK]
+# Characters that are always separate words. Brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
 
-# Control characters and characters for private use never survive cleaning, so no text can produce
-# words with these.
-UNKNOWN_WORD, TEXT_END = "\1", "\2"  # begins a word that is too long; of `Translation`
-_FIRST_TOKEN = 0xF0000  # begins and ends a word that is the first of the added tokens
+# Cleaning removes control and private-use characters, so no text can produce words with these.
+UNKNOWN_WORD, TEXT_END = "\1", "\2"  # first character of a too long word; text end in `Translation`
+_FIRST_TOKEN = 0xF0000  # first and last character of the word for the first added token
 _FIRST_UNREACHABLE = 0x100000
-_FIRST_CJK = 0x3400  # no connecting punctuation but that from U+FE00 on is greater
+_FIRST_CJK = 0x3400  # among connecting punctuation, only that from U+FE00 on is greater
 _NOTHING = make_entry(0, DROPPED, CLEANED)
 
 
 @dataclasses.dataclass
 class Words:
-    """Words of a batch of texts, all as flat tensors.
+    """Words of a batch of texts, as flat tensors.
 
     Attributes:
         characters: int32 [characters], normalized code points of all texts.
-        starts, ends: int32 [words], where each word stands in `characters`.
-        originals: int32 [characters], which code point of the texts each one came from.
-        texts: int64 [texts + 1], where each text begins among the words.
-        text_starts: int32 [texts + 1], where each text begins among the code points.
+        starts, ends: int32 [words], the span of each word in `characters`.
+        originals: int32 [characters], the index of each one's original code point in all texts.
+        texts: int64 [texts + 1], the index of each text's first word.
+        text_starts: int32 [texts + 1], the index of each text's first code point.
     """
 
     characters: tf.Tensor
@@ -59,61 +58,60 @@ class Words:
     text_starts: tf.Tensor
 
     def strings(self):
-        """The words as a string tensor [words]."""
+        """Returns the words as a string tensor [words]."""
         return utf8.encode(self.characters, self.starts, self.ends)
 
     def ordinary(self):
-        """The same without added tokens and words that are too long."""
+        """Returns the words as strings, without added tokens and words that are too long."""
         first = tf.gather(self.characters, self.starts)
         is_ordinary = (first > ord(UNKNOWN_WORD)) & (first < _FIRST_TOKEN)
         return tf.boolean_mask(self.strings(), is_ordinary)
 
     def per_text(self, pieces):
-        """Regroups a ragged [words, (pieces)] to [texts, (pieces)]."""
+        """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
         splits = tf.gather(pieces.row_splits, self.texts)
         return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
     def offsets(self, starts, ends):
-        """Bytes in words, ragged [words, (pieces)], to characters in the original texts."""
+        """Converts byte offsets in words, ragged [words, (tokens)], to characters in the texts."""
         size = 1 + sum(tf.cast(self.characters >= limit, tf.int64) for limit in (128, 2048, 65536))
-        place = tf.cumsum(size, exclusive=True)  # [characters], where each begins, in bytes
-        word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [pieces]
+        place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
+        word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [tokens]
         first = tf.searchsorted(place, word + starts.values)
         last = tf.searchsorted(place, word + ends.values) - 1
         starts = self.per_text(starts)
-        text = tf.gather(self.text_starts, starts.value_rowids())  # [pieces]
+        text = tf.gather(self.text_starts, starts.value_rowids())  # [tokens]
         ends = starts.with_values(tf.gather(self.originals, last) + 1 - text)
         return starts.with_values(tf.gather(self.originals, first) - text), ends
 
 
 def word_of_token(number):
-    """The word that stands for an added token of two or more characters.
+    """Returns the word that represents an added token of two or more characters.
 
     Args:
-        number: int, which of the `tokens` of a `WordSplitter`.
+        number: int, the index in the `tokens` of a `WordSplitter`.
     """
     return 2 * chr(_FIRST_TOKEN + number)
 
 
 def unreachable_word(number):
-    """A word that no text contains, another one for each number."""
+    """Returns a word that no text contains, a different one for each number."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
 
 class WordSplitter:
     """Splits texts into words as BERT does: clean, normalize, split at spaces and punctuation.
 
-    Everything follows `tokenizers`' BertNormalizer and BertPreTokenizer, with added tokens found
-    first.
+    Follows BertNormalizer and BertPreTokenizer of `tokenizers`, with added tokens matched first.
 
     Args:
         lowercase: bool.
-        strip_accents: bool. Default None: as `lowercase`.
+        strip_accents: bool. Default None: same as `lowercase`.
         split_on_cjk: bool. Whether each Chinese character is a word. Default True.
         tokens: list of `AddedToken`. Default: BERT's special tokens.
 
     Attributes:
-        written: dict of the content of each token that is normalized to what it then is.
+        written: dict of the content of each token to normalize to its normalized form.
 
     Example:
         words = WordSplitter(lowercase=True)(tf.constant(["Déjà vu!"]))
@@ -144,7 +142,7 @@ class WordSplitter:
             )
 
     def _normalized_texts(self, texts):
-        """list of (str, str): normalized, without and with the spaces around Chinese characters."""
+        """Returns a list of (normalized text, the same with spaces around Chinese characters)."""
         code_points, text_starts = utf8.decode(tf.constant(texts))
         entries, originals = self._normalize(self.table.lookup(code_points))
         characters = [*map(chr, _codes(entries)[0].numpy())]
@@ -156,7 +154,7 @@ class WordSplitter:
         ]
 
     def __call__(self, texts):
-        # The line end keeps words and added tokens from reaching into the next text.
+        # The newline keeps words and added tokens from extending into the next text.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
         found = self._find(put(code_points, ends, CODE_POINTS))
@@ -171,14 +169,14 @@ class WordSplitter:
         return _split(entries, originals, text_starts)
 
     def _normalize(self, entries):
-        """(entries, originals) of the normalized text: which code point each one came from."""
+        """Returns (entries, originals) of the normalized text, with each one's original index."""
         originals = tf.range(tf.size(entries))
         entries, originals = self._expand(entries, originals)
         entries, originals = _order_marks(entries, originals)
         return _drop(entries, originals)
 
     def _expand(self, entries, originals):
-        """Gives every character SLOTS places where one becomes several."""
+        """Gives every character SLOTS positions if some character becomes several."""
         is_sequence = flags_of(entries, SEQUENCE) != 0
 
         def expand():
@@ -192,12 +190,12 @@ class WordSplitter:
 
 
 def _mark(entries, numbers, starts, ends, found):
-    """Makes a word of two characters of each token, or of one where it is no longer.
+    """Turns each token into a word of two characters, or of one if the token has only one.
 
     Args:
         entries: int32 [characters].
-        numbers: int32 array, the numbers of the tokens that were looked for.
-        starts, ends, found: as `AddedTokens` returns them.
+        numbers: int32 array, the indices of the tokens searched for.
+        starts, ends, found: As returned by `AddedTokens`.
     """
     entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
     codes = (_FIRST_TOKEN + tf.gather(numbers, found)) * make_entry(1, 0)
@@ -207,7 +205,7 @@ def _mark(entries, numbers, starts, ends, found):
 
 
 def _codes(entries):
-    """(code points of the normalized text, bool: which have spaces around them there)."""
+    """Returns (code points of the normalized text, bool: which have spaces around them there)."""
     is_space = tf.equal(flags_of(entries, DROPPED), DROPPED)
     codes = tf.where(is_space, ord(" "), value_of(entries))
     breaks = tf.not_equal(flags_of(entries, BREAK_BEFORE), 0)
@@ -216,7 +214,7 @@ def _codes(entries):
 
 
 def _order_marks(entries, originals):
-    """Puts runs of combining marks into canonical order where a mark survives normalization."""
+    """Puts runs of combining marks into canonical order if some mark survives normalization."""
     ranks = rank_of(entries)
     survives = (ranks > 0) & (flags_of(entries, DROPPED) == 0)
 
@@ -225,7 +223,7 @@ def _order_marks(entries, originals):
         kept_ranks, kept_originals = tf.gather(ranks, present), tf.gather(originals, present)
         runs = tf.cumsum(tf.cast(kept_ranks == 0, tf.int32))
         new_order = tf.argsort(runs * (CLEANED + 1) + kept_ranks, stable=True)
-        # `tokenizers` hands out the original places one by one, in the new order.
+        # `tokenizers` assigns the original positions one by one, in the new order.
         is_first = tf.concat([[True], kept_originals[1:] != kept_originals[:-1]], axis=0)
         consumed = tf.cumsum(tf.cast(tf.gather(is_first, new_order), tf.int32)) - 1
         places = tf.gather(tf.boolean_mask(kept_originals, is_first), consumed)
@@ -235,7 +233,7 @@ def _order_marks(entries, originals):
 
 
 def _drop(entries, originals):
-    """Removes accents and what cleaning removes, so that words are unbroken."""
+    """Removes accents and the characters that cleaning removes, so that words are contiguous."""
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():
@@ -246,7 +244,7 @@ def _drop(entries, originals):
 
 
 def _split(entries, originals, text_starts):
-    """Finds the words; one that is too long gets a first character that no piece has."""
+    """Finds the words; one that is too long gets a first character that no token has."""
     before = flags_of(entries, BREAK_BEFORE) != 0
     after = flags_of(entries, BREAK_AFTER) != 0
     breaks = tf.concat([before, [True]], axis=0) | tf.concat([[True], after], axis=0)
