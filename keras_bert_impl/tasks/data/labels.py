@@ -183,8 +183,8 @@ def numbers_of_one_hot(rows, where):
     if not is_one_hot.all():
         place = np.argwhere(~is_one_hot)[0]
         raise InputError(
-            f"{where}: one-hot labels must have a single 1. Received: {rows[tuple(place)].tolist()} "
-            f"at {place.tolist()}"
+            f"{where}: one-hot labels must have a single 1. Received: "
+            f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
     return rows.argmax(axis=-1).astype("int32")
 

@@ -107,7 +107,7 @@ class ExampleSource:
         return read_glue(name, self.data, split, skip)
 
     def _augmented(self, like):
-        """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
+        """Reads texts from `keras-bert augment`; `like`: the task's own, for their labels."""
         from keras_bert_impl.tasks.data.tables import read_table
 
         examples = read_table(

@@ -127,7 +127,11 @@ def _array_items(path):
                 is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
-                    what = error if isinstance(error, InputError) else f"not valid JSON: {reason(error)}."
+                    what = (
+                        error
+                        if isinstance(error, InputError)
+                        else f"not valid JSON: {reason(error)}."
+                    )
                     raise InputError(f"{path}, row {number + 1}: {what}") from error
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue

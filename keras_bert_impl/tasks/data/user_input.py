@@ -13,9 +13,9 @@ NO_TEXTS = frozenset(
 # Columns that are taken for texts beside others, in their order, without being asked for: those
 # names with a number or a letter behind, as in sentence1 or text_b, are among them.
 _TEXTS = frozenset(
-    "a b anchor positive negative first second left right text pair sentence question answer context"
-    " passage paragraph query document doc title body abstract premise hypothesis prompt response"
-    " reference candidate source summary content article headline q s t".split()
+    "a b anchor positive negative first second left right text pair sentence question answer "
+    "context passage paragraph query document doc title body abstract premise hypothesis "
+    "prompt response reference candidate source summary content article headline q s t".split()
 )
 _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
@@ -179,7 +179,8 @@ def from_columns(x, names=(), most=2):
     _check_is_table(x, columns)
     if not isinstance(x, dict) and not hasattr(x, "__len__"):
         raise InputError(
-            f"a {type(x).__name__} has no length: give a table in memory, or a generator of batches."
+            f"a {type(x).__name__} has no length: give a table in memory, or a generator of "
+            "batches."
         )
     if names and set(names) <= set(columns):
         chosen = list(names)
@@ -215,8 +216,8 @@ def _columns_of(rows):
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             raise InputError(
-                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must have "
-                "the same."
+                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must "
+                "have the same."
             )
     return {name: [row[name] for row in rows] for name in names}
 

@@ -54,6 +54,8 @@ def as_examples(data, name):
 def _as_list(values, name):
     """A list of the values, with numbers and strings of Python."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise InputError(f"{name} must be a list of texts and a list of labels, got {values!r:.60}.")
+        raise InputError(
+            f"{name} must be a list of texts and a list of labels, got {values!r:.60}."
+        )
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     return [value.item() if isinstance(value, np.generic) else value for value in values]
