@@ -12,11 +12,11 @@ from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 _LOG = logging.getLogger(__name__)
-_MOST_CLASSES = 1 << 20  # that a file may claim
+_MOST_CLASSES = 1 << 20  # limit for the number in a file
 
 
 def label_names(num_classes, labels):
-    """The names of the classes, checked: those given, or made for a number of classes.
+    """Checks the given names of the classes, or creates names for a number of classes.
 
     Args:
         num_classes: int or None.
@@ -40,7 +40,7 @@ def label_names(num_classes, labels):
             f"labels must be strings. Received: labels={labels!r:.80}; for numbered classes give "
             "num_classes."
         )
-    labels = list(map(str, labels))  # of NumPy's strings
+    labels = list(map(str, labels))  # converts NumPy strings
     if len(set(labels)) != len(labels):
         raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
     if num_classes not in (None, len(labels)):
@@ -49,26 +49,27 @@ def label_names(num_classes, labels):
 
 
 def made_names(num_classes):
-    """list of str: the names of classes that were given none."""
+    """Returns the default names of unnamed classes as a list of str."""
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 def join_names(names):
-    """str. Names with commas between them; a name that holds a comma or a quote is in quotes."""
+    """Joins names with commas; a name that contains a comma or a quote is quoted."""
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(names)
     return file.getvalue()
 
 
 def label_values(labels, count):
-    """Labels in any form that users hold, as a list or as an array of numbers.
+    """Converts labels in any common form to a list or a numeric array.
 
     Args:
         labels: list, array, column of a table, `Series` or tensor.
-        count: int, the number of texts.
+        count: int. Number of texts.
 
     Raises:
-        InputError: another number of labels, or a missing one; says of which text.
+        InputError: the number of labels differs, or one is missing; the message says for which
+            text.
     """
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
@@ -84,15 +85,15 @@ def label_values(labels, count):
 
 
 def number_of(name, position, places):
-    """int. The number of a label.
+    """int. Looks up the index of a label.
 
     Args:
         name: str or bytes.
-        position: int, the text that has it.
-        places: dict of each label to its number.
+        position: int. Index of the text that has the label.
+        places: dict of label to index.
 
     Raises:
-        InputError: it is not among them; says of which text.
+        InputError: the label is not in `places`; the message says which text has it.
     """
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
@@ -104,16 +105,16 @@ def number_of(name, position, places):
 
 
 def check_weights(weights, count, per_token=False):
-    """float32 array of weights of texts.
+    """Checks weights of texts and converts them to a float32 array.
 
     Args:
         weights: list, array or column of numbers.
-        count: int, the number of texts.
-        per_token: bool. Whether a row may have a weight for each of its tokens.
+        count: int. Number of texts.
+        per_token: bool. Whether a row may have one weight per token. Default False.
 
     Raises:
-        InputError: another number of weights, or one that is not finite or below zero; says of
-            which text.
+        InputError: the number of weights differs, or a weight is negative or not finite; the
+            message says for which text.
     """
     try:
         array = np.asarray(values(weights), "float32")
@@ -135,16 +136,16 @@ def check_weights(weights, count, per_token=False):
 
 
 def label_numbers(labels, names, where, num_dimensions=1):
-    """The labels of the words of a text as an int32 array; negative for those without one.
+    """Converts the labels of a text's words to an int32 array; negative for unlabelled words.
 
     Args:
-        labels: list of label names, of numbers or of one-hot rows; or such an array.
+        labels: list of label names, of numbers or of one-hot rows; or an array of these.
         names: list of str.
-        where: str, what an error begins with.
-        num_dimensions: int, of the labels: 2 for those of several rows.
+        where: str. Beginning of error messages.
+        num_dimensions: int. Dimensions of the labels: 2 for labels of several rows. Default 1.
 
     Raises:
-        InputError: no such list, or a label that is not among the names.
+        InputError: `labels` has another form, or a label is not in `names`.
     """
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
