@@ -171,11 +171,11 @@ def label_numbers(labels, names, where, num_dimensions=1):
 
 
 def numbers_of_one_hot(rows, where):
-    """The class numbers of one-hot rows.
+    """Converts one-hot rows to class indices.
 
     Args:
         rows: array `[..., num_classes]`.
-        where: str, what an error begins with.
+        where: str. Beginning of error messages.
 
     Raises:
         InputError: a row is not a single 1 among zeros.
@@ -191,34 +191,33 @@ def numbers_of_one_hot(rows, where):
 
 
 def with_labels(source, arguments, last, without):
-    """Arguments of a task model, with names of the classes as `transformers` gives them.
+    """Completes the arguments of a task model with class names in `transformers` format.
 
-    Names that `config.json` states are those of the directory's own head, or of a new one where
-    their number is that of its classes.
+    Names in `config.json` apply to the directory's own head, and to a new head if it has the same
+    number of classes.
 
     Args:
         source: `ModelSource`.
-        arguments: dict, with `labels` or `num_classes` where they are given.
-        last: str, the tensor that has a number, or a row, for each label; None for a directory
+        arguments: dict, with `labels` or `num_classes` if they are given.
+        last: str. The tensor that has one number, or one row, per label; None for a directory
             without the head.
-        without: str. What such a directory is, for the error.
+        without: str. Description of such a directory, for the error message.
 
     Raises:
-        InputError: nothing says how many classes there are, or the names are not as many as the
-            tensor's rows.
+        InputError: the number of classes is not stated, or differs from the tensor's rows.
     """
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
     if last is None and stated == label_names(len(stated or "?"), None):
-        stated = None  # names that `transformers` makes say nothing
+        stated = None  # default names of `transformers` carry no information
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
         raise InputError(f"{source.path} is {without}; give num_classes or labels.")
     shape = None if last is None else source.shape(last)
     if stated is None:
-        rows = 2 if shape is None else shape[0]  # as many as `transformers` has by default
+        rows = 2 if shape is None else shape[0]  # 2 is the default of `transformers`
         number = source.config.integer("num_labels", rows, least=1, most=_MOST_CLASSES)
         stated = label_names(number, None)
     if count is None and shape is not None and shape[0] != len(stated):
@@ -229,14 +228,14 @@ def with_labels(source, arguments, last, without):
 
 
 def order_in_head(source, labels):
-    """Which class of a directory's head each label is, where they are its labels in another order.
+    """Finds the index of each label in a directory's head if only the order of labels differs.
 
     Args:
         source: `ModelSource`.
-        labels: list of str, of the model that loads it.
+        labels: list of str. Labels of the model that loads the head.
 
     Returns:
-        list of int; None where the head has other labels, or these in the same order.
+        list of int; None if the head has other labels, or the same ones in the same order.
     """
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
@@ -245,7 +244,7 @@ def order_in_head(source, labels):
 
 
 def _stated_labels(source, warn=_LOG.warning):
-    """list of str, all different: the names of classes in `config.json`; None without any."""
+    """Reads the class names in `config.json` as a list of unique str; None without any."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None
@@ -263,7 +262,7 @@ def _stated_labels(source, warn=_LOG.warning):
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
-    # Who renames labels often leaves the other direction as it was; `transformers` does not look.
+    # Users who rename labels often update one direction only; `transformers` does not check.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
         warn("%s: label2id contradicts id2label, which is used", source.config.source)
@@ -271,12 +270,12 @@ def _stated_labels(source, warn=_LOG.warning):
 
 
 def _label(names, key):
-    """str. A name, of whatever type it is in the file."""
+    """str. A name, whatever its type in the file."""
     return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
 
 
 def label_config(labels):
-    """dict. What `config.json` says about label names."""
+    """dict. The entries of `config.json` for label names."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
@@ -284,11 +283,11 @@ def label_config(labels):
 
 
 def tensors_to_read(source, names, num_classes):
-    """Those of a head's tensors to read: none, with a warning, where it has other classes.
+    """Returns the head tensors to read: none, with a warning, if the head has other classes.
 
     Args:
         source: `ModelSource`.
-        names: list of `TensorName`, one of the last layer at the end.
+        names: list of `TensorName`, ending with one of the last layer.
         num_classes: int.
     """
     shape = source.shape(names[-1].tensor)

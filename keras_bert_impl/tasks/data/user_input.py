@@ -6,12 +6,12 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# Columns with these names are never taken for texts without being asked for.
+# Columns with these names are never used as texts unless requested.
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# Columns that are taken for texts beside others, in their order, without being asked for: those
-# names with a number or a letter behind, as in sentence1 or text_b, are among them.
+# Columns with these names are used as texts, in their order, even beside others and without being
+# requested; a number or letter may follow the name, as in sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "
     "context passage paragraph query document doc title body abstract premise hypothesis "
@@ -21,31 +21,32 @@ _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
 def is_one_text(x):
-    """bool. Whether this is a single text, or the (first, second) tuple of a single pair."""
+    """bool. Whether `x` is a single text, or the (first, second) tuple of a single pair."""
     if isinstance(x, tuple):
         return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
     return isinstance(x, (str, bytes))
 
 
 def is_stream(x):
-    """bool. Whether this gives one thing after the other and has no length, as a generator."""
+    """bool. Whether `x` is an iterator without a length, such as a generator."""
     return hasattr(x, "__next__")
 
 
 def as_list(x, names=(), most=2):
-    """Converts texts, in any of the forms that users hold, to a list.
+    """Converts texts in any common form to a list.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
-        names, most: as of `from_columns`.
+        names, most: see `from_columns`.
 
     Returns:
         list of str, bytes and (first, second) tuples.
 
     Raises:
-        InputError: something that is no text, with its number, or segments that differ in number.
+        InputError: an entry is not a text; the message gives its index. Or the numbers of first and
+            second segments differ.
     """
     x = from_columns(x, names, most)
     if is_one_text(x):
@@ -63,10 +64,10 @@ def as_list(x, names=(), most=2):
 
 
 def checked(texts):
-    """The list, checked: all texts, or (first, second) tuples of texts.
+    """Checks that a list contains only texts or (first, second) tuples of texts; returns it.
 
     Raises:
-        InputError: it holds something else; says where.
+        InputError: it contains something else; the message says where.
     """
     for position, text in enumerate(texts):
         if isinstance(text, (str, bytes)):
@@ -81,7 +82,7 @@ def checked(texts):
 
 
 def not_a_text(value):
-    """str. What is wrong with a value in place of a text, and what to do; goes on a sentence."""
+    """str. Why a value is not a text and what to do; continues an error message."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or write '' for an empty text."
     if isinstance(value, dict):
@@ -98,7 +99,7 @@ def not_a_text(value):
 
 
 def is_missing(value):
-    """bool. Whether it is None or NaN, as tables have them for empty cells."""
+    """bool. Whether a value is None or NaN, as in empty table cells."""
     is_nan = isinstance(value, (float, np.floating)) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -107,14 +108,15 @@ def is_missing(value):
 
 
 def values(x, pairs=False):
-    """The values of a list, array, column or string tensor, as a list.
+    """Converts the values of a list, array, column or string tensor to a list.
 
     Args:
         x: anything with a length and an order.
         pairs: bool. Whether rows of an array `[n, 2]` become tuples; else they become lists.
+            Default False.
 
     Raises:
-        InputError: it is nothing of the kind.
+        InputError: `x` is none of these.
     """
     if isinstance(x, list):
         return x
