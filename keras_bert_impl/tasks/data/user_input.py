@@ -141,7 +141,7 @@ def values(x, pairs=False):
 
 
 def _rows(rows, shape, pairs):
-    """The values of an array as a list: what `tolist` returned, and its shape."""
+    """Converts an array, given as its `tolist()` and shape, to a list of values."""
     if not isinstance(rows, list):  # an array without dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -157,21 +157,21 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x, names=(), most=2):
-    """The texts of a table: of one column a list, of two a tuple of lists, first and second.
+    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
 
-    Tables are what has columns with names: a dict of columns, a list of dicts, a `DataFrame` of
-    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. What is no table is
-    returned as it is, as is a dict of features. Several columns are taken only if their names are
-    those of texts, such as `"sentence1"` and `"sentence2"`: others may be names of classes.
+    A table is anything with named columns: a dict of columns, a list of dicts, a `DataFrame` of
+    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. Anything else is
+    returned unchanged, as is a dict of features. Several columns are used only if their names are
+    names of texts, such as `"sentence1"` and `"sentence2"`; others may be names of classes.
 
     Args:
         x: anything.
         names: tuple of str. Columns that a task knows by name, such as `"question"` and
-            `"context"`; where a table has all of them, they are taken in this order.
-        most: int. How many columns of texts may be taken without being named.
+            `"context"`. If a table has all of them, they are used, in this order.
+        most: int. Maximum number of text columns used without being named. Default 2.
 
     Raises:
-        InputError: it has other columns, too, so that it must be said which hold the texts.
+        InputError: the table has other columns too, so the text columns must be named.
     """
     if isinstance(x, list) and x and all(isinstance(row, dict) for row in x):
         x = _columns_of(x)
@@ -202,7 +202,7 @@ def from_columns(x, names=(), most=2):
 
 
 def column_names(x):
-    """list of the names of a table's columns; None for what is no table."""
+    """Returns the column names of a table as a list; None if `x` is not a table."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
@@ -213,7 +213,7 @@ def column_names(x):
 
 
 def _columns_of(rows):
-    """dict of the columns of a list of dicts."""
+    """Converts a list of dicts to a dict of columns."""
     names = list(rows[0])
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
@@ -225,7 +225,7 @@ def _columns_of(rows):
 
 
 def _names_texts(name):
-    """bool. Whether a column of this name holds texts."""
+    """bool. Whether a column of this name contains texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -239,7 +239,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """bool. Whether the first value of a column that is not missing is a text."""
+    """bool. Whether the first non-missing value of a column is a text."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
@@ -256,7 +256,7 @@ def _holds_texts(column):
 
 
 def _which(x, columns, others, most):
-    """str. The message where it is not clear which columns hold the texts."""
+    """str. The error message if it is unclear which columns contain the texts."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]
