@@ -68,13 +68,13 @@ class Task:
         raise NotImplementedError
 
     def finish(self, model, dev, directory: Path | None = None) -> dict[str, float]:
-        """Scores a model after tuning the task's decision settings on the development set.
+        """Scores a model after selecting the task's decision settings on the development set.
 
         Args:
             model: instance of one of `model_classes`.
             dev: labelled examples.
-            directory: run directory that `model` was loaded from, where the tuned settings are
-                saved; None to write nothing.
+            directory: run directory that `model` was loaded from, where the selected settings
+                are saved; None to write nothing.
         """
         return self.score(model, dev, directory)
 
@@ -83,7 +83,7 @@ class Task:
         """Returns the model class for a model directory of another library, or None.
 
         Args:
-            source: `interop.source.Source`, the contents of the directory.
+            source: `interop.source.ModelSource`, the contents of the directory.
         """
         for name in source.config.list_of("architectures", str, []):
             if name.endswith(cls.architectures):

@@ -33,7 +33,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
 
     - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
       tuple of two such lists, the first and the second segments; labels are a separate argument;
-    - a table with one column of texts, or two for pairs, see `inputs.from_columns`;
+    - a table with one column of texts, or two for pairs, see `user_input.from_columns`;
     - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
       `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
     - a dict of features as numpy arrays or tensors;
@@ -41,7 +41,8 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
       string tensor `[batch]`, a tuple of two, or a dict of features.
 
     Texts are truncated to `max_length` tokens, the longer segment first. They are tokenized once,
-    and batches hold texts of similar length. Sampling depends only on `(seed, epoch)`.
+    and batches hold texts of similar length. Random choices depend only on
+    `(seed, epoch)`.
 
     Subclasses define the labels, see `RawTextData`, and the training objective, see `TaskCompile`.
     """
@@ -139,7 +140,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
                 verbose=verbose,
                 callbacks=_with(_StartOfData(first_batch, steps), callbacks),
                 validation_data=validation_data,
-                shuffle=False,  # the dataset is already shuffled
+                shuffle=False,  # the dataset determines the order
                 initial_epoch=sizes.initial_epoch,
                 steps_per_epoch=steps_per_epoch,
                 validation_steps=validation_steps,

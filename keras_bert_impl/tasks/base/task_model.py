@@ -365,7 +365,7 @@ def task_inputs(rank=2):
 
 
 def _begin_as_words(encoder, tokenizer):
-    """Initializes virtual tokens as common words; they learn less from any token or at random."""
+    """Initializes virtual tokens as common words; arbitrary tokens or random values learn less."""
     # Vocabularies list common words first, after single characters.
     words = [n for n, word in words_of_one_piece(tokenizer).items() if len(word) > 1]
     if words:

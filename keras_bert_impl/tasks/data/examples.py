@@ -85,7 +85,7 @@ class Examples:
         )
 
     def multi_hot(self, names):
-        """Converts labels to float32 [texts, names], 1 for each label; raises as above."""
+        """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
         places = places_of(names)
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):

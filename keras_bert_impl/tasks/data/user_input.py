@@ -10,8 +10,8 @@ from keras_bert_impl.io.errors import InputError, listed
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# Columns with these names are used as texts, in their order, even beside others and without being
-# requested; a number or letter may follow the name, as in sentence1 or text_b.
+# In a table of several columns, those with these names are used as texts, in table order, without
+# being requested; a number or letter may follow the name, as in sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "
     "context passage paragraph query document doc title body abstract premise hypothesis "

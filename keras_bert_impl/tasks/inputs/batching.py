@@ -15,7 +15,7 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
-# A chunk that is tokenized at once has at most this number of texts, or ends at this size.
+# Limits of a chunk that is tokenized at once: number of texts, and total number of characters.
 CHUNK = 1024
 CHARACTERS = 1 << 20
 # Batches in a window that is sorted by length: at most this number, and at most a share of an
@@ -108,7 +108,7 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
     """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
-        texts: see `inputs.as_list`.
+        texts: see `user_input.as_list`.
         tokenizer: `Tokenizer`.
         max_length: int. Longer rows are truncated, the longer segment first.
         widths: list of int, ascending. The lengths to pad batches to. Default: any up to
@@ -287,7 +287,7 @@ def split(examples, share):
     """Holds out the last `share` of the examples, like Keras's `validation_split`.
 
     Args:
-        examples: tuple of sequences of the same length, or None.
+        examples: tuple of sequences of the same length; parts may be None.
         share: float.
 
     Returns:

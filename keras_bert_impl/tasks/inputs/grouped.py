@@ -116,7 +116,7 @@ def stack_groups(features, counts, sizes, pad_id):
         dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
         `padding_mask` is 0, ids are `pad_id`.
     """
-    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # padded: may be empty
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 without examples
     place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
     is_row = place < counts[:, tf.newaxis]
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]

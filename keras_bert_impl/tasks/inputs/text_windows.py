@@ -132,7 +132,7 @@ def tokenize_documents(
     """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
-        texts: see `inputs.as_list`.
+        texts: see `user_input.as_list`.
         tokenizer, stride, max_windows, long_part: see `document_windows`.
         max_length: int. Maximum tokens of a window.
         widths: list of int; see `tokenize_texts`.

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 def evaluate(model, examples, output_directory=None, more=None):
     """Scores a fine-tuned model by the metrics of its task, as `finetune` scores the saved model.
 
-    Decision settings are not tuned again: for SQuAD 2.0, the no-answer threshold is the model's.
+    Decision settings are not selected again: for SQuAD 2.0, the no-answer threshold is the model's.
 
     Args:
         model: `TaskModel`, or str or `Path` of a run or model directory; see `load_tuned`.
