@@ -1,4 +1,4 @@
-"""The tasks that there are: by name, by their examples and by their models."""
+"""The task registry: finds tasks by name, by class of examples and by model class."""
 
 import functools
 import importlib.util
@@ -14,10 +14,10 @@ _registered = []
 
 
 def register_task(task: type[Task]) -> type[Task]:
-    """Adds a task from outside of this package; usable as a decorator.
+    """Registers a task defined outside this package; usable as a decorator.
 
     Raises:
-        InputError: another task has its name or its class of examples.
+        InputError: another task already has its name or its class of examples.
     """
     for other in all_tasks():
         if task.name is not None and task.name == other.name:
@@ -29,7 +29,7 @@ def register_task(task: type[Task]) -> type[Task]:
 
 
 def all_tasks() -> list[type[Task]]:
-    """All tasks: those in the folders beside this module, then the registered ones."""
+    """Returns all tasks: the built-in ones, then the registered ones."""
     return [*_built_in(), *_registered]
 
 
@@ -43,7 +43,7 @@ def _built_in():
 
 
 def task_named(name: str | None) -> type[Task]:
-    """The task that `--task` names; None for that of tables of texts."""
+    """Returns the task with this `--task` name; None for the task of text tables."""
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
@@ -51,10 +51,10 @@ def task_named(name: str | None) -> type[Task]:
 
 
 def task_of_model(model) -> type[Task]:
-    """The task of a model.
+    """Returns the task that a model belongs to.
 
     Raises:
-        InputError: none has models of this class.
+        InputError: no task has models of this class.
     """
     for model_class in type(model).__mro__:
         for task in all_tasks():
@@ -64,10 +64,10 @@ def task_of_model(model) -> type[Task]:
 
 
 def task_of(train, dev) -> Task:
-    """The task of two sets of labelled examples.
+    """Creates the task for two sets of labelled examples.
 
     Raises:
-        InputError: they belong to different tasks, or one has no labels.
+        InputError: the sets belong to different tasks, or one has no labels.
     """
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
@@ -90,28 +90,29 @@ def _task_of_examples(examples):
 
 
 def score(model, examples, directory=None):
-    """The scores of a model on labelled examples of its task; see `Task.score`.
+    """Scores a model on labelled examples of its task; see `Task.score`.
 
     Raises:
-        InputError: they belong to another task, or have no labels or unknown ones.
+        InputError: the examples belong to another task, or have no labels or unknown ones.
     """
     _check_labelled(examples)
     task = _task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(
-            f"{examples.source} was read for a {task.model_classes[0].__name__}, and the model is a "
-            f"{type(model).__name__}: read it for that task."
+            f"{examples.source} was read for a {task.model_classes[0].__name__}, and the model "
+            f"is a {type(model).__name__}: read it for that task."
         )
     return task.score(model, examples, directory)
 
 
 def score_more(model, more, directory=None):
-    """The scores on further examples, each with the name of its set before it.
+    """Scores a model on further example sets; prefixes each score with the name of its set.
 
     Args:
         model: `TaskModel`.
         more: dict of name -> examples.
-        directory: `Path` of an existing folder: predictions go to folders with these names.
+        directory: `Path` of an existing folder. Predictions are written to subfolders named after
+            the sets.
     """
     scores = {}
     for name, examples in more.items():
@@ -124,15 +125,15 @@ def score_more(model, more, directory=None):
 
 
 def model_class_of(directory, base=None):
-    """The class of the task model in a model directory, as its `config.json` names it.
+    """Returns the task model class that the `config.json` of a model directory names.
 
-    In directories of other libraries the tasks recognize their own.
+    For directories of other libraries, each task recognizes its own; see `Task.recognize`.
 
     Args:
         directory, base: see `open_model`.
 
     Raises:
-        InputError: it names none that is known.
+        InputError: `config.json` names no known class.
     """
     source = open_model(directory, base=base)
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}

@@ -1,1 +1,1 @@
-"""What all task models share: the model, labels, losses, metrics and decisions."""
+"""Shared by all task models: the model, losses, metrics and options."""

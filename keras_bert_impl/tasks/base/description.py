@@ -1,34 +1,34 @@
-"""`Task`: everything about one kind of task that runs, commands and model files need to know."""
+"""`Task`: what runs, commands and model files need to know about one kind of task."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LONG_TEXT_SETTINGS = ("long_texts", "doc_stride", "max_windows")  # of tasks with a vector per text
+LONG_TEXT_SETTINGS = ("long_texts", "doc_stride", "max_windows")  # for tasks with a vector per text
 
 
 class Task:
-    """Describes one kind of task; an instance belongs to a run on examples of that kind.
+    """Description of one kind of task; an instance belongs to one run on examples of that kind.
 
-    A subclass in `tasks/<folder>/task.py`, listed there in `TASKS`, is found by
-    `tasks.registry`; one from outside of this package is added by `tasks.registry.register_task`.
+    `tasks.registry` finds the subclasses listed in `TASKS` of `tasks/<folder>/task.py`. Add one
+    from outside this package with `tasks.registry.register_task`.
 
     Args:
-        train, dev: labelled examples, of `example_class`.
+        train, dev: labelled examples of type `example_class`.
 
     Raises:
-        InputError: labels that cannot be learned, or that only one of the two has.
+        InputError: the labels cannot be learned, or only one of the two sets has them.
 
     Attributes:
-        name: str or None. The value of `--task` on the command line; None for the task of a table
-            when no other is named.
-        model_classes: the `TaskModel`s that the task trains; the first is the default.
-        example_class: class of its labelled examples; None where `finetune` has none.
-        architectures: endings of the class names that `config.json` of other libraries gives.
-        settings: names of the fields of `FinetuneSettings` that only some tasks have.
-        losses: values that the setting `loss` can have.
+        name: str or None. Value of `--task` on the command line; None for the task used for a
+            table when `--task` is not given.
+        model_classes: `TaskModel` classes that the task trains; the first is the default.
+        example_class: class of its labelled examples; None if `finetune` does not take them.
+        architectures: suffixes of the class names in the `config.json` of other libraries.
+        settings: names of the `FinetuneSettings` fields that only some tasks have.
+        losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
-        arguments: dict for `from_pretrained` of the model class.
+        arguments: dict of arguments for `from_pretrained` of the model class.
     """
 
     name: str | None = None
@@ -43,11 +43,11 @@ class Task:
         self.arguments = {}
 
     def model_class(self, settings: dict[str, Any]) -> type:
-        """The model class of a run with these settings of the task."""
+        """Returns the model class for a run with these settings of the task."""
         return self.model_classes[0]
 
     def inputs(self, examples) -> tuple:
-        """Examples as `fit` takes them: (x, y)."""
+        """Converts examples to the arguments of `fit`: (x, y)."""
         return examples.texts, examples.labels
 
     @staticmethod
@@ -55,35 +55,35 @@ class Task:
         """Scores a model.
 
         Args:
-            model: one of `model_classes`.
+            model: instance of one of `model_classes`.
             examples: labelled examples.
-            directory: an existing folder to write the predictions to; None to write none.
+            directory: existing folder to write the predictions to; None to write none.
 
         Returns:
-            Scores by name; models are compared by the first.
+            Scores by name. Models are compared by the first one.
 
         Raises:
-            InputError: a label that the model does not know; says where.
+            InputError: a label is unknown to the model; the message says where.
         """
         raise NotImplementedError
 
     def finish(self, model, dev, directory: Path | None = None) -> dict[str, float]:
-        """Scores a model after choosing what the task chooses on the development set.
+        """Scores a model after selecting the task's decision settings on the development set.
 
         Args:
-            model: one of `model_classes`.
+            model: instance of one of `model_classes`.
             dev: labelled examples.
-            directory: the run directory that `model` was read from, where the choice is saved;
-                None to write nothing.
+            directory: run directory that `model` was loaded from, where the selected settings
+                are saved; None to write nothing.
         """
         return self.score(model, dev, directory)
 
     @classmethod
     def recognize(cls, source) -> type | None:
-        """The model class of a model directory of another library.
+        """Returns the model class for a model directory of another library, or None.
 
         Args:
-            source: `interop.source.Source`, what the directory holds.
+            source: `interop.source.ModelSource`, the contents of the directory.
         """
         for name in source.config.list_of("architectures", str, []):
             if name.endswith(cls.architectures):
@@ -102,10 +102,10 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """The inputs in a file that only this task can read; None for lines or a table of texts."""
+        """Reads inputs from a file that only this task can read; None for lines or a text table."""
         return None
 
     @staticmethod
     def predictions(model, texts: list) -> Iterator[tuple[dict, list[str]]]:
-        """Predicts; yields for each text a dict for JSON and the cells of a line."""
+        """Predicts; yields a dict for JSON and the cells of an output line for each text."""
         raise NotImplementedError

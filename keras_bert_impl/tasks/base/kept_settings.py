@@ -1,4 +1,4 @@
-"""Settings of task models that `config.json` keeps under a key of ours, read by their types."""
+"""Readers of the task model settings kept in `config.json` under this package's key."""
 
 import logging
 
@@ -81,31 +81,32 @@ _READ = {
 
 
 def kept_settings(config, names):
-    """Arguments of a task model that the directory of a saved one has.
+    """Reads arguments of a task model from the directory of a saved one.
 
     Args:
         config: `Document` of its `config.json`.
-        names: of the arguments.
+        names: names of the arguments.
 
     Returns:
-        dict, without those that are not there.
+        dict, without the arguments that are not in the file.
 
     Raises:
-        InputError: a value of another type or range.
+        InputError: a value has another type or is out of range.
     """
     own = config.mapping(OWN_SETTINGS)
     return {name: _READ[name](own, name) for name in names if name in own}
 
 
 def within_positions(kept, config, name):
-    """Such arguments with a `max_length` of at most the encoder's positions.
+    """Limits the `max_length` of such arguments to the encoder's number of positions.
 
-    Files of `sentence-transformers` may state more, and mean what the encoder has.
+    Files of `sentence-transformers` may state more than the encoder has; the encoder's number is
+    meant.
 
     Args:
         kept: dict of arguments.
         config: `EncoderConfig`.
-        name: what to call the directory in the warning.
+        name: name of the directory in the warning.
     """
     length = kept.get("max_length")
     if length is None or length <= config.max_length:

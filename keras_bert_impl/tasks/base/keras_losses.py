@@ -1,9 +1,9 @@
-"""Losses and metrics of Keras on a task model, whose network returns logits.
+"""Keras losses and metrics for task models, whose networks return logits.
 
-A loss or a metric is given what it expects: probabilities, or logits where it has
-`from_logits=True`; class numbers or one-hot rows.
+Each loss or metric receives the form it expects: probabilities, or logits if it has
+`from_logits=True`; class indices or one-hot rows.
 
-Shape legend: ... = batch, and for words or spans a second dimension.
+Shape legend: ... = batch, followed by a second dimension for words or spans.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 
-_NUMBERS = {  # expect class numbers as labels
+_NUMBERS = {  # expect class indices as labels
     "sparse_categorical_crossentropy",
     "sparse_categorical_accuracy",
     "sparse_top_k_categorical_accuracy",
@@ -31,8 +31,8 @@ _SOFTMAX_LOSSES = {
     "categorical_focal_crossentropy",
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
-_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of scores without bounds
-_BINARY = {  # know no classes: each entry is right or wrong
+_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of unbounded scores
+_BINARY = {  # not class-aware: each entry is right or wrong
     *_SIGMOID_LOSSES,
     "hinge",
     "squared_hinge",
@@ -55,7 +55,7 @@ _ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | {
     "categorical_hinge",
     "top_k_categorical_accuracy",
 }
-_OTHER_DATA = {"circle", "ctc"}  # of embeddings, of sequences
+_OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
     SINGLE: _OTHER_DATA,
@@ -71,12 +71,12 @@ _WRITE = {
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """What the logits of a task model stand for.
+    """Meaning of a task model's logits.
 
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
-        num_classes: int, size of the last dimension; None where it differs between batches.
-        positive_class: int. Which of two classes binary metrics such as `AUC` count.
+        num_classes: int. Size of the last dimension; None if it differs between batches.
+        positive_class: int. The class of two that binary metrics such as `AUC` count as positive.
     """
 
     problem_type: str = SINGLE
@@ -88,7 +88,7 @@ class Outputs:
         return self.problem_type == SINGLE and self.num_classes == 2
 
     def probabilities(self, logits: Any) -> Any:
-        """Probabilities of logits `[..., num_classes]`; of a regression the values themselves."""
+        """Converts logits `[..., num_classes]` to probabilities; regression values are kept."""
         if self.problem_type == REGRESSION:
             return logits
         return ops.sigmoid(logits) if self.problem_type == MULTI else ops.softmax(logits)
@@ -96,13 +96,13 @@ class Outputs:
 
 @dataclasses.dataclass(frozen=True)
 class _View:
-    """The form in which a loss or a metric expects labels and predictions.
+    """The form in which a loss or metric expects labels and predictions.
 
     Attributes:
-        labels: `"given"`, `"numbers"` (of classes), `"one_hot"`, or `"positive"`: whether the
+        labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: whether the
             label is the positive class, `[..., 1]`.
-        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or those of the positive class,
-            `[..., 1]`: `"positive_logit"`, `"positive"`.
+        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or the values of the positive
+            class, `[..., 1]`: `"positive_logit"`, `"positive"`.
     """
 
     outputs: Outputs
@@ -141,16 +141,16 @@ class _View:
 
 
 class TaskLoss(keras.losses.Loss):
-    """A loss of Keras that is given the logits and the labels of a task model.
+    """Wrapper that computes a Keras loss from the logits and labels of a task model.
 
     Args:
-        loss: as `keras.Model.compile` takes it: a name, a `keras.losses.Loss`, or a function of
-            labels and predictions.
+        loss: as in `keras.Model.compile`: a name, a `keras.losses.Loss`, or a function of labels
+            and predictions.
         outputs: `Outputs`.
 
     Raises:
-        InputError: an unknown loss, or one that cannot be computed of these outputs; the message
-            has the line to write.
+        InputError: the loss is unknown or cannot be computed from these outputs; the message
+            gives the line to write.
     """
 
     def __init__(self, loss: Any, outputs: Outputs):
@@ -163,7 +163,7 @@ class TaskLoss(keras.losses.Loss):
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
         if name in stable and _is_of_keras(type(loss)):
-            # The same value, and a gradient where the probability of a class rounds to 0 or 1.
+            # Same value, but with a gradient where the probability of a class rounds to 0 or 1.
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
         super().__init__(name=loss.name, reduction=loss.reduction)
         self._loss = loss
@@ -171,7 +171,7 @@ class TaskLoss(keras.losses.Loss):
 
     @property
     def takes_soft_labels(self) -> bool:
-        """Whether the loss is of a distribution over the classes, not of one class."""
+        """Whether the loss takes a distribution over the classes instead of one class."""
         return self._view.labels in ("one_hot", "positive")
 
     def call(self, y_true, y_pred):
@@ -185,15 +185,15 @@ class TaskLoss(keras.losses.Loss):
 
 
 class TaskMetric(keras.metrics.Metric):
-    """A metric of Keras that is given the logits and the labels of a task model.
+    """Wrapper that computes a Keras metric from the logits and labels of a task model.
 
     Args:
-        metric: as `keras.Model.compile` takes it: a name, a `keras.metrics.Metric`, or a function
-            of labels and predictions.
+        metric: as in `keras.Model.compile`: a name, a `keras.metrics.Metric`, or a function of
+            labels and predictions.
         outputs: `Outputs`.
 
     Raises:
-        InputError: as `TaskLoss`.
+        InputError: see `TaskLoss`.
     """
 
     def __init__(self, metric: Any, outputs: Outputs):
@@ -206,7 +206,7 @@ class TaskMetric(keras.metrics.Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         if len(y_pred.shape) > len(y_true.shape) > 1:
-            y_true = ops.maximum(y_true, 0)  # negative where a token has no label, and no weight
+            y_true = ops.maximum(y_true, 0)  # tokens without a label are negative, with weight 0
         y_true, predictions = self._view(y_true, y_pred)
         if len(y_pred.shape) > 2:
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
@@ -220,10 +220,10 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """The metrics that a user gave to `compile`, as a list.
+    """Converts the metrics passed to `compile` to a list.
 
     Raises:
-        InputError: a dict, which is for models with several outputs.
+        InputError: a dict was given, which is for models with several outputs.
     """
     if metrics is None:
         return []
@@ -238,7 +238,7 @@ def as_list(metrics: Any) -> list:
 
 
 def _as_loss(loss, outputs):
-    """A `keras.losses.Loss` of whatever `compile` takes as one."""
+    """Converts anything that `compile` accepts as a loss to a `keras.losses.Loss`."""
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, dict) or isinstance(loss, (list, tuple)):
@@ -261,7 +261,7 @@ def _as_loss(loss, outputs):
 
 
 def _as_metric(metric, outputs):
-    """A `keras.metrics.Metric` of whatever `compile` takes as one."""
+    """Converts anything that `compile` accepts as a metric to a `keras.metrics.Metric`."""
     name = None
     if isinstance(metric, str):
         name = metric
@@ -298,7 +298,7 @@ def _default_accuracy(outputs):
 
 
 class _FunctionLoss(keras.losses.Loss):
-    """A loss for each example, by a function of labels and predictions."""
+    """Per-example loss computed by a function of labels and predictions."""
 
     def __init__(self, function):
         super().__init__(name=getattr(_parts(function)[0], "__name__", "loss"))
@@ -309,7 +309,7 @@ class _FunctionLoss(keras.losses.Loss):
 
 
 class _FunctionMetric(keras.metrics.MeanMetricWrapper):
-    """The mean of a function of labels and predictions."""
+    """Mean of a function of labels and predictions."""
 
     def __init__(self, function, name):
         super().__init__(function, name=name)
@@ -317,7 +317,7 @@ class _FunctionMetric(keras.metrics.MeanMetricWrapper):
 
 
 def _named(module, name, what):
-    """A loss or metric of Keras by its name."""
+    """Looks up a Keras loss or metric by name."""
     classes = {_snake(key): value for key, value in vars(module).items() if inspect.isclass(value)}
     try:
         return classes.get(name) or module.get(name)
@@ -328,25 +328,27 @@ def _named(module, name, what):
 
 
 def _parts(function):
-    """(function, settings) of a `functools.partial`; of another function, (function, {})."""
+    """Splits a `functools.partial` into (function, settings); else returns (function, {})."""
     if isinstance(function, functools.partial) and not function.args:
         return function.func, function.keywords
     return function, {}
 
 
 def _class_of(module, function):
-    """The class in Keras for a function of Keras, or None."""
+    """Returns the Keras class that corresponds to a Keras function, or None."""
     name = getattr(function, "__name__", "")
     if getattr(module, name, None) is not function:
         return None
-    return next((c for k, c in vars(module).items() if _snake(k) == name and c is not function), None)
+    return next(
+        (c for k, c in vars(module).items() if _snake(k) == name and c is not function), None
+    )
 
 
 # === What it expects ===
 
 
 def _view(given, name, outputs):
-    """The `_View` of a loss or metric object with the name that Keras has for its kind."""
+    """Returns the `_View` of a loss or metric object; `name` is the Keras name of its kind."""
     takes_logits = _takes_logits(given) or name in _MARGINS
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
@@ -367,11 +369,13 @@ def _view(given, name, outputs):
 
 
 def _keras_name(given):
-    """What Keras calls the kind of a loss or metric: `"auc"`; None for one of the user's own."""
+    """Returns the Keras name of a loss or metric, such as `"auc"`; None for a user-defined one."""
     for cls in type(given).__mro__:
         if _is_of_keras(cls):
             name = _snake(cls.__name__)
-            return None if name in ("loss", "metric", "mean", "sum", "mean_metric_wrapper") else name
+            return (
+                None if name in ("loss", "metric", "mean", "sum", "mean_metric_wrapper") else name
+            )
     return None
 
 
@@ -410,7 +414,7 @@ def _refusal(name, outputs, what):
 
 
 def _flat(labels, predictions, weights, logits):
-    """Labels, predictions and weights with one leading dimension, as all metrics take them."""
+    """Flattens labels, predictions and weights to one leading dimension, as metrics require."""
     leading = ops.shape(logits)[:-1]
     if weights is not None:
         weights = ops.cast(weights, "float32")
@@ -421,7 +425,7 @@ def _flat(labels, predictions, weights, logits):
 
 
 def _rows(values, logits):
-    """`[..., dim]` to `[rows, dim]`, or `[...]` to `[rows]`."""
+    """Reshapes `[..., dim]` to `[rows, dim]`, or `[...]` to `[rows]`."""
     if len(values.shape) < len(logits.shape):
         return ops.reshape(values, (-1,))
     return ops.reshape(values, (-1, values.shape[-1] or ops.shape(values)[-1]))

@@ -1,4 +1,4 @@
-"""Task models whose texts may be longer than a row."""
+"""Task models for texts longer than a row."""
 
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.io.errors import InputError
@@ -9,7 +9,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
 from keras_bert_impl.tasks.inputs import batching, text_windows
 from keras_bert_impl.tasks.inputs.grouped import merged
 
-# The ways of long texts that a setting is of.
+# The values of `long_texts` for which a setting is valid.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
 _ATTENTION_TENSORS = optional(
     dense("pool_windows/dense", "window_attention.dense")
@@ -18,33 +18,33 @@ _ATTENTION_TENSORS = optional(
 
 
 class LongTextModel(TaskModel):
-    """A task model that makes one vector of a text, and of one that is longer than a row, too.
+    """Task model that computes one vector per text, including texts longer than a row.
 
-    What becomes of texts with more than `max_length` tokens is decided by `long_texts`:
+    `long_texts` decides how texts of more than `max_length` tokens are handled:
 
-    - `"truncate"`: they are cut;
+    - `"truncate"`: they are truncated;
     - `"head_tail"`: their middle is left out;
-    - `"mean"`, `"max"`, `"attention"`: they become windows, `doc_stride` tokens from the start of
-      one to that of the next, and their vector is the mean of the windows' vectors, the maximum of
-      each of their numbers, or a mean whose weights are learned. All windows of a text are in one
-      example, features have a dimension more, `[..., windows, length]`, and there is one loss for
-      each example. For texts of one window it is the same model as `"truncate"`. `transformers`
-      loads what is saved without the pooling, as a model of single windows.
+    - `"mean"`, `"max"`, `"attention"`: they are split into windows that start `doc_stride` tokens
+      apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum,
+      or a mean with learned weights. All windows of a text belong to one example, features have
+      one more dimension, `[..., windows, length]`, and each example has one loss. For texts of one
+      window, the model is the same as with `"truncate"`. `transformers` loads the saved model
+      without the pooling, as a model of single windows.
 
-    Of a pair, `"head_tail"` and windows are of `long_part`, and the other text is cut to half of
-    the row.
+    For a pair, `"head_tail"` and windows apply to `long_part`, and the other text is truncated to
+    half of the row.
 
     Args:
-        encoder, tokenizer, inputs, outputs, max_length, name: as of `TaskModel`.
-        long_texts: as above, checked by `check_long_texts`.
-        head_tokens: int. Of `"head_tail"`: tokens from the beginning of a long text; the others are
-            from its end. Default: 128 of 510, or as large a share.
-        doc_stride: int. Of windows. Default: half of `max_length`.
-        max_windows: int. What is behind so many windows is left out, and so memory limited. Default
-            8.
+        encoder, tokenizer, inputs, outputs, max_length, name: see `TaskModel`.
+        long_texts: str. See above; checked by `check_long_texts`.
+        head_tokens: int. For `"head_tail"`: number of tokens kept from the beginning of a long
+            text; the others are from its end. Default: 128 of 510, or the same share.
+        doc_stride: int. For windows, in tokens. Default: half of `max_length`.
+        max_windows: int. Maximum number of windows per text, which limits memory; the rest of the
+            text is left out. Default 8.
 
     Attributes:
-        long_part: `"first"` or `"second"`, of the class: the text of a pair that may be long.
+        long_part: `"first"` or `"second"`, a class attribute: the text of a pair that may be long.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
@@ -76,7 +76,7 @@ class LongTextModel(TaskModel):
 
     @property
     def has_windows(self):
-        """bool. Whether long texts become windows."""
+        """bool. Whether long texts are split into windows."""
         return self.long_texts in OF_WINDOWS
 
     # === From texts to rows ===
@@ -89,7 +89,7 @@ class LongTextModel(TaskModel):
         return super().pack(texts)
 
     def tokenized(self, texts):
-        """`TokenizedTexts`, or of windows `GroupedTexts`, of a list of texts or pairs."""
+        """Tokenizes texts or pairs to `TokenizedTexts`, or to `GroupedTexts` with windows."""
         if self.has_windows:
             return text_windows.tokenize_documents(texts, **self._window_settings())
         return batching.tokenize_texts(
@@ -101,13 +101,13 @@ class LongTextModel(TaskModel):
         return self.tokenized(texts), targets
 
     def text_features(self, texts):
-        """Features of a batch of texts, in any graph.
+        """Computes the features of a batch of texts, in any graph.
 
         Args:
             texts: string tensor `[batch]`, or a tuple of two for pairs.
 
         Returns:
-            dict of int32 `[batch, length]`, or of windows `[batch, windows, length]`.
+            dict of int32 `[batch, length]`, or with windows `[batch, windows, length]`.
         """
         if self.has_windows:
             return text_windows.window_features(texts, **self._window_settings())
@@ -128,7 +128,7 @@ class LongTextModel(TaskModel):
         }
 
     def _window_counts(self):
-        """The numbers of windows that batches are padded to, as `widths` are of tokens."""
+        """Returns the window counts that batches are padded to, like `widths` for tokens."""
         most = self.max_windows or 8
         if len(self.widths()) == 1:
             return [most]
@@ -140,7 +140,7 @@ class LongTextModel(TaskModel):
 
     @classmethod
     def saved_settings(cls, source, given):
-        # What is kept of one way says nothing of another.
+        # Settings kept for one value of `long_texts` do not apply to another.
         kept = super().saved_settings(source, given)
         way = given.get("long_texts") or kept.get("long_texts")
         return {name: kept[name] for name in kept if way in _WAYS.get(name, [way])}
@@ -149,15 +149,15 @@ class LongTextModel(TaskModel):
         return super().head_names() + self.pooling_names()
 
     def pooling_names(self):
-        """List of `TensorName` of what pools windows."""
+        """List of `TensorName` of the layer that pools windows."""
         return _ATTENTION_TENSORS if self.long_texts == "attention" else []
 
 
 def check_long_texts(long_texts):
-    """str, the setting that a user gave, `"truncate"` for None.
+    """Checks the setting that a user gave; returns `"truncate"` for None.
 
     Raises:
-        InputError: it is none.
+        InputError: the value is not one of `LONG_TEXTS`.
     """
     if long_texts is not None and long_texts not in LONG_TEXTS:
         raise InputError(
@@ -168,19 +168,20 @@ def check_long_texts(long_texts):
 
 
 def text_inputs(long_texts, groups=0):
-    """As `task_inputs`: `[batch, length]`, with dimensions of groups and of windows between."""
+    """Same as `task_inputs`, with dimensions for groups and windows before the length."""
     return task_inputs(rank=2 + groups + (long_texts in OF_WINDOWS))
 
 
 def vectors_of_texts(vectors_of_rows, features, long_texts, encoder, dtype=None):
-    """The network from the features of texts to a vector of each.
+    """Builds the network from the features of texts to one vector per text.
 
     Args:
         vectors_of_rows: function of features `[rows, length]` to `[rows, dim]`.
-        features: dict of symbols, `[texts, length]`, or of windows `[texts, windows, length]`.
+        features: dict of symbolic tensors, `[texts, length]`, or with windows
+            `[texts, windows, length]`.
         long_texts: str.
         encoder: `Encoder`.
-        dtype: of the layer that pools windows. Default: the encoder's policy.
+        dtype: dtype of the layer that pools windows. Default: the encoder's policy.
 
     Returns:
         `[texts, dim]`.

@@ -1,4 +1,4 @@
-"""`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings, of a network that takes ids."""
+"""`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings for networks that take token ids."""
 
 import functools
 
@@ -27,27 +27,27 @@ from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
-    """Mixin in front of `keras.Model`: raw strings in, scores out.
+    """Mixin before `keras.Model`: takes raw strings, returns scores.
 
     The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take
 
     - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
-      tuple of two such lists, the first and the second segments; and labels beside them;
-    - a table with one column of texts, or two for pairs, see `inputs.from_columns`;
+      tuple of two such lists, the first and the second segments; labels are a separate argument;
+    - a table with one column of texts, or two for pairs, see `user_input.from_columns`;
     - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
       `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
     - a dict of features as numpy arrays or tensors;
     - a `tf.data.Dataset` of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
       string tensor `[batch]`, a tuple of two, or a dict of features.
 
-    Texts are cut to `max_length` tokens, the longer segment first. They are tokenized once, and
-    batches hold texts of about one length; what is drawn depends on `(seed, epoch)` alone.
+    Texts are truncated to `max_length` tokens, the longer segment first. They are tokenized once,
+    and batches hold texts of similar length. Random choices depend only on
+    `(seed, epoch)`.
 
-    A class that uses it says what labels are, see `RawTextData`, and what is learned from them, see
-    `TaskCompile`.
+    Subclasses define the labels, see `RawTextData`, and the training objective, see `TaskCompile`.
     """
 
-    block_texts = block_characters = None  # of `predict`, see `blocks`; None for its defaults
+    block_texts = block_characters = None  # for `predict`, see `blocks`; None for its defaults
 
     # === Keras ===
 
@@ -70,16 +70,16 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         validation_batch_size=None,
         validation_freq=1,
     ):
-        """Trains; everything is as in Keras, and x may be raw texts.
+        """Trains the model as in Keras; x may be raw texts.
 
-        A run that goes on, with `initial_epoch` or by `keras.callbacks.BackupAndRestore`, meets the
-        batches that it would have met.
+        A run resumed with `initial_epoch` or `keras.callbacks.BackupAndRestore` sees the batches
+        that the uninterrupted run would have seen.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            class_weight: dict of label name or class number -> its factor in the loss, 1 for those
-                that it lacks; a number for each class; or `"balanced"`: texts / (classes * texts of
-                the class), so that all classes count alike. `sample_weight` is multiplied by it.
+            class_weight: dict of label name or class index -> factor in the loss, 1 for missing
+                classes; a number for each class; or `"balanced"`: texts / (classes * texts of the
+                class), so that all classes count alike. Multiplied by `sample_weight`.
             **kwargs: the other arguments of `keras.Model.fit`.
 
         Returns:
@@ -99,7 +99,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             validation_freq,
         )
         check_callbacks(callbacks, self.optimizer)
-        self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it behind
+        self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it set
         first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
         steps_per_epoch, labels = sizes.steps_per_epoch, None
         if is_batched(x):
@@ -107,7 +107,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
                 x, y=y, sample_weight=sample_weight, validation_split=sizes.validation_split or None
             )
             x = encode_dataset(self, self._read(x, shuffle))
-            # A repeating data set has no end.
+            # A repeating dataset is infinite.
             steps = steps_per_epoch or int(x.cardinality())
         else:
             examples = self._examples(x, y, sample_weight)
@@ -140,7 +140,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
                 verbose=verbose,
                 callbacks=_with(_StartOfData(first_batch, steps), callbacks),
                 validation_data=validation_data,
-                shuffle=False,  # the data set has its own order
+                shuffle=False,  # the dataset determines the order
                 initial_epoch=sizes.initial_epoch,
                 steps_per_epoch=steps_per_epoch,
                 validation_steps=validation_steps,
@@ -157,15 +157,15 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         steps=None,
         **kwargs,
     ):
-        """Loss and metrics; everything is as in Keras, and x may be raw texts.
+        """Computes loss and metrics as in Keras; x may be raw texts.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            steps: int. Batches to evaluate on, from the first. Default: all.
+            steps: int. Number of batches to evaluate, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.evaluate`.
         """
         self._compile_if_needed()
-        if not kwargs.get("_use_cached_eval_dataset"):  # Keras, from inside `fit`
+        if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
             batch_size, steps = checked_sizes(batch_size, steps)
             if is_batched(x):
                 check_batches_alone(x, y=y, sample_weight=sample_weight)
@@ -176,18 +176,17 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
-        """The scores of texts, in the order given.
+        """Predicts the scores of texts, in the order given.
 
         Args:
-            x: texts or features, see the class; labels in a data set are passed over. The default
-                batch size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or
-                1,048,576 characters, so that memory does not grow with their number but by the
-                result.
-            steps: int. Batches to predict, from the first. Default: all.
+            x: texts or features, see the class; labels in a dataset are ignored. The default batch
+                size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or 1,048,576
+                characters, so that only the memory of the result grows with their number.
+            steps: int. Number of batches to predict, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.predict`.
 
         Returns:
-            What `scores` makes of the network's outputs, as numpy arrays.
+            The network's outputs converted by `scores`, as numpy arrays.
         """
         check_backend()
         batch_size, steps = checked_sizes(batch_size, steps)
@@ -225,18 +224,19 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         return self.joined(outputs, texts, rows)
 
     def predict_batches(self, data, **kwargs):
-        """The scores of all batches of a `tf.data.Dataset` of features, in one."""
+        """Predicts all batches of a `tf.data.Dataset` of features; returns the joined scores."""
         return super().predict(data, **kwargs)
 
     def predict_step(self, data):
-        """The scores of a batch of one replica."""
+        """Predicts the scores of one replica's batch."""
         return self.scores(super().predict_step(data))
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
-        """One step on one batch, as in Keras; x may be raw texts.
+        """Runs one training step on one batch, as in Keras; x may be raw texts.
 
         Raises:
-            InputError: the default optimizer, whose learning rate depends on the number of steps.
+            InputError: the model has the default optimizer, whose learning rate depends on the
+                number of steps.
         """
         if self._uses_default_optimizer:
             raise InputError(
@@ -251,16 +251,16 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
-        """Loss and metrics of one batch, as in Keras; x may be raw texts."""
+        """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
         self._compile_if_needed()
         return super().test_on_batch(*self._one_batch(x, y, sample_weight), return_dict)
 
     def predict_on_batch(self, x):
-        """The scores of one batch: `predict` with one batch of all that is given."""
+        """Predicts the scores of one batch: `predict` with all examples in one batch."""
         return self.predict(x, batch_size=_num_rows(x), verbose=0)
 
     def __call__(self, inputs, *args, **kwargs):
-        """The logits of features, or of texts as `predict` takes them."""
+        """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
             inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names, self.config)
         elif not isinstance(inputs, keras.KerasTensor):
@@ -271,7 +271,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         return super().__call__(inputs, *args, **kwargs)
 
 class _StartOfData(keras.callbacks.Callback):
-    """Sets the batch that an endless data set begins with, from the first epoch of a run."""
+    """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
 
     def __init__(self, first_batch, steps_per_epoch):
         super().__init__()
@@ -286,7 +286,7 @@ class _StartOfData(keras.callbacks.Callback):
 
 
 def _with(callback, callbacks):
-    """The callbacks of `fit`, with one more."""
+    """Adds a callback to the callbacks of `fit`."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     return [*keras.tree.flatten(callbacks or []), callback]

@@ -1,7 +1,7 @@
-"""The scores of tasks as Keras metrics: `compile(metrics=["f1"])`.
+"""Task scores as Keras metrics: `compile(metrics=["f1"])`.
 
-They are computed from the logits of a task model and add up over batches, so that an epoch has the
-score of all its examples.
+They are computed from the logits of a task model and accumulate over batches, so an epoch's value
+is the score of all its examples.
 """
 
 import functools
@@ -19,22 +19,22 @@ SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
 
 
 class ScoreMetric(keras.metrics.Metric):
-    """A metric of labels and logits, as the network returns them."""
+    """Base class of metrics that take labels and the network's logits."""
 
     def count_variable(self, name, shape=()):
         return self.add_variable(shape, initializer="zeros", name=name)
 
 
 class ConfusionScore(ScoreMetric):
-    """A score of class numbers, from the matrix of labels and predictions.
+    """A classification score computed from the confusion matrix.
 
     Args:
         name: `"f1"`, of the positive class of two; `"macro_f1"`, the mean over the classes that
             occur; or `"matthews"`.
         num_classes: int.
-        positive_class: int, the class of `"f1"`.
+        positive_class: int. The class of `"f1"`. Default 1.
 
-    Source: for several classes Gorodkin 2004, "Comparing two K-category assignments by a
+    Source for several classes: Gorodkin 2004, "Comparing two K-category assignments by a
     K-category correlation coefficient", equation 8.
     """
 
@@ -42,7 +42,8 @@ class ConfusionScore(ScoreMetric):
         super().__init__(name=name)
         self._num_classes = num_classes
         self._positive = positive_class
-        self._matrix = self.count_variable("matrix", (num_classes, num_classes))  # [label, prediction]
+        # [label, prediction]
+        self._matrix = self.count_variable("matrix", (num_classes, num_classes))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         if len(y_true.shape) == len(y_pred.shape):
@@ -71,7 +72,7 @@ class ConfusionScore(ScoreMetric):
 
 
 def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callable[[], Any]]:
-    """Scores of one class of several by name, as functions that make the metric."""
+    """Returns single-label scores by name, as functions that create the metric."""
     names = ["macro_f1", "matthews"] + (["f1"] if num_classes == 2 else [])
     return {
         name: functools.partial(ConfusionScore, name, num_classes, positive_class)
@@ -80,8 +81,8 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 
 
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
-    """F1 of several labels at once by name, as functions that make the metric: `"micro_f1"` over
-    all entries, `"macro_f1"`, the mean over the labels."""
+    """Returns multi-label F1 scores by name, as functions that create the metric: `"micro_f1"`
+    over all entries, and `"macro_f1"`, the mean over the labels."""
 
     def f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")

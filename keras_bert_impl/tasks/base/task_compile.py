@@ -1,4 +1,4 @@
-"""`TaskCompile`: `compile` of a task model, with the losses, metrics and optimizer of its task."""
+"""`TaskCompile`: `compile` with the losses, metrics and optimizer of a task."""
 
 from types import SimpleNamespace
 from typing import Annotated
@@ -17,48 +17,48 @@ _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 class TaskCompile:
-    """Mixin in front of `ReplicatedTrainer`: `compile` with the defaults of a task.
+    """Mixin before `ReplicatedTrainer`: `compile` with the defaults of a task.
 
-    A class that uses it says what is learned: `outputs_are`, `default_loss`, `default_metrics`,
+    Subclasses define the training objective: `outputs_are`, `default_loss`, `default_metrics`,
     `named_metrics`, `scores`.
     """
 
     default_learning_rate = 3e-5
-    default_rates = ()  # factors of it for some weights, see `AdamW`
-    outputs_are = Outputs()  # what the logits stand for, for losses and metrics of Keras
-    _given = SimpleNamespace(arguments={})  # to `compile`
+    default_rates = ()  # factors of the learning rate for some weights, see `AdamW`
+    outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
+    _given = SimpleNamespace(arguments={})  # arguments of `compile`
 
-    # === What a subclass says ===
+    # === For subclasses ===
 
     def default_loss(self):
-        """The loss where `compile` is given none."""
+        """Returns the loss used when `compile` is given none."""
         raise NotImplementedError
 
     def default_metrics(self):
-        """List of metrics where `compile` is given none."""
+        """Returns the list of metrics used when `compile` is given none."""
         raise NotImplementedError
 
     def named_metrics(self):
-        """dict of the task's scores that `compile(metrics=...)` takes by name: name -> function
-        that makes the metric."""
+        """Returns the task's scores that `compile(metrics=...)` accepts by name: dict of name ->
+        function that creates the metric."""
         return {}
 
     def scores(self, outputs):
-        """What `predict` returns of the network's outputs."""
+        """Converts the network's outputs to the values that `predict` returns."""
         return outputs
 
     def class_factors(self, class_weight, labels):
-        """The factor of each class in the loss, in the order of the network's outputs.
+        """Computes the factor of each class in the loss, in the order of the network's outputs.
 
         Args:
-            class_weight: as `class_weights.class_weights` takes it.
-            labels: what `encode_labels` returned; None where labels come in batches.
+            class_weight: see `class_weights.class_weights`.
+            labels: return value of `encode_labels`; None if labels come in batches.
 
         Returns:
             list of float.
 
         Raises:
-            InputError: labels of this model are not of classes.
+            InputError: the labels of this model are not classes.
         """
         raise InputError(
             "class_weight is for labels that are classes, which those of a "
@@ -78,30 +78,31 @@ class TaskCompile:
         seed=0,
         **kwargs,
     ):
-        """Configures training as in Keras, with defaults of the task; `fit` calls it if you do not.
+        """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
-        The network returns logits. A loss or a metric of Keras, by name or as an object, is given
-        what it expects: the probabilities that `predict` returns, or the logits where it has
-        `from_logits=True`; class numbers or one-hot rows, whichever the labels are. A function or
-        class of your own is given the labels and the probabilities. Of two classes metrics such
-        as `AUC`, `Precision` and `Recall` count the second one, as scikit-learn does.
+        The network returns logits. A Keras loss or metric, by name or as an object, receives the
+        form it expects: the probabilities that `predict` returns, or the logits if it has
+        `from_logits=True`; class indices or one-hot rows, whichever form the labels have. A
+        user-defined function or class receives the labels and the probabilities. For two classes,
+        metrics such as `AUC`, `Precision` and `Recall` count the second one as positive, as
+        scikit-learn does.
 
         Args:
             optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
-                to 0 and clipping by a global norm of 1.0. Each `fit` starts it anew.
-            loss: default: the cross-entropy of the task; of a regression the squared error.
-            metrics: list. Default: accuracy; of a regression the absolute error; `[]` for none.
-                Beside Keras's the task's own scores by name, such as `"macro_f1"`, `"matthews"`,
-                `"entity_f1"` or `"exact_match"`.
+                to 0 and clipping to a global gradient norm of 1.0. Each `fit` restarts it.
+            loss: default: the task's cross-entropy; squared error for regression.
+            metrics: list. Default: accuracy; absolute error for regression; `[]` for none. Besides
+                Keras metrics, accepts the task's own scores by name, such as `"macro_f1"`,
+                `"matthews"`, `"entity_f1"` or `"exact_match"`.
             weighted_metrics: list, as in Keras.
-            learning_rate: float. The highest of the default optimizer. Default 3e-5, or what the
-                kind of adapter learns with.
-            seed: int. Decides the order of the texts and the units that dropout drops.
+            learning_rate: float. Peak learning rate of the default optimizer. Default 3e-5, or the
+                default for the kind of adapter.
+            seed: int. Determines the order of the texts and the dropout masks.
             **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
                 `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
 
         Raises:
-            InputError: a loss or metric that cannot be computed for the task; the message has the
+            InputError: a loss or metric cannot be computed for the task; the message gives the
                 line to write.
         """
         check_backend()
@@ -133,12 +134,12 @@ class TaskCompile:
                 dropout_seed=seed,
                 **kwargs,
             )
-        # In a namespace, where Keras does not look for metrics of the model.
+        # In a namespace, so that Keras does not find the metrics in it.
         variables = [id(variable) for variable in self.trainable_variables]
         self._given = SimpleNamespace(arguments=given, variables=variables)
 
     def _task_metrics(self, metrics):
-        """The metrics of a list as a user gives it, of the network's outputs."""
+        """Converts a user's list of metrics to metrics of the network's outputs."""
         named = self.named_metrics()
         return [self._task_metric(metric, named) for metric in as_list(metrics)]
 
@@ -149,7 +150,8 @@ class TaskCompile:
             return named[metric]()
         if isinstance(metric, str) and metric in SCORES:
             raise InputError(
-                f"{metric!r} is not a score of this model; it has {listed(named) or 'none by name'}."
+                f"{metric!r} is not a score of this model; it has "
+                f"{listed(named) or 'none by name'}."
             )
         return TaskMetric(metric, self.outputs_are)
 
@@ -169,7 +171,7 @@ class TaskCompile:
         return default_optimizer(None, rate, rates=self.default_rates)
 
     def _begin_run(self, steps, epochs):
-        """Starts the default optimizer anew, with a learning rate over all steps of `epochs`."""
+        """Restarts the default optimizer with a learning rate over all steps of `epochs`."""
         if not self._uses_default_optimizer or epochs < 1:
             return
         if steps < 1:
@@ -178,7 +180,7 @@ class TaskCompile:
                 "it; give steps_per_epoch, or compile with an optimizer."
             )
         if self._given.variables != [id(variable) for variable in self.trainable_variables]:
-            self.compile(**self._given.arguments)  # layers were frozen or unfrozen since
+            self.compile(**self._given.arguments)  # layers were frozen or unfrozen in between
         restart(self.optimizer, steps * epochs)
 
 
@@ -200,7 +202,7 @@ def _check_optimizer(optimizer):
 
 
 def check_backend():
-    """Raises an `InputError` on another backend of Keras than TensorFlow."""
+    """Raises `InputError` if the Keras backend is not TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow). The encoder "

@@ -1,4 +1,4 @@
-"""What all task models share: an encoder with a head, and a tokenizer, in one model directory."""
+"""`TaskModel`: an encoder with a head and a tokenizer, saved in one model directory."""
 
 import dataclasses
 import json
@@ -39,33 +39,34 @@ from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import words_of_one_piece
 from keras_bert_impl.tokenizers import Tokenizer
 
-MODEL_CLASS = "model_class"  # the key of the class among our settings in `config.json`
-_COMMON_WORDS = 5_000  # of a vocabulary, as in Lester et al. 2021, section 3.2
+MODEL_CLASS = "model_class"  # key of the class among this package's settings in `config.json`
+_COMMON_WORDS = 5_000  # as in Lester et al. 2021, section 3.2
 
 
 @first_guesses("TaskModel")
 class TaskModel(RawTextTrainer, keras.Model):
-    """An encoder with a head, trained and asked with raw strings; see `RawTextTrainer`.
+    """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
 
-    A subclass makes the head, says what labels and scores are, and for files which head it is and
-    what settings it has: `head`, `settings`, `pretrained_arguments`, `task_config`, `save_more`.
+    Subclasses build the head and define labels and scores. For model files, they define the kind
+    and settings of the head: `head`, `settings`, `pretrained_arguments`, `task_config`,
+    `save_more`.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        inputs: what `task_inputs()` returned.
-        outputs: what the head makes of `encoder(inputs)`.
-        max_length: int. Texts are cut to so many tokens. Default 128, or what the encoder allows
-            if that is less.
+        inputs: return value of `task_inputs()`.
+        outputs: outputs of the head for `encoder(inputs)`.
+        max_length: int. Texts are truncated to this number of tokens. Default 128, or the
+            encoder's maximum if that is less.
 
     Raises:
-        InputError: encoder, tokenizer and `max_length` do not fit together.
+        InputError: encoder, tokenizer and `max_length` do not match.
     """
 
-    head = None  # its name, as of `interop.head_tensors`; None for an encoder alone
+    head = None  # name of the head, see `interop.head_tensors`; None for an encoder alone
     signature_class = None  # a subclass of `serving.signatures.Signatures`
     network = None  # a subclass of `serving.network.networks.Network`
-    settings = ()  # names of attributes, also arguments, that files keep beside `max_length`
+    settings = ()  # names of attributes, also arguments, saved in files besides `max_length`
     _is_quantized = False
 
     def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
@@ -95,13 +96,13 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @property
     def default_learning_rate(self):
-        """float. The highest of the optimizer where `compile` is given none."""
+        """float. Peak learning rate of the default optimizer."""
         adapter = self.config.adapter
         return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
 
     @property
     def default_rates(self):
-        """Factors of that rate for some weights, as of `AdamW`."""
+        """Factors of the learning rate for some weights; see `AdamW`."""
         kind = getattr(self.config.adapter, "kind", None)
         if kind not in HEAD_RATES:
             return []
@@ -133,24 +134,24 @@ class TaskModel(RawTextTrainer, keras.Model):
     # === Serving ===
 
     def signatures(self):
-        """The `serving.signatures.Signatures` of what an exported model answers."""
+        """Returns the `serving.signatures.Signatures` of the exported model."""
         return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
 
     def export(self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, **settings):
-        """Writes the model in a form that runs without this package.
+        """Exports the model in a format that runs without this package.
 
         Args:
             filepath: str or `Path` of the directory to write.
-            format: `"tf_saved_model"`, which takes raw strings, or of token ids `"onnx"`,
-                `"litert"` or `"openvino"`; see `docs/formats.md`.
-            verbose: accepted because Keras's `export` has it; nothing is printed.
-            ids_only: bool. Whether a SavedModel takes token ids alone, and needs no
+            format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
+                `"openvino"`, which take token ids; see `docs/formats.md`.
+            verbose: accepted for compatibility with Keras's `export`; nothing is printed.
+            ids_only: bool. Whether a SavedModel takes token ids only and does not need
                 `tensorflow_text`.
-            **settings: arguments of `serving.onnx.export_onnx` and its kin, such as
+            **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
                 `precision="int8"`.
 
         Raises:
-            InputError: another format, or settings that it does not have.
+            InputError: the format is unknown or does not have these settings.
         """
         if format != SAVED_MODEL:
             if ids_only:
@@ -162,16 +163,16 @@ class TaskModel(RawTextTrainer, keras.Model):
         export_saved_model(self.signatures(), filepath, ids_only)
 
     def quantize(self, mode="int8", config=None):
-        """Quantizes the matrices of all dense layers in place, as Keras's `quantize`.
+        """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.
 
-        The model then predicts and is exported, but neither trains nor is saved.
+        The quantized model can predict and be exported, but not trained or saved.
 
         Args:
             mode: `"int8"` or `"int4"`.
             config: a `keras.quantizers.QuantizationConfig`, as in Keras.
 
         Raises:
-            InputError: another mode, or a model with an adapter.
+            InputError: the mode is unknown, or the model has an adapter.
         """
         if mode not in ("int8", "int4"):
             raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
@@ -206,23 +207,25 @@ class TaskModel(RawTextTrainer, keras.Model):
         base=None,
         **kwargs,
     ):
-        """A task model with the weights of a model directory in the Hugging Face layout.
+        """Loads a task model from a model directory in the Hugging Face layout.
 
-        A directory without a head of this kind, a pretrained encoder, gets a new one.
+        If the directory has no head of this kind, as for a pretrained encoder, the head is newly
+        initialized.
 
         Args:
-            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
+            name_or_path: str or `Path`. A directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-            dropout: float. Replaces every rate: in the encoder, on attention, before the head.
-                Default: those of the directory.
-            max_length: int. Default: that of the directory, or 128.
-            adapter: `Adapter` to add, if the directory has none.
-            base: as `name_or_path`: for a directory of `save_tuned`, where what the model was
-                tuned from is now. Default: where it was.
-            **kwargs: as of the class: `num_classes`, `labels`, `problem_type`.
+            dropout: float. Replaces every dropout rate: in the encoder, on attention and before the
+                head. Default: the rates of the directory.
+            max_length: int. Default: the value of the directory, or 128.
+            adapter: `Adapter` to add; only if the directory has none.
+            base: same as `name_or_path`. For a directory of `save_tuned`: the current location of
+                the model that was fine-tuned. Default: its original location.
+            **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or of another shape; names it.
+            InputError: a file or tensor is missing, damaged or has another shape; the message names
+                it.
         """
         if isinstance(dtype, str):
             check("dtype", dtype, DType)
@@ -253,7 +256,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         return model
 
     def order_classes(self, source):
-        """Brings the classes of a loaded head into the order of this model's labels.
+        """Reorders the classes of a loaded head to match this model's labels.
 
         Args:
             source: `ModelSource` of the head.
@@ -261,7 +264,7 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
-        """The same as `from_pretrained`, under KerasHub's name, for a preset of KerasHub.
+        """Same as `from_pretrained`, under KerasHub's name, for KerasHub presets.
 
         Args:
             preset: str, such as `"bert_base_en_uncased"`, or any other name or directory.
@@ -271,25 +274,25 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @classmethod
     def encoder_config(cls, config, arguments):
-        """The `EncoderConfig` for arguments of the class."""
+        """Returns the `EncoderConfig` for arguments of the class."""
         return config
 
     @staticmethod
     def uses_pooler(config):
-        """Whether the head is on the pooler of an encoder of `config`."""
+        """Whether the head uses the pooler of an encoder with `config`."""
         return False
 
     @classmethod
     def saved_settings(cls, source, given):
-        """Arguments of the class that a `ModelSource` keeps of the model that was saved there.
+        """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
 
-        They stand behind those that are `given`, a dict.
+        Arguments in `given`, a dict, take precedence.
         """
         return kept_settings(source.config, ("max_length", *cls.settings))
 
     @classmethod
     def pretrained_arguments(cls, source, config, arguments):
-        """Arguments of the class: those given, and for the rest those in a `ModelSource`."""
+        """Returns the arguments of the class: those given, the rest from a `ModelSource`."""
         return dict(arguments)
 
     def head_names(self):
@@ -297,15 +300,15 @@ class TaskModel(RawTextTrainer, keras.Model):
         return [] if self.head is None else head_tensors(self.config, self.head)
 
     def pretrained_head(self, source):
-        """Those of the head's tensors to read from a `ModelSource`."""
+        """Returns the head tensors to read from a `ModelSource`."""
         return self.head_names()
 
     def task_config(self):
-        """What the task adds to `config.json`."""
+        """Returns the task's entries of `config.json`."""
         return {}
 
     def file_config(self):
-        """dict. The content of `config.json`."""
+        """dict. Contents of `config.json`."""
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
@@ -314,15 +317,15 @@ class TaskModel(RawTextTrainer, keras.Model):
         )
 
     def save_pretrained(self, directory):
-        """Writes a model directory, with tokenizer and head, that `transformers` loads too.
+        """Saves the model, tokenizer and head as a directory that `transformers` also loads.
 
         LoRA is merged into the encoder's matrices.
 
         Args:
-            directory: str or `Path`; files of the same names are replaced.
+            directory: str or `Path`. Files of the same names are replaced.
 
         Raises:
-            InputError: the encoder has an adapter of another kind; `save_tuned` writes it.
+            InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
         """
         self._check_not_quantized("is not saved")
         prefix = "" if self.head is None else tensor_prefix(self.config)
@@ -334,7 +337,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.save_more(temporary)
 
     def save_more(self, directory):
-        """Writes files that only this task has into a model directory.
+        """Writes the files that only this task has into a model directory.
 
         Args:
             directory: `Path`.
@@ -355,15 +358,15 @@ class TaskModel(RawTextTrainer, keras.Model):
 
 
 def task_inputs(rank=2):
-    """dict of the inputs of a task model's network, int32 `[batch, length]` each; of a higher rank
-    there are groups between: `[batch, ..., length]`."""
+    """Creates the inputs of a task model's network: dict of int32 `[batch, length]`, with group
+    dimensions for higher ranks: `[batch, ..., length]`."""
     shape = (None,) * (rank - 1)
     return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}
 
 
 def _begin_as_words(encoder, tokenizer):
-    """Makes virtual tokens common words: with any tokens, or random numbers, they learn less."""
-    # Vocabularies have these first, behind single characters.
+    """Initializes virtual tokens as common words; arbitrary tokens or random values learn less."""
+    # Vocabularies list common words first, after single characters.
     words = [n for n, word in words_of_one_piece(tokenizer).items() if len(word) > 1]
     if words:
         encoder.virtual_tokens.begin_as(encoder.embeddings, words[:_COMMON_WORDS])

@@ -1,1 +1,1 @@
-"""Labelled examples and the readers of tables, GLUE and TensorFlow Datasets."""
+"""Labelled examples, and readers of tables, GLUE and TensorFlow Datasets."""

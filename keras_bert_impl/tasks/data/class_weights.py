@@ -1,4 +1,4 @@
-"""Factors of classes in the loss: what `fit(class_weight=...)` takes, and weights of examples."""
+"""Class weights: converts `fit(class_weight=...)` to weights of examples."""
 
 import numbers
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from keras_bert_impl.tasks.data.user_input import values
 
 
 def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[int, float]:
-    """Converts the weights of classes to one factor for each class number.
+    """Converts the weights of classes to one factor per class index.
 
     Args:
-        weights: dict of label name or class number -> positive number, 1 for those it lacks; a
+        weights: dict of label name or class index -> positive number, 1 for missing classes; a
             list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
             the class).
-        names: the names of the classes.
-        classes: int array `[texts]`, their classes, or one-hot or soft rows; needed for
+        names: names of the classes.
+        classes: int array `[texts]`, class of each text, or one-hot or soft rows; needed for
             `"balanced"`.
 
     Raises:
-        InputError: no such weights, or a class that is none or that no text has.
+        InputError: the weights are not valid, or a class is unknown or has no texts.
     """
     if isinstance(weights, str) and weights == "balanced":
         if classes is None:
@@ -65,13 +65,14 @@ def _positive(label, weight):
 
 
 def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
-    """Weights of a batch: those of its examples or words, times the factors of their classes.
+    """Multiplies the weights of a batch's examples or words by the factors of their classes.
 
     Args:
-        y: class numbers, int `[batch]`, or `[batch, length]` and negative where a word has none;
-            or rows of probabilities, float `[batch, classes]`, of which the likeliest counts.
-        sample_weight: float `[batch]` or as `y`; None for 1 each.
-        factors: one for each class.
+        y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
+            class; or rows of probabilities, float `[batch, classes]`, whose most likely class
+            counts.
+        sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
+        factors: one factor per class.
     """
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating and y.shape.rank == 2 else y
     found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
@@ -84,7 +85,7 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
 
 
 def with_class_weights(data: tf.data.Dataset, factors: Sequence[float]) -> tf.data.Dataset:
-    """Batches `(x, y)` or `(x, y, sample_weight)` with the factors of classes in their weights."""
+    """Multiplies the weights of batches `(x, y)` or `(x, y, sample_weight)` by class factors."""
 
     @tf.autograph.experimental.do_not_convert
     def batch(x, y, sample_weight=None):

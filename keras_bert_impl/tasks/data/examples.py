@@ -1,4 +1,4 @@
-"""Labelled texts, and where each one came from."""
+"""Labelled texts, with the file and line that each one came from."""
 
 import csv
 import dataclasses
@@ -15,17 +15,17 @@ _LOG = logging.getLogger(__name__)
 
 
 def content_hash(*columns):
-    """sha256, in hex, of texts, labels and what belongs to them.
+    """Computes the sha256, in hex, of columns such as texts and labels.
 
     Args:
-        columns: what JSON can hold, or `str` can make of it.
+        columns: values that JSON can represent, or that `str` can convert.
     """
-    content = json.dumps(columns, default=str)  # of ASCII alone, whatever the texts
+    content = json.dumps(columns, default=str)  # ASCII only, whatever the texts
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
 def places_of(names):
-    """dict of each name to its number."""
+    """Maps each name to its index."""
     return {name: number for number, name in enumerate(names)}
 
 
@@ -35,14 +35,14 @@ class Examples:
 
     Args:
         texts: list of str, or of (first, second) tuples for pairs; for embeddings also of three.
-        labels: list of class numbers, label names, floats, or lists of label names for several at
-            once; one a text; None if there are none.
-        label_names: list of str, the names of the classes; None where the file has no fixed set,
-            or labels are floats.
-        metrics: tuple of str, keys of `metrics.METRICS`; None for those of the kind of task.
-        source: str, the file.
-        lines: list of int, the line that each text ended on.
-        skipped: tuple of str: of each row that was left out, where and why.
+        labels: list of class indices, label names, floats, or, for multi-label data, lists of label
+            names; one entry per text; None if there are none.
+        label_names: list of str. Names of the classes; None if the file has no fixed set or labels
+            are floats.
+        metrics: tuple of str, keys of `metrics.METRICS`; None for the metrics of the kind of task.
+        source: str. The file.
+        lines: list of int. The line that each text ended on.
+        skipped: tuple of str. Location and reason for each row that was left out.
     """
 
     texts: list
@@ -58,12 +58,12 @@ class Examples:
 
     @property
     def is_numeric(self):
-        """Whether the labels are floats, of a regression."""
+        """Whether the labels are floats, for regression."""
         return bool(self.labels) and isinstance(self.labels[0], float)
 
     @property
     def is_multi_label(self):
-        """Whether a text may have several labels, or none."""
+        """Whether a text may have any number of labels, including none."""
         return bool(self.labels) and isinstance(self.labels[0], list)
 
     def where(self, position):
@@ -73,10 +73,10 @@ class Examples:
         return f"{self.source}, line {self.lines[position]}"
 
     def class_numbers(self, names):
-        """int array of the labels' places among `names`.
+        """Converts the labels to an int array of their indices in `names`.
 
         Raises:
-            InputError: a label is not among them; says where.
+            InputError: a label is not in `names`; the message says where.
         """
         places = places_of(names)
         return np.array(
@@ -85,7 +85,7 @@ class Examples:
         )
 
     def multi_hot(self, names):
-        """float32 array [texts, names], 1 where a text has the label; errors as above."""
+        """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
         places = places_of(names)
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
@@ -104,25 +104,25 @@ class Examples:
 
     @property
     def fingerprint(self):
-        """sha256, in hex, of texts and labels."""
+        """str. sha256, in hex, of texts and labels."""
         return content_hash(self.texts, self.labels, self.label_names)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Which columns of a table to read, and what may stand in them.
+    """The columns of a table to read, and their allowed values.
 
     Args:
-        text: str, the column of the text.
-        pair: str, the column of the second segment; None for single texts.
-        label: str, the column of the label; None for texts alone.
-        labels: list of str, the labels that may occur; None for any.
-        numeric: bool. Whether labels are numbers to be learned, for a regression.
+        text: str. Column of the text.
+        pair: str. Column of the second segment; None for single texts.
+        label: str. Column of the label; None for texts without labels.
+        labels: list of str. Allowed labels; None for any.
+        numeric: bool. Whether labels are numbers, for regression.
         allow_empty: bool. Whether a text may be empty.
-        id: str, a column whose values must differ from row to row; None for none.
-        label_separator: str. The label column has any number of label names, with this between
-            them; None for one.
-        negative: str, the column of a third text, behind a pair; None for none.
+        id: str. A column whose values must be unique; None for none.
+        label_separator: str. Separates the label names in the label column, which has any number
+            of them; None for one label per text.
+        negative: str. Column of a third text, after a pair; None for none.
     """
 
     text: str
@@ -137,17 +137,17 @@ class Layout:
 
     @property
     def texts(self):
-        """list of str: the columns of texts."""
+        """list of str. Columns of texts."""
         names = (self.text, self.pair, self.negative)
         return [name for name in names if name is not None]
 
     @property
     def columns(self):
-        """list of str: all columns to read."""
+        """list of str. All columns to read."""
         return self.texts + [name for name in (self.label, self.id) if name is not None]
 
     def text_of(self, row):
-        """str or (first, second, ...) of a dict of column to str."""
+        """Returns the text of a row, a dict of column to str: str or (first, second, ...)."""
         segments = tuple(row[name] for name in self.texts)
         for name, segment in zip(self.texts, segments):
             if not self.allow_empty and not segment.strip():
@@ -155,7 +155,7 @@ class Layout:
         return segments[0] if self.pair is None else segments
 
     def label_of(self, row):
-        """str, float or list of str; None without a label column."""
+        """Returns the label of a row: str, float or list of str; None without a label column."""
         if self.label is None:
             return None
         value = row[self.label]
@@ -170,7 +170,7 @@ class Layout:
         return names
 
     def _parts(self, value):
-        """The names in a cell; those that hold the separator are in quotes."""
+        """Splits a cell into label names; names that contain the separator are quoted."""
         separator = self.label_separator
         if len(separator) == 1 and '"' in value:
             parts = next(csv.reader([value], delimiter=separator, skipinitialspace=True))
@@ -205,19 +205,19 @@ def _number(value):
 
 
 def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
-    """`Examples` of the rows of a table.
+    """Converts the rows of a table to `Examples`.
 
     Args:
-        source: str or `Path`, what it is called in errors.
+        source: str or `Path`. Name of the table in error messages.
         rows: iterable of (number, function) pairs. The function returns the row as a dict of
-            column to str (of several labels to a list), or raises an `InputError`.
+            column to str (to a list for several labels), or raises `InputError`.
         layout: `Layout`.
-        skip_bad_rows: bool. Whether rows that cannot be used are left out, counted in a warning
-            and listed in `skipped`.
-        unit: str. What the numbers count.
+        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
+            listed in `skipped`.
+        unit: str. What the numbers count. Default `"line"`.
 
     Raises:
-        InputError: a row that cannot be used; says where and why. No rows.
+        InputError: a row is invalid, with location and reason; or there are no rows.
     """
     ids, skipped = {}, []
 
@@ -253,12 +253,12 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
 
 
 def usable(function, items, skipped):
-    """List of what a function makes of each item that can be used.
+    """Applies a function to each item and returns the results of the valid ones as a list.
 
     Args:
-        function: raises an `InputError` for an item that cannot be used.
+        function: raises `InputError` for an invalid item.
         items: iterable.
-        skipped: list, to which the messages of these errors are added; None to raise the first.
+        skipped: list that these error messages are appended to; None to raise the first error.
     """
     results = []
     for item in items:
@@ -272,13 +272,13 @@ def usable(function, items, skipped):
 
 
 def warn_of_skipped(source, skipped, unit="rows"):
-    """Logs a warning of what of a file was left out: its number, and the list of messages."""
+    """Logs a warning with the number of skipped rows of a file and the list of messages."""
     if skipped:
         _LOG.warning("%s: %s left out: %d. %s", source, unit, len(skipped), " ".join(skipped))
 
 
 def _check_id(value, number, seen, unit):
-    """Notes an id in the dict `seen`, with its place."""
+    """Adds an id to the dict `seen`, with its row number; raises if it is empty or repeated."""
     if not value:
         raise InputError("the id is empty.")
     if value in seen:

@@ -1,4 +1,4 @@
-"""The GLUE tasks in the layout in which they are published."""
+"""Readers of the GLUE tasks in their published layout."""
 
 import dataclasses
 from pathlib import Path
@@ -10,16 +10,16 @@ from keras_bert_impl.tasks.data.tables import tsv_rows
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """Where a task's files are and what is in them.
+    """Location and contents of a task's files.
 
     Attributes:
-        folder: str, below the GLUE folder.
+        folder: str. Subfolder of the GLUE folder.
         text, pair, label: names of columns; `pair` may be None.
-        labels: dict of value in the file -> name; None for a regression.
+        labels: dict of value in the file -> name; None for regression.
         metrics: tuple of keys of `metrics.METRICS`, the official one first.
-        columns: list of names where train and dev have no header.
+        columns: list of column names if train and dev have no header.
         allow_empty: bool. Whether the published files have empty texts.
-        id: str, the column of numbers that differ from row to row; None where there is none.
+        id: str. Column of unique numbers; None if there is none.
     """
 
     folder: str
@@ -58,7 +58,7 @@ TASKS = {
     "stsb": GlueTask(
         "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
     ),
-    # Some published questions hold a line end, and so are two lines of too few cells:
+    # Some published questions contain a line break and so become two lines with too few cells:
     # https://github.com/nyu-mll/GLUE-baselines/issues/5
     "qqp": GlueTask(
         "QQP",
@@ -92,7 +92,7 @@ _FILES = {
     ("diagnostic", "dev"): "diagnostic-full",
     ("diagnostic", "test"): "diagnostic",
 }
-# Labels of the diagnostic set are published in a file of their own, with other names of columns.
+# Labels of the diagnostic set are published in a separate file with other column names.
 _DIAGNOSTIC_TEST = {"text": "sentence1", "pair": "sentence2", "id": "index"}
 
 
@@ -100,19 +100,20 @@ def read_glue(task, directory, split, skip_bad_rows=False):
     """Reads a split of a GLUE task.
 
     Args:
-        task: str, a key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
-        directory: str or `Path` of the folder that holds `CoLA`, `SST-2`, ..., or of one of these.
-        split: `"train"`, `"dev"` or `"test"`, which has no labels; for MNLI `"dev"` is
-            `"dev_matched"`, and there is `"dev_mismatched"`, too. The diagnostic set has `"dev"`,
+        task: str. A key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
+        directory: str or `Path`. The folder that contains `CoLA`, `SST-2`, ..., or one of these.
+        split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
+            `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set has `"dev"`,
             `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
-        skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
-            warning and listed in `skipped`.
+        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
+            listed in `skipped`. Default False.
 
     Returns:
-        `Examples` with class numbers, or for STS-B floats from 0 to 5, as labels.
+        `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
 
     Raises:
-        InputError: an unknown task, a missing file, or a row that cannot be used; says where.
+        InputError: the task is unknown, a file is missing, or a row is invalid; the message says
+            where.
 
     Example:
         read_glue("mrpc", "glue", "dev").labels[0]  # 1
@@ -139,7 +140,7 @@ def read_glue(task, directory, split, skip_bad_rows=False):
 
 
 def has_glue(task, directory, split):
-    """bool. Whether a GLUE folder has the file of a split; arguments as of `read_glue`."""
+    """bool. Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
     return (Path(directory) / TASKS[task].folder / _name_of(task, split)).is_file()
 
 
@@ -148,7 +149,7 @@ def _name_of(task, split):
 
 
 def find_file(directory, folder, name):
-    """`Path` of a file in a folder of a directory, or in the directory itself.
+    """Finds a file in a folder of a directory, or in the directory itself.
 
     Raises:
         InputError: it is in neither.
@@ -160,11 +161,11 @@ def find_file(directory, folder, name):
 
 
 def with_names(examples, names, metrics):
-    """`Examples` with class numbers for the values of the label column.
+    """Replaces the values of the label column by class indices in `Examples`.
 
     Args:
-        examples: `Examples` as they were read.
-        names: dict of value in the file -> name; None for a regression.
+        examples: `Examples` as read from the file.
+        names: dict of value in the file -> name; None for regression.
         metrics: tuple of keys of `metrics.METRICS`.
     """
     if names is None:

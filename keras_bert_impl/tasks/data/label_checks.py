@@ -1,4 +1,4 @@
-"""Checks of the labels of a `tf.data.Dataset`: in the graph, and reported as an `InputError`."""
+"""Label checks for a `tf.data.Dataset`: made in the graph and reported as `InputError`."""
 
 import contextlib
 import re
@@ -15,19 +15,19 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})|\\(['\"\\])")
 
 
 def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
-    """Stops `fit` or `evaluate` where a label of a batch is wrong.
+    """Stops `fit` or `evaluate` if a label of a batch is wrong.
 
     Args:
-        is_right: bool, one for each label, or for each row of labels.
-        labels: what is shown of those that are wrong.
-        message: what labels must be, a sentence.
+        is_right: bool, one per label or per row of labels.
+        labels: values to show for the wrong ones.
+        message: sentence that says what labels must be.
     """
     wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
     tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
 
 
 def check_numbers(labels: tf.Tensor, what: str) -> None:
-    """Raises an `InputError` unless the type of labels is that of a number or a bool."""
+    """Raises `InputError` unless labels have a number or bool type."""
     if not isinstance(labels, tf.Tensor):
         raise InputError(f"labels must be {what}. Received: {type(labels).__name__} {labels!r:.80}")
     if not (labels.dtype.is_floating or labels.dtype.is_integer or labels.dtype.is_bool):
@@ -35,7 +35,7 @@ def check_numbers(labels: tf.Tensor, what: str) -> None:
 
 
 def check_width(labels: tf.Tensor, width: int, what: str) -> None:
-    """Raises an `InputError` where the last dimension is known and another one."""
+    """Raises `InputError` if the last dimension is known and differs from `width`."""
     if labels.shape.rank is not None and (
         labels.shape.rank != 2 or labels.shape[1] not in (None, width)
     ):
@@ -43,12 +43,12 @@ def check_width(labels: tf.Tensor, width: int, what: str) -> None:
 
 
 def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
-    """int32 class numbers of labels of any number type, checked.
+    """Checks labels of any number type and converts them to int32 class indices.
 
     Args:
-        labels: of any shape.
-        num_classes: how many classes there are.
-        least: the least number that is allowed; `-inf` where negative ones stand for no label.
+        labels: labels of any shape.
+        num_classes: number of classes.
+        least: smallest allowed number; `-inf` if negative numbers mean no label. Default 0.
     """
     check_numbers(labels, f"class numbers from 0 to {num_classes - 1}")
     if labels.dtype.is_bool:
@@ -61,7 +61,7 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Raises what `check_labels` found as an `InputError`, without the trace of the graph."""
+    """Reraises the failures of `check_labels` as `InputError`, without the graph's traceback."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -73,7 +73,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def _unescaped(text):
-    # TensorFlow writes some bytes that are not ASCII, and quotes, as C does.
+    # TensorFlow writes quotes and some non-ASCII bytes as C escapes.
     return _ESCAPE.sub(_byte, text.encode()).decode("utf-8", "replace")
 
 

@@ -12,11 +12,11 @@ from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 _LOG = logging.getLogger(__name__)
-_MOST_CLASSES = 1 << 20  # that a file may claim
+_MOST_CLASSES = 1 << 20  # limit for the number in a file
 
 
 def label_names(num_classes, labels):
-    """The names of the classes, checked: those given, or made for a number of classes.
+    """Checks the given names of the classes, or creates names for a number of classes.
 
     Args:
         num_classes: int or None.
@@ -40,7 +40,7 @@ def label_names(num_classes, labels):
             f"labels must be strings. Received: labels={labels!r:.80}; for numbered classes give "
             "num_classes."
         )
-    labels = list(map(str, labels))  # of NumPy's strings
+    labels = list(map(str, labels))  # converts NumPy strings
     if len(set(labels)) != len(labels):
         raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
     if num_classes not in (None, len(labels)):
@@ -49,26 +49,27 @@ def label_names(num_classes, labels):
 
 
 def made_names(num_classes):
-    """list of str: the names of classes that were given none."""
+    """Returns the default names of unnamed classes as a list of str."""
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 def join_names(names):
-    """str. Names with commas between them; a name that holds a comma or a quote is in quotes."""
+    """Joins names with commas; a name that contains a comma or a quote is quoted."""
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(names)
     return file.getvalue()
 
 
 def label_values(labels, count):
-    """Labels in any form that users hold, as a list or as an array of numbers.
+    """Converts labels in any common form to a list or a numeric array.
 
     Args:
         labels: list, array, column of a table, `Series` or tensor.
-        count: int, the number of texts.
+        count: int. Number of texts.
 
     Raises:
-        InputError: another number of labels, or a missing one; says of which text.
+        InputError: the number of labels differs, or one is missing; the message says for which
+            text.
     """
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
@@ -84,15 +85,15 @@ def label_values(labels, count):
 
 
 def number_of(name, position, places):
-    """int. The number of a label.
+    """int. Looks up the index of a label.
 
     Args:
         name: str or bytes.
-        position: int, the text that has it.
-        places: dict of each label to its number.
+        position: int. Index of the text that has the label.
+        places: dict of label to index.
 
     Raises:
-        InputError: it is not among them; says of which text.
+        InputError: the label is not in `places`; the message says which text has it.
     """
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
@@ -104,16 +105,16 @@ def number_of(name, position, places):
 
 
 def check_weights(weights, count, per_token=False):
-    """float32 array of weights of texts.
+    """Checks weights of texts and converts them to a float32 array.
 
     Args:
         weights: list, array or column of numbers.
-        count: int, the number of texts.
-        per_token: bool. Whether a row may have a weight for each of its tokens.
+        count: int. Number of texts.
+        per_token: bool. Whether a row may have one weight per token. Default False.
 
     Raises:
-        InputError: another number of weights, or one that is not finite or below zero; says of
-            which text.
+        InputError: the number of weights differs, or a weight is negative or not finite; the
+            message says for which text.
     """
     try:
         array = np.asarray(values(weights), "float32")
@@ -135,16 +136,16 @@ def check_weights(weights, count, per_token=False):
 
 
 def label_numbers(labels, names, where, num_dimensions=1):
-    """The labels of the words of a text as an int32 array; negative for those without one.
+    """Converts the labels of a text's words to an int32 array; negative for unlabelled words.
 
     Args:
-        labels: list of label names, of numbers or of one-hot rows; or such an array.
+        labels: list of label names, of numbers or of one-hot rows; or an array of these.
         names: list of str.
-        where: str, what an error begins with.
-        num_dimensions: int, of the labels: 2 for those of several rows.
+        where: str. Beginning of error messages.
+        num_dimensions: int. Dimensions of the labels: 2 for labels of several rows. Default 1.
 
     Raises:
-        InputError: no such list, or a label that is not among the names.
+        InputError: `labels` has another form, or a label is not in `names`.
     """
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
@@ -170,11 +171,11 @@ def label_numbers(labels, names, where, num_dimensions=1):
 
 
 def numbers_of_one_hot(rows, where):
-    """The class numbers of one-hot rows.
+    """Converts one-hot rows to class indices.
 
     Args:
         rows: array `[..., num_classes]`.
-        where: str, what an error begins with.
+        where: str. Beginning of error messages.
 
     Raises:
         InputError: a row is not a single 1 among zeros.
@@ -183,41 +184,40 @@ def numbers_of_one_hot(rows, where):
     if not is_one_hot.all():
         place = np.argwhere(~is_one_hot)[0]
         raise InputError(
-            f"{where}: one-hot labels must have a single 1. Received: {rows[tuple(place)].tolist()} "
-            f"at {place.tolist()}"
+            f"{where}: one-hot labels must have a single 1. Received: "
+            f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
     return rows.argmax(axis=-1).astype("int32")
 
 
 def with_labels(source, arguments, last, without):
-    """Arguments of a task model, with names of the classes as `transformers` gives them.
+    """Completes the arguments of a task model with class names in `transformers` format.
 
-    Names that `config.json` states are those of the directory's own head, or of a new one where
-    their number is that of its classes.
+    Names in `config.json` apply to the directory's own head, and to a new head if it has the same
+    number of classes.
 
     Args:
         source: `ModelSource`.
-        arguments: dict, with `labels` or `num_classes` where they are given.
-        last: str, the tensor that has a number, or a row, for each label; None for a directory
+        arguments: dict, with `labels` or `num_classes` if they are given.
+        last: str. The tensor that has one number, or one row, per label; None for a directory
             without the head.
-        without: str. What such a directory is, for the error.
+        without: str. Description of such a directory, for the error message.
 
     Raises:
-        InputError: nothing says how many classes there are, or the names are not as many as the
-            tensor's rows.
+        InputError: the number of classes is not stated, or differs from the tensor's rows.
     """
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
     if last is None and stated == label_names(len(stated or "?"), None):
-        stated = None  # names that `transformers` makes say nothing
+        stated = None  # default names of `transformers` carry no information
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
         raise InputError(f"{source.path} is {without}; give num_classes or labels.")
     shape = None if last is None else source.shape(last)
     if stated is None:
-        rows = 2 if shape is None else shape[0]  # as many as `transformers` has by default
+        rows = 2 if shape is None else shape[0]  # 2 is the default of `transformers`
         number = source.config.integer("num_labels", rows, least=1, most=_MOST_CLASSES)
         stated = label_names(number, None)
     if count is None and shape is not None and shape[0] != len(stated):
@@ -228,14 +228,14 @@ def with_labels(source, arguments, last, without):
 
 
 def order_in_head(source, labels):
-    """Which class of a directory's head each label is, where they are its labels in another order.
+    """Finds the index of each label in a directory's head if only the order of labels differs.
 
     Args:
         source: `ModelSource`.
-        labels: list of str, of the model that loads it.
+        labels: list of str. Labels of the model that loads the head.
 
     Returns:
-        list of int; None where the head has other labels, or these in the same order.
+        list of int; None if the head has other labels, or the same ones in the same order.
     """
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
@@ -244,7 +244,7 @@ def order_in_head(source, labels):
 
 
 def _stated_labels(source, warn=_LOG.warning):
-    """list of str, all different: the names of classes in `config.json`; None without any."""
+    """Reads the class names in `config.json` as a list of unique str; None without any."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None
@@ -262,7 +262,7 @@ def _stated_labels(source, warn=_LOG.warning):
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
-    # Who renames labels often leaves the other direction as it was; `transformers` does not look.
+    # Users who rename labels often update one direction only; `transformers` does not check.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
         warn("%s: label2id contradicts id2label, which is used", source.config.source)
@@ -270,12 +270,12 @@ def _stated_labels(source, warn=_LOG.warning):
 
 
 def _label(names, key):
-    """str. A name, of whatever type it is in the file."""
+    """str. A name, whatever its type in the file."""
     return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
 
 
 def label_config(labels):
-    """dict. What `config.json` says about label names."""
+    """dict. The entries of `config.json` for label names."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
@@ -283,11 +283,11 @@ def label_config(labels):
 
 
 def tensors_to_read(source, names, num_classes):
-    """Those of a head's tensors to read: none, with a warning, where it has other classes.
+    """Returns the head tensors to read: none, with a warning, if the head has other classes.
 
     Args:
         source: `ModelSource`.
-        names: list of `TensorName`, one of the last layer at the end.
+        names: list of `TensorName`, ending with one of the last layer.
         num_classes: int.
     """
     shape = source.shape(names[-1].tensor)

@@ -1,4 +1,4 @@
-"""XNLI and PAWS-X, one language at a time, in the layouts in which they are published."""
+"""Readers of XNLI and PAWS-X, one language at a time, in their published layouts."""
 
 import functools
 
@@ -13,20 +13,20 @@ _PARAPHRASE = {"0": "different", "1": "paraphrase"}
 
 
 def read_xnli(directory, split, language="en", skip_bad_rows=False):
-    """Reads a language of a split of XNLI.
+    """Reads one language of a split of XNLI.
 
     Args:
-        directory: str or `Path` of the folder that holds `XNLI-1.0`, and for the training texts,
-            translations of MNLI's, `XNLI-MT-1.0`.
+        directory: str or `Path`. The folder that contains `XNLI-1.0` and, for the training texts,
+            which are translated from MNLI, `XNLI-MT-1.0`.
         split: `"train"`, `"dev"` or `"test"`.
-        language: str, such as `"de"`.
-        skip_bad_rows: as of `read_glue`.
+        language: str, such as `"de"`. Default `"en"`.
+        skip_bad_rows: see `read_glue`.
 
     Returns:
-        `Examples` with class numbers.
+        `Examples` with class indices.
 
     Raises:
-        InputError: a missing file or language, or a row that cannot be used; says where.
+        InputError: a file or language is missing, or a row is invalid; the message says where.
 
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
@@ -46,16 +46,16 @@ def read_xnli(directory, split, language="en", skip_bad_rows=False):
 
 
 def read_paws_x(directory, split, language="en", skip_bad_rows=False):
-    """Reads a language of a split of PAWS-X.
+    """Reads one language of a split of PAWS-X.
 
     Args:
-        directory: str or `Path` of the folder that holds `en`, `de`, ...
-        split: `"train"`, translated for all languages but English, `"dev"` or `"test"`.
-        language, skip_bad_rows: as of `read_xnli`.
+        directory: str or `Path`. The folder that contains `en`, `de`, ...
+        split: `"train"`, which is translated for all languages but English, `"dev"` or `"test"`.
+        language, skip_bad_rows: see `read_xnli`.
 
-    Returns, raises: as `read_xnli`. The published files have rows that cannot be used: some texts
-    of the training sets are empty, and some of the others are `NS`, where there is no translation
-    (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
+    Returns and raises: see `read_xnli`. The published files have invalid rows: some texts of the
+    training sets are empty, and some texts of the other sets are `NS`, which marks a missing
+    translation (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.
     """
@@ -71,7 +71,7 @@ def read_paws_x(directory, split, language="en", skip_bad_rows=False):
 
 
 def _translated(rows):
-    """The rows, of which those without a translation raise an `InputError`."""
+    """Yields the rows; reading one without a translation raises `InputError`."""
 
     def checked(read):
         row = read()
@@ -84,7 +84,7 @@ def _translated(rows):
 
 
 def _of_language(path, rows, language):
-    """Those of the rows that are of a language, and those that cannot be read."""
+    """Yields the rows of a language, and those that cannot be read."""
     languages = set()
     for line, read in rows:
         try:

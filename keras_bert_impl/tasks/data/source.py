@@ -1,4 +1,4 @@
-"""Where labelled examples are read from: files and columns, as a command names them."""
+"""`ExampleSource`: the files and columns of labelled examples, as a command names them."""
 
 import dataclasses
 from typing import Any
@@ -15,15 +15,15 @@ class ExampleSource:
     Args:
         train, dev: path of a file, or with `tfds` the name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
-        tfds: name or directory of a data set of TensorFlow Datasets.
-        text, pair, negative, label, id: columns of a table; `text` and `label` of files of words
-            are numbers.
+        tfds: name or directory of a TensorFlow Datasets dataset.
+        text, pair, negative, label, id: columns of a table. For files of words, `text` and `label`
+            are column numbers.
         language: language of XNLI or PAWS-X.
-        word_prefix: what all words of a file begin with, and is taken off.
-        labels: the labels that may occur.
+        word_prefix: prefix of all words of a file, which is removed.
+        labels: allowed labels.
         label_separator: separates the names of several labels.
         delimiter: separates the cells of a table.
-        skip_bad_rows: whether rows that cannot be used are left out, counted and listed.
+        skip_bad_rows: whether to leave out invalid rows, which are counted and listed.
         regression: whether labels are numbers.
         splits: names of the splits that the command reads, for messages.
     """
@@ -47,7 +47,7 @@ class ExampleSource:
     splits: tuple[str, ...] = ("train", "dev")
 
     def file(self, split: str, *columns: str) -> str:
-        """The file of a split; files and columns that are missing raise first."""
+        """Returns the file of a split; raises first if a file or column is missing."""
         names = [*self.splits, *columns]
         for name in names:
             if not getattr(self, name):
@@ -62,7 +62,7 @@ class ExampleSource:
         return getattr(self, split)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
-        """`Examples` of a table, or of TensorFlow Datasets.
+        """Reads `Examples` from a table or from TensorFlow Datasets.
 
         Args:
             split: `"train"` or `"dev"`.
@@ -92,7 +92,7 @@ class ExampleSource:
         )
 
     def published(self, name: str, split: str) -> Any:
-        """`Examples` of a GLUE task, XNLI or PAWS-X in the folder `data`."""
+        """Reads `Examples` of a GLUE task, XNLI or PAWS-X from the folder `data`."""
         from keras_bert_impl.tasks.data.glue import read_glue
         from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
 
@@ -107,7 +107,7 @@ class ExampleSource:
         return read_glue(name, self.data, split, skip)
 
     def _augmented(self, like):
-        """What `keras-bert augment` wrote of a task's texts; `like`: the task's, for their labels."""
+        """Reads texts from `keras-bert augment`; `like`: the task's own, for their labels."""
         from keras_bert_impl.tasks.data.tables import read_table
 
         examples = read_table(

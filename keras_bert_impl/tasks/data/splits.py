@@ -1,4 +1,4 @@
-"""Holding out a part of labelled examples."""
+"""Splits labelled examples into a training set and a held-out set."""
 
 import dataclasses
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-_OF_ALL = ("label_names", "metrics", "skipped")  # fields that are not a value for each example
-_PARTS = 10  # of the range of numbers, of each of which the same share is held out
+_OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
+_PARTS = 10  # parts of the label range; the same share of each is held out
 
 
 def hold_out(examples, share, seed=1):
-    """Splits labelled examples into those to train on and those to score on.
+    """Splits labelled examples into a training set and a development set.
 
-    Of each class, or combination of several labels, the same share is held out, within one
-    example, and at least one example is kept. Numbers are spread likewise over their range.
-    Questions about one context stay together.
+    The split is stratified: the same share of each class, or combination of several labels, is
+    held out, to within one example, and at least one example is kept. Numeric labels are stratified
+    over their range. Questions about the same context stay together.
 
     Args:
-        examples: what a reader of `tasks` returns.
+        examples: return value of a reader of `tasks`.
         share: float between 0 and 1.
-        seed: int. Decides which are held out.
+        seed: int. Determines which examples are held out. Default 1.
 
     Returns:
         (train, dev), each in the order of the file.
@@ -42,7 +42,7 @@ def hold_out(examples, share, seed=1):
 
 
 def _strata(examples):
-    """list of lists of units, of each of which a share is held out; a unit is a list of numbers."""
+    """Groups examples to strata: list of lists of units; a unit is a list of example indices."""
     count = len(examples)
     if hasattr(examples, "contexts"):
         units = {}
@@ -50,7 +50,7 @@ def _strata(examples):
             units.setdefault(context, []).append(number)
         return [list(units.values())]
     labels = getattr(examples, "labels", None)
-    if labels is None or isinstance(examples.texts[0], list):  # none, or one for each word
+    if labels is None or isinstance(examples.texts[0], list):  # no labels, or one per word
         return [[[number] for number in range(count)]]
     if isinstance(labels[0], float):
         parts = np.array_split(np.argsort(labels, kind="stable"), _PARTS)
@@ -63,11 +63,11 @@ def _strata(examples):
 
 
 def _held(strata, share, draw):
-    """list of the numbers of the examples that are held out."""
+    """Draws the units to hold out; returns the list of their example indices."""
     held, seen, taken = [], 0, 0
     for units in strata:
         seen += len(units)
-        # Of all strata so far the share, rounded: of each one it is within one of its own.
+        # The rounded share of all strata so far; each stratum is within one of its own share.
         count = min(round(share * seen) - taken, len(units) - 1)
         taken += count
         for unit in draw.permutation(len(units))[:count]:
@@ -76,7 +76,7 @@ def _held(strata, share, draw):
 
 
 def _part(examples, chosen):
-    """The examples of which `chosen`, bool [examples], says so."""
+    """Selects examples by `chosen`, bool [examples]."""
     numbers = np.flatnonzero(chosen)
     fields = {
         field.name: [value[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""Reading tables of labelled text: CSV, TSV, JSON, Arrow and Parquet."""
+"""Readers of tables of labelled text: CSV, TSV, JSON, Arrow and Parquet."""
 
 import csv
 import functools
@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.data.typed_rows import LONGEST_ROW, check_size
 
 _JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
-_DELIMITERS = (",", ";", "\t", "|")  # of a .csv file, tried in this order
+_DELIMITERS = (",", ";", "\t", "|")  # for .csv files, tried in this order
 
 
 def read_table(
@@ -33,43 +33,43 @@ def read_table(
 ):
     """Reads texts and labels from a file with named columns.
 
-    The suffix decides:
+    The suffix determines the format:
 
-    - `.csv`: quotes, and the first of comma, semicolon, tab and `|` with which the columns that are
-      asked for are found in the first line;
-    - `.tsv`: tabs and no quoting at all;
+    - `.csv`: with quoting. The delimiter is the first of comma, semicolon, tab and `|` for which
+      the first line has the requested columns;
+    - `.tsv`: tabs without any quoting;
     - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
 
-    Text files may be compressed, with `.gz`, `.xz` or `.bz2` after these, and are in UTF-8, or in
-    UTF-16 with its mark; see `lines.raw_lines`. Blank lines are passed over.
+    Text files may be compressed, with `.gz`, `.xz` or `.bz2` after these suffixes. They are encoded
+    in UTF-8, or in UTF-16 with a byte order mark; see `lines.raw_lines`. Blank lines are skipped.
 
     Args:
         path: str or `Path`.
-        text: str, the column of the text.
-        pair: str, the column of the second segment; None for single texts.
-        label: str, the column of the label; None for texts alone.
-        labels: list of str, the labels that may occur; None for any.
-        numeric: bool. Whether labels are numbers to be learned, for a regression.
-        allow_empty: bool. Whether a text may be empty.
-        id: str, a column whose values must differ from row to row; None for none.
-        label_separator: str, such as `","`. A text has any number of labels, and this stands
-            between their names; an empty cell is none. A name that holds it is in quotes. Lists
-            of labels in JSON, Arrow and Parquet are read without it.
-        skip_bad_rows: bool. Whether rows that cannot be used are left out; they are counted in a
-            warning and listed in `skipped`.
-        negative: str, the column of a third text, behind a pair; see `AnchorExamples`.
-        delimiter: str, one character that separates the cells of a file with quotes, of any
-            suffix. Default: by the suffix.
+        text: str. Column of the text.
+        pair: str. Column of the second segment; None for single texts.
+        label: str. Column of the label; None for texts without labels.
+        labels: list of str. Allowed labels; None for any.
+        numeric: bool. Whether labels are numbers, for regression. Default False.
+        allow_empty: bool. Whether a text may be empty. Default False.
+        id: str. A column whose values must be unique; None for none.
+        label_separator: str, such as `","`. Separates the label names of a text, which may have any
+            number of them; an empty cell means no label. A name that contains the separator is
+            quoted. Lists of labels in JSON, Arrow and Parquet are read without it.
+        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
+            listed in `skipped`. Default False.
+        negative: str. Column of a third text, after a pair; see `AnchorExamples`.
+        delimiter: str. One character that separates the cells of a file with quoting, whatever its
+            suffix. Default: determined by the suffix.
 
     Returns:
-        `Examples`; the labels are names, lists of names with a `label_separator`, or floats where
+        `Examples`. The labels are names, lists of names with a `label_separator`, or floats if
         `numeric`.
 
     Raises:
-        InputError: a missing column, or one of two of a name; a row of another length or of more
-            than 4 MiB, a label that is not in the set, an empty text, a second row with an id,
-            wrong encoding or a NUL byte; with file and line.
+        InputError: a column is missing or occurs twice; a row has another length or more than
+            4 MiB; a label is not allowed, a text is empty, an id is repeated, the encoding is wrong
+            or there is a NUL byte. The message gives file and line.
 
     Example:
         read_table("reviews.csv", text="review", label="stars", numeric=True)
@@ -81,16 +81,16 @@ def read_table(
 
 
 def read_texts_of(path, text, pair=None, delimiter=None):
-    """Yields the texts of a table, read one after the other, whatever its size.
+    """Yields the texts of a table one by one, for files of any size.
 
     Args:
-        path, text, pair, delimiter: as of `read_table`. Texts may be empty.
+        path, text, pair, delimiter: see `read_table`. Texts may be empty.
 
     Returns:
-        Iterator of str, or with a `pair` of (first, second) tuples.
+        Iterator of str, or with `pair` of (first, second) tuples.
 
     Raises:
-        InputError: as `read_table`, while iterating.
+        InputError: see `read_table`; raised while iterating.
     """
     layout = Layout(text, pair, allow_empty=True)
     table = open_table(path, layout, delimiter)
@@ -102,12 +102,13 @@ def read_texts_of(path, text, pair=None, delimiter=None):
 
 
 def in_blocks(texts, most=1024, most_characters=1 << 20):
-    """Yields lists of texts, so that no more of a long iterable is in memory at once.
+    """Yields lists of texts, so that only one block of a long iterable is in memory at once.
 
     Args:
         texts: iterable of str, or of (first, second) tuples.
-        most: int. Texts of a block.
-        most_characters: int. A block ends with the text that reaches this number.
+        most: int. Maximum number of texts per block. Default 1,024.
+        most_characters: int. A block ends with the text that reaches this number of characters.
+            Default 1,048,576.
     """
     block, characters = [], 0
     for text in texts:
@@ -121,11 +122,11 @@ def in_blocks(texts, most=1024, most_characters=1 << 20):
 
 
 class Table(NamedTuple):
-    """A table to be read one row after the other.
+    """A table that is read row by row.
 
     Attributes:
-        rows: iterator of (number, function): the function returns the row as a dict of column to
-            str, or raises an `InputError`.
+        rows: iterator of (number, function). The function returns the row as a dict of column to
+            str, or raises `InputError`.
         unit: `"line"` or `"row"`, what the numbers count, from 1.
     """
 
@@ -134,7 +135,7 @@ class Table(NamedTuple):
 
 
 def open_table(path, layout, delimiter=None):
-    """The rows of a table that a layout names.
+    """Opens a table to read the columns of a layout.
 
     Args:
         path: str or `Path`; see `read_table`.
@@ -158,10 +159,10 @@ def open_table(path, layout, delimiter=None):
 
 
 def table_format(path, delimiter=None):
-    """str: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`.
+    """Returns the format of a file: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`.
 
     Raises:
-        InputError: the suffix tells none of them.
+        InputError: the suffix is unknown, or the delimiter is not valid.
     """
     suffix = suffix_of(path)
     if delimiter is not None:
@@ -181,7 +182,7 @@ def table_format(path, delimiter=None):
 
 
 def table_columns(path, delimiter=None):
-    """list of str: the names of a table's columns; of JSON the keys of the first row."""
+    """Returns the column names of a table as a list; for JSON, the keys of the first row."""
     path, kind = Path(path), table_format(path, delimiter)
     if kind == "csv":
         return csv_header(path, delimiter)[0]
@@ -198,12 +199,12 @@ def table_columns(path, delimiter=None):
 
 
 def tsv_rows(path, layout, columns=None):
-    """The rows of a file with tabs and no quoting, as `examples_of` takes them.
+    """Yields the rows of a file with tabs and no quoting, for `examples_of`.
 
     Args:
         path: str or `Path`.
         layout: `Layout`.
-        columns: list of str; None where the first line has the names.
+        columns: list of str; None if the first line has the names.
     """
     for line, raw in raw_lines(path):
         if columns is None:
@@ -228,12 +229,12 @@ def _csv_rows(path, layout, delimiter):
 
 
 def csv_header(path, delimiter=None, needed=()):
-    """(list of the names of columns, the delimiter) of a CSV file.
+    """Returns (list of column names, delimiter) of a CSV file.
 
     Args:
         path: `Path`.
-        delimiter: str; None for the first with which the needed columns are found, else that with
-            which there are most.
+        delimiter: str; None for the first one that yields the needed columns, else the one that
+            yields the most columns.
         needed: list of str.
     """
     headers, errors = [], []
@@ -253,7 +254,7 @@ def csv_header(path, delimiter=None, needed=()):
 
 
 def csv_records(path, delimiter=","):
-    """Yields lists of (line number, bytes): one, and those into which a quoted cell goes on."""
+    """Yields records as lists of (line number, bytes); quoted cells may span several lines."""
     lines, is_open, before = [], False, delimiter.encode("utf-8")[-1:]
     for line in raw_lines(path):
         lines.append(line)
@@ -266,19 +267,19 @@ def csv_records(path, delimiter=","):
 
 
 def _ends_in_quotes(line, is_open, before):
-    """bool. Whether a quoted cell goes on after this line.
+    """bool. Whether a quoted cell continues after this line.
 
     Args:
         line: bytes.
-        is_open: bool. Whether one went on before it.
-        before: bytes, the last one of the delimiter.
+        is_open: bool. Whether one is open before the line.
+        before: bytes. The last byte of the delimiter.
     """
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
         if is_open:
             is_open, closed_at = False, place
         else:
-            # At the beginning of a cell, or the second of two that stand for one.
+            # At the beginning of a cell, or the second of two quotes that escape one.
             is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
         place = line.find(b'"', place + 1)
     return is_open
@@ -295,7 +296,7 @@ def _csv_row(columns, delimiter, lines):
 
 
 def csv_cells(lines, delimiter=","):
-    """List of str, the cells of one of the `csv_records`."""
+    """Splits one of the `csv_records` into cells, a list of str."""
     raw = [line for _, line in lines]
     check_size(*raw)
     before = csv.field_size_limit(LONGEST_ROW)

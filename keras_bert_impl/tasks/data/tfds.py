@@ -1,4 +1,4 @@
-"""Reading labelled texts through TensorFlow Datasets."""
+"""Reader of labelled texts from TensorFlow Datasets."""
 
 import functools
 import os
@@ -11,28 +11,28 @@ from keras_bert_impl.tasks.data.glue import with_names
 
 
 def read_tfds(name, split, text, pair=None, label=None, data_dir=None, skip_bad_rows=False):
-    """Reads a split of a data set of TensorFlow Datasets.
+    """Reads a split of a TensorFlow Datasets dataset.
 
-    One that is prepared is read without a network; others are downloaded first. The directory of a
-    prepared one may be given in place of its name.
+    A prepared dataset is read without a network; others are downloaded first. The directory of a
+    prepared dataset may be given instead of its name.
 
     Args:
         name: str, such as `"imdb_reviews"` or `"glue/mrpc"`; or str or `Path` of a directory with
             `dataset_info.json`.
         split: str, such as `"train"` or `"train[:80%]"`.
-        text, pair: str, the features with the text, and with the second segment or None.
-        label: str, the feature with the label: a `ClassLabel`, or a number for a regression. None
-            for texts alone.
-        data_dir: str or `Path`, where prepared data sets lie. Default: that of the library.
-        skip_bad_rows: bool. Whether examples that cannot be used are left out; they are counted in
-            a warning and listed in `skipped`.
+        text, pair: str. The features of the text and of the second segment; `pair` may be None.
+        label: str. The feature of the label: a `ClassLabel`, or a number for regression. None for
+            texts without labels.
+        data_dir: str or `Path`. Location of prepared datasets. Default: that of the library.
+        skip_bad_rows: bool. Whether to leave out invalid examples; they are counted in a warning
+            and listed in `skipped`. Default False.
 
     Returns:
         `Examples`.
 
     Raises:
-        InputError: no such data set, split or feature; an empty text, one that is no UTF-8, or a
-            missing label; says which example.
+        InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
+            or a label is missing, and the message says which example.
 
     Example:
         read_tfds("imdb_reviews", "train", text="text", label="label").label_names  # ["neg", "pos"]
@@ -72,12 +72,12 @@ def _builder(tfds, name, data_dir):
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise InputError(f"there is no data set {str(name)!r}: {first}") from error
-    builder.download_and_prepare()  # does nothing where it is prepared
+    builder.download_and_prepare()  # does nothing if it is prepared
     return builder
 
 
 def _check_classes(path):
-    """Refuses a file of features that names other classes than the library's: it imports them."""
+    """Rejects feature files that name classes outside the library, which would be imported."""
     found = [read_json(path)]
     while found:
         value = found.pop()
@@ -108,7 +108,7 @@ def _text(example, column):
 
 
 def _label(value, names):
-    """The label as a str: the name of a class, or a number."""
+    """Converts the label to a str: the name of a class, or a number."""
     if names is None:
         if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
             raise InputError("the label is neither a class nor a number.")

@@ -1,4 +1,4 @@
-"""Rows of labelled tables whose cells have types: JSON, Arrow and Parquet."""
+"""Readers of labelled tables with typed cells: JSON, Arrow and Parquet."""
 
 import codecs
 import contextlib
@@ -11,23 +11,23 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import open_bytes, raw_lines, text_of
 from keras_bert_impl.io.reading import parse_json_line
 
-LONGEST_ROW = 4 << 20  # bytes; a long novel. What has more is a file in a cell, or a lost quote
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot say it
+LONGEST_ROW = 4 << 20  # bytes, a long novel; longer rows contain a file or a missing closing quote
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
 _CHUNK = 1 << 16  # bytes read at once
-_ROWS = 1024  # of Arrow, read at once
+_ROWS = 1024  # Arrow rows read at once
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 
 
 def check_size(*lines):
-    """Raises an `InputError` for lines of a row that are too long for a text."""
+    """Raises `InputError` if the lines of a row are too long for a text."""
     size = sum(map(len, lines))
     if size > LONGEST_ROW:
         raise InputError(f"a row of {size:,} bytes; up to {LONGEST_ROW:,} can be a text.")
 
 
 def cells(row, layout):
-    """The cells of a row that a layout names, as `Layout` takes them.
+    """Selects the cells of a row that a `Layout` needs.
 
     Args:
         row: dict of column to value.
@@ -37,7 +37,7 @@ def cells(row, layout):
         dict of column to str; a list of str for several labels.
 
     Raises:
-        InputError: a missing column, or a value that is neither a string nor a number.
+        InputError: a column is missing, or a value is neither a string nor a number.
     """
     found = {}
     for name in layout.columns:
@@ -48,8 +48,8 @@ def cells(row, layout):
             found[name] = value
             continue
         if name == layout.label and isinstance(value, bool):
-            value = str(value).lower()  # as JSON and CSV write it
-        if value is None or value != value:  # as pandas and Arrow have it
+            value = str(value).lower()  # as written in JSON and CSV
+        if value is None or value != value:  # missing values in Arrow and pandas
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
@@ -63,7 +63,7 @@ def cells(row, layout):
 
 
 def is_json_array(path):
-    """bool. Whether a file begins with a JSON array, and not with an object on each line."""
+    """bool. Whether a file begins with a JSON array instead of an object on each line."""
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
         return next((part.lstrip()[:1] == b"[" for part in parts if part.strip()), False)
@@ -74,7 +74,7 @@ def json_lines(path, layout=None):
 
     Args:
         path: str or `Path`.
-        layout: `Layout`; None for all of the object.
+        layout: `Layout`; None for the whole object.
     """
     for line, raw in raw_lines(path):
         if raw.strip():
@@ -82,7 +82,7 @@ def json_lines(path, layout=None):
 
 
 def json_array(path, layout=None):
-    """Yields (number of the row, from 1; function that returns it) of one array of objects."""
+    """Yields (row number from 1, function that returns the row) of one array of objects."""
     for number, text in enumerate(_array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
@@ -99,15 +99,15 @@ def _object(row, layout):
 
 
 def _array_items(path):
-    """Yields the texts of the objects in a JSON array, read a part at a time."""
+    """Yields the JSON texts of the objects in an array, which is read chunk by chunk."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    # Here numbers only have an end; whoever reads the object says which cannot be read.
+    # Numbers only need to be delimited here; the caller parses the object and reports bad ones.
     decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
         text, place, number = "", 0, 0
         while True:
-            found = _ITEM.match(text, place)  # what stands before the next value
+            found = _ITEM.match(text, place)  # punctuation before the next value
             before, start = found[1], found.end()
             is_right = before == ("," if number else "[") and text[start : start + 1] == "{"
             if number == 0 and before == "[" and text[start : start + 1] == "]":
@@ -127,7 +127,11 @@ def _array_items(path):
                 is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
-                    what = error if isinstance(error, InputError) else f"not valid JSON: {reason(error)}."
+                    what = (
+                        error
+                        if isinstance(error, InputError)
+                        else f"not valid JSON: {reason(error)}."
+                    )
                     raise InputError(f"{path}, row {number + 1}: {what}") from error
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue
@@ -143,7 +147,7 @@ def _decoded(decode, part, path, number):
 
 
 def reason(error):
-    """str. What is wrong with the JSON of a line, without a line number of its own."""
+    """Describes a JSON error of a line, without the error's own line number."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} (character {error.pos})"
     return str(error)[:200]
@@ -153,18 +157,18 @@ def reason(error):
 
 
 def arrow_columns(path):
-    """list of str: the columns of an Arrow, Feather or Parquet file."""
+    """Returns the columns of an Arrow, Feather or Parquet file as a list of str."""
     with _arrow(path) as (schema, _):
         return schema.names
 
 
 def arrow_rows(path, layout=None):
-    """Yields (number of the row, from 1; function that returns it) of a file of Arrow's."""
+    """Yields (row number from 1, function that returns the row) of an Arrow or Parquet file."""
     number = 0
     with _arrow(path) as (schema, batches):
         columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
         for batch in batches(columns):
-            batch.validate(full=True)  # a damaged file may point anywhere
+            batch.validate(full=True)  # offsets in a damaged file may point anywhere
             for row in batch.to_pylist():
                 number += 1
                 yield number, functools.partial(_object, row, layout)
@@ -172,7 +176,7 @@ def arrow_rows(path, layout=None):
 
 @contextlib.contextmanager
 def _arrow(path):
-    """(schema, function from names of columns to an iterator of record batches) of a file."""
+    """Opens a file: (schema, function from column names to an iterator of record batches)."""
     import pyarrow
     import pyarrow.parquet
 
@@ -199,7 +203,7 @@ def _arrow(path):
 
 
 def _slices(batches, columns):
-    """Yields parts of record batches: a file may have all of its rows in one."""
+    """Yields slices of record batches, because a file may have all of its rows in one."""
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):

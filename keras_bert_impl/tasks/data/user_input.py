@@ -6,46 +6,47 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# Columns with these names are never taken for texts without being asked for.
+# Columns with these names are never used as texts unless requested.
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# Columns that are taken for texts beside others, in their order, without being asked for: those
-# names with a number or a letter behind, as in sentence1 or text_b, are among them.
+# In a table of several columns, those with these names are used as texts, in table order, without
+# being requested; a number or letter may follow the name, as in sentence1 or text_b.
 _TEXTS = frozenset(
-    "a b anchor positive negative first second left right text pair sentence question answer context"
-    " passage paragraph query document doc title body abstract premise hypothesis prompt response"
-    " reference candidate source summary content article headline q s t".split()
+    "a b anchor positive negative first second left right text pair sentence question answer "
+    "context passage paragraph query document doc title body abstract premise hypothesis "
+    "prompt response reference candidate source summary content article headline q s t".split()
 )
 _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
 def is_one_text(x):
-    """bool. Whether this is a single text, or the (first, second) tuple of a single pair."""
+    """bool. Whether `x` is a single text, or the (first, second) tuple of a single pair."""
     if isinstance(x, tuple):
         return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
     return isinstance(x, (str, bytes))
 
 
 def is_stream(x):
-    """bool. Whether this gives one thing after the other and has no length, as a generator."""
+    """bool. Whether `x` is an iterator without a length, such as a generator."""
     return hasattr(x, "__next__")
 
 
 def as_list(x, names=(), most=2):
-    """Converts texts, in any of the forms that users hold, to a list.
+    """Converts texts in any common form to a list.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
-        names, most: as of `from_columns`.
+        names, most: see `from_columns`.
 
     Returns:
         list of str, bytes and (first, second) tuples.
 
     Raises:
-        InputError: something that is no text, with its number, or segments that differ in number.
+        InputError: an entry is not a text; the message gives its index. Or the numbers of first and
+            second segments differ.
     """
     x = from_columns(x, names, most)
     if is_one_text(x):
@@ -63,10 +64,10 @@ def as_list(x, names=(), most=2):
 
 
 def checked(texts):
-    """The list, checked: all texts, or (first, second) tuples of texts.
+    """Checks that a list contains only texts or (first, second) tuples of texts; returns it.
 
     Raises:
-        InputError: it holds something else; says where.
+        InputError: it contains something else; the message says where.
     """
     for position, text in enumerate(texts):
         if isinstance(text, (str, bytes)):
@@ -81,7 +82,7 @@ def checked(texts):
 
 
 def not_a_text(value):
-    """str. What is wrong with a value in place of a text, and what to do; goes on a sentence."""
+    """str. Why a value is not a text and what to do; continues an error message."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or write '' for an empty text."
     if isinstance(value, dict):
@@ -98,7 +99,7 @@ def not_a_text(value):
 
 
 def is_missing(value):
-    """bool. Whether it is None or NaN, as tables have them for empty cells."""
+    """bool. Whether a value is None or NaN, as in empty table cells."""
     is_nan = isinstance(value, (float, np.floating)) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -107,14 +108,15 @@ def is_missing(value):
 
 
 def values(x, pairs=False):
-    """The values of a list, array, column or string tensor, as a list.
+    """Converts the values of a list, array, column or string tensor to a list.
 
     Args:
         x: anything with a length and an order.
         pairs: bool. Whether rows of an array `[n, 2]` become tuples; else they become lists.
+            Default False.
 
     Raises:
-        InputError: it is nothing of the kind.
+        InputError: `x` is none of these.
     """
     if isinstance(x, list):
         return x
@@ -139,7 +141,7 @@ def values(x, pairs=False):
 
 
 def _rows(rows, shape, pairs):
-    """The values of an array as a list: what `tolist` returned, and its shape."""
+    """Converts an array, given as its `tolist()` and shape, to a list of values."""
     if not isinstance(rows, list):  # an array without dimensions
         return [rows]
     if not pairs or len(shape) < 2 or not rows:
@@ -155,21 +157,21 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x, names=(), most=2):
-    """The texts of a table: of one column a list, of two a tuple of lists, first and second.
+    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
 
-    Tables are what has columns with names: a dict of columns, a list of dicts, a `DataFrame` of
-    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. What is no table is
-    returned as it is, as is a dict of features. Several columns are taken only if their names are
-    those of texts, such as `"sentence1"` and `"sentence2"`: others may be names of classes.
+    A table is anything with named columns: a dict of columns, a list of dicts, a `DataFrame` of
+    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. Anything else is
+    returned unchanged, as is a dict of features. Several columns are used only if their names are
+    names of texts, such as `"sentence1"` and `"sentence2"`; others may be names of classes.
 
     Args:
         x: anything.
         names: tuple of str. Columns that a task knows by name, such as `"question"` and
-            `"context"`; where a table has all of them, they are taken in this order.
-        most: int. How many columns of texts may be taken without being named.
+            `"context"`. If a table has all of them, they are used, in this order.
+        most: int. Maximum number of text columns used without being named. Default 2.
 
     Raises:
-        InputError: it has other columns, too, so that it must be said which hold the texts.
+        InputError: the table has other columns too, so the text columns must be named.
     """
     if isinstance(x, list) and x and all(isinstance(row, dict) for row in x):
         x = _columns_of(x)
@@ -179,7 +181,8 @@ def from_columns(x, names=(), most=2):
     _check_is_table(x, columns)
     if not isinstance(x, dict) and not hasattr(x, "__len__"):
         raise InputError(
-            f"a {type(x).__name__} has no length: give a table in memory, or a generator of batches."
+            f"a {type(x).__name__} has no length: give a table in memory, or a generator of "
+            "batches."
         )
     if names and set(names) <= set(columns):
         chosen = list(names)
@@ -199,7 +202,7 @@ def from_columns(x, names=(), most=2):
 
 
 def column_names(x):
-    """list of the names of a table's columns; None for what is no table."""
+    """Returns the column names of a table as a list; None if `x` is not a table."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
@@ -210,19 +213,19 @@ def column_names(x):
 
 
 def _columns_of(rows):
-    """dict of the columns of a list of dicts."""
+    """Converts a list of dicts to a dict of columns."""
     names = list(rows[0])
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             raise InputError(
-                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must have "
-                "the same."
+                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must "
+                "have the same."
             )
     return {name: [row[name] for row in rows] for name in names}
 
 
 def _names_texts(name):
-    """bool. Whether a column of this name holds texts."""
+    """bool. Whether a column of this name contains texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -236,7 +239,7 @@ def _check_is_table(x, columns):
 
 
 def _holds_texts(column):
-    """bool. Whether the first value of a column that is not missing is a text."""
+    """bool. Whether the first non-missing value of a column is a text."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
@@ -253,7 +256,7 @@ def _holds_texts(column):
 
 
 def _which(x, columns, others, most):
-    """str. The message where it is not clear which columns hold the texts."""
+    """str. The error message if it is unclear which columns contain the texts."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]

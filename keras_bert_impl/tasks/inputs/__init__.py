@@ -1,1 +1,1 @@
-"""From user input to batches of features."""
+"""Conversion of user input to batches of features."""

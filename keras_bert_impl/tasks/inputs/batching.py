@@ -1,7 +1,7 @@
-"""Raw texts to batches of features whose rows are about equally long.
+"""Converts raw texts to batches of features whose rows have similar lengths.
 
 Shape legend: texts = examples of the whole set; rows = examples of one batch; length = tokens of a
-row, padding included.
+row, including padding.
 """
 
 import dataclasses
@@ -15,20 +15,21 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
-CHUNK = 1024  # texts tokenized at once, or as many as have
+# Limits of a chunk that is tokenized at once: number of texts, and total number of characters.
+CHUNK = 1024
 CHARACTERS = 1 << 20
-# Batches in a window that is sorted by length: at most this number, and a share of an epoch, so
-# that other texts are together in the next one; see docs/decisions/batches.md.
+# Batches in a window that is sorted by length: at most this number, and at most a share of an
+# epoch, so that the next epoch groups texts differently; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
 
 
 @dataclasses.dataclass(frozen=True)
 class FlatRows:
-    """Rows of different lengths, one after the other, in as little memory as they need.
+    """Concatenated rows of different lengths, stored without padding.
 
     Attributes:
-        row_splits: int64 [texts + 1]: row i is from `row_splits[i]` to `row_splits[i + 1]`.
-        widths: tuple of int, ascending: the lengths that a batch may be padded to.
+        row_splits: int64 [texts + 1]. Row i is from `row_splits[i]` to `row_splits[i + 1]`.
+        widths: tuple of int, ascending. The lengths that a batch may be padded to.
     """
 
     row_splits: tf.Tensor
@@ -36,29 +37,29 @@ class FlatRows:
 
     @property
     def num_texts(self):
-        """int."""
+        """int. Number of rows."""
         return self.row_splits.shape[0] - 1
 
     @property
     def longest(self):
-        """int. No row is longer."""
+        """int. Upper limit of the row lengths."""
         return self.widths[-1]
 
     @property
     def lengths(self):
-        """int32 [texts]: the length of each row."""
+        """int32 [texts]. Length of each row."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def places(self, rows):
-        """Where the rows of a batch stand, in eager mode and in any graph.
+        """Finds the positions of the rows of a batch, in eager mode and in any graph.
 
         Args:
-            rows: int64 [rows], numbers of texts.
+            rows: int64 [rows]. Indices of texts.
 
         Returns:
-            (flat, place, lengths): int64 [rows, length], places among all rows, 0 for padding;
-            int32 [1, length], those in a row; int32 [rows, 1]. The length is the least of `widths`
-            that holds the longest of these rows.
+            (flat, place, lengths): int64 [rows, length], positions in the concatenated rows, 0 for
+            padding; int32 [1, length], positions within a row; int32 [rows, 1]. The length is the
+            smallest of `widths` that holds the longest of these rows.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -69,11 +70,11 @@ class FlatRows:
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedTexts(FlatRows):
-    """Texts as token ids, without padding.
+    """Token ids of texts, without padding.
 
     Attributes:
-        token_ids: int32 [tokens], with the special tokens.
-        second_starts: int32 [texts]: where in its row the second segment begins.
+        token_ids: int32 [tokens], including the special tokens.
+        second_starts: int32 [texts]. Position in its row where the second segment begins.
         pad_id: int.
     """
 
@@ -82,14 +83,14 @@ class TokenizedTexts(FlatRows):
     pad_id: int
 
     def features(self, rows):
-        """The features of a batch, in eager mode and in any graph.
+        """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
-            rows: int64 [rows], numbers of texts.
+            rows: int64 [rows]. Indices of texts.
 
         Returns:
-            dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`; length is the
-            least of `widths` that holds the longest of these texts.
+            dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`. The length is
+            the smallest of `widths` that holds the longest of these texts.
         """
         flat, place, lengths = self.places(rows)
         is_real = place < lengths  # [rows, length]
@@ -104,13 +105,13 @@ class TokenizedTexts(FlatRows):
 
 
 def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
-    """Tokenizes texts once, in graph, a chunk at a time.
+    """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
-        texts: as `inputs.as_list` takes them.
+        texts: see `user_input.as_list`.
         tokenizer: `Tokenizer`.
-        max_length: int. Longer rows are cut, the longer segment first.
-        widths: list of int, ascending: the lengths to pad batches to; default any up to
+        max_length: int. Longer rows are truncated, the longer segment first.
+        widths: list of int, ascending. The lengths to pad batches to. Default: any up to
             `max_length`.
         pack: function of a list of texts that returns their features. Default: the tokenizer, with
             rows of `max_length`.
@@ -125,15 +126,15 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
 
 
 def chunks_of(texts, chunk=CHUNK, characters=CHARACTERS):
-    """Splits texts into parts that are tokenized at once.
+    """Splits texts into chunks that are tokenized at once.
 
     Args:
         texts: list of str, bytes and pairs of those.
-        chunk, characters: ints: a part ends with this many texts, or with the text with which it
-            has this many characters.
+        chunk: int. Maximum number of texts per chunk.
+        characters: int. A chunk ends with the text that reaches this number of characters.
 
     Yields:
-        (int, list): the number of the first text; some texts. One empty list if there are none.
+        (int, list): the index of the first text, and the texts. One empty list if there are none.
     """
     part, size, first = [], 0, 0
     for text in texts:
@@ -148,7 +149,7 @@ def chunks_of(texts, chunk=CHUNK, characters=CHARACTERS):
 
 
 def _beginnings(tokenizer, max_length, texts):
-    """Features of texts; of a long one only the beginning is tokenized if that fills its row."""
+    """Computes features; tokenizes only the beginning of a long text if that fills its row."""
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -161,8 +162,8 @@ def _beginnings(tokenizer, max_length, texts):
 
 
 def flat_rows(features):
-    """dict of numpy arrays of the rows of features: `token_ids` without padding, int32 [tokens];
-    `lengths` and `second_starts`, int32 [rows]."""
+    """Returns the rows of features as a dict of numpy arrays: `token_ids` without padding, int32
+    [tokens]; `lengths` and `second_starts`, int32 [rows]."""
     ids, segments, mask = (
         features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
     )
@@ -172,30 +173,30 @@ def flat_rows(features):
 
 
 def in_one(chunks):
-    """The fields of `TokenizedTexts` that hold rows, of a list of what `flat_rows` returned."""
+    """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
-    # On the host: a pipeline reads them, whatever the device of the model.
+    # On the CPU, because the input pipeline reads them, regardless of the model's device.
     with tf.device("CPU:0"):
         return {name: tf.constant(part) for name, part in parts.items()}
 
 
 def splits_of(lengths):
-    """int64 array [rows + 1]: where each row begins, and the end."""
+    """Converts row lengths to an int64 array [rows + 1] of row starts and the end."""
     return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
 
 
 def padding(tokenizer, max_length, widths=None):
-    """The fields of `TokenizedTexts` that say how rows are padded."""
+    """Returns the padding fields of `TokenizedTexts`."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
 def least_of(sizes, needed):
-    """The least of some sizes, a list of int in ascending order, that is not below a number.
+    """Finds the smallest of some sizes that is at least a number.
 
     Args:
-        sizes: list of int.
-        needed: int scalar tensor, of no more than the last.
+        sizes: list of int, ascending.
+        needed: int scalar tensor, at most the last size.
 
     Returns:
         int32 scalar tensor.
@@ -205,40 +206,40 @@ def least_of(sizes, needed):
 
 
 def static_size(sizes):
-    """int of one size alone, which is a static shape, as a TPU needs it; else None."""
+    """Returns a single size as int, a static shape as TPUs need it; None for several sizes."""
     return sizes[0] if len(sizes) == 1 else None
 
 
 def multiples(max_length, of):
-    """`[of, 2 * of, ..., max_length]`: little padding, many shapes."""
+    """Returns `[of, 2 * of, ..., max_length]`: little padding, many shapes."""
     return [*range(of, max_length, of), max_length]
 
 
 def doublings(max_length, first=32):
-    """`[32, 64, 128, ..., max_length]`: few shapes, for what compiles a program for each."""
+    """Returns `[32, 64, 128, ..., max_length]`: few shapes, for compilation per shape."""
     widths = [first << power for power in range(max_length) if first << power < max_length]
     return [*widths, max_length]
 
 
 def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
-    """An endless data set of batches, epoch after epoch, each a function of (seed, epoch).
+    """Creates an infinite dataset of batches; each epoch is a function of (seed, epoch).
 
-    An epoch permutes the texts, cuts them into windows of a quarter of its batches, 16 at most,
-    sorts each window by length, cuts it into batches and shuffles the batches: rows of a batch are
-    about equally long, every text is seen once, and few texts are together again in the next epoch.
+    An epoch permutes the texts, splits them into windows of a quarter of its batches, 16 at most,
+    sorts each window by length, splits it into batches and shuffles the batches. Rows of a batch
+    have similar lengths, every text is seen once, and few texts meet again in the next epoch.
 
     Args:
         tokenized: `TokenizedTexts`.
-        targets: tuple of arrays [texts, ...]: labels, and weights where there are any; or
+        targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
             `tf.RaggedTensor`s [texts, (tokens)].
         batch_size: int. The last batch of an epoch's permutation may be smaller.
         seed: int.
         shuffle: bool. False keeps the given order.
-        first_batch: int, or an int64 variable that is read when the data set is iterated. How many
-            batches a resumed run has done.
+        first_batch: int, or an int64 variable that is read when the dataset is iterated. Number of
+            batches that a resumed run has already done.
 
     Returns:
-        `tf.data.Dataset` of `(features, *targets)`, `num_batches(...)` of them an epoch.
+        `tf.data.Dataset` of `(features, *targets)`, with `num_batches(...)` batches per epoch.
     """
     per_epoch = num_batches(tokenized, batch_size)
 
@@ -266,16 +267,16 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
 
 
 def sorted_batches(tokenized, targets, batch_size):
-    """Batches of all texts, shortest first: hardly any padding.
+    """Creates batches of all texts, shortest first, which need hardly any padding.
 
     Args:
         tokenized: `TokenizedTexts`.
-        targets: tuple of arrays [texts, ...], which may be empty.
+        targets: tuple of arrays [texts, ...], may be empty.
         batch_size: int.
 
     Returns:
-        (data set, order): batches of `(features, *targets)`; int64 array [texts], where row i of
-        all batches came from.
+        (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
+        of row i of all batches.
     """
     order = np.argsort(tokenized.lengths.numpy(), kind="stable")
     rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
@@ -283,10 +284,10 @@ def sorted_batches(tokenized, targets, batch_size):
 
 
 def split(examples, share):
-    """The last `share` of the examples held out, as Keras's `validation_split` does it.
+    """Holds out the last `share` of the examples, like Keras's `validation_split`.
 
     Args:
-        examples: tuple of sequences, or None, all of one length.
+        examples: tuple of sequences of the same length; parts may be None.
         share: float.
 
     Returns:
@@ -306,16 +307,16 @@ def split(examples, share):
 
 
 def window_batches(per_epoch):
-    """int. Batches of a window that is sorted by length.
+    """int. Number of batches in a window that is sorted by length.
 
     Args:
-        per_epoch: int, batches of an epoch.
+        per_epoch: int. Batches of an epoch.
     """
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
 def num_batches(tokenized, batch_size):
-    """int. Batches of one pass over the texts."""
+    """int. Number of batches of one pass over the texts."""
     return -(-tokenized.num_texts // batch_size)
 
 
@@ -325,7 +326,7 @@ def _seeds(seed, epoch, count):
 
 
 def _sorted_in_windows(order, lengths, window):
-    # One sort by (window, length): the permutation has made a stable order a random one.
+    # One sort by (window, length). Stable, so equal lengths keep their randomly permuted order.
     longest = tf.cast(tf.reduce_max(lengths), tf.int64) + 1
     windows = tf.range(tf.size(order, tf.int64)) // window
     keys = windows * longest + tf.cast(tf.gather(lengths, order), tf.int64)
@@ -340,17 +341,17 @@ def _with_features(rows, tokenized, targets):
     def batch(numbers):
         return batch_of(tokenized, targets, numbers)
 
-    # The order of batches is part of what a seed fixes.
+    # Deterministic, because the seed also fixes the order of batches.
     batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
 def batch_of(tokenized, targets, numbers=None):
-    """(features, *targets) of a batch, in eager mode and in any graph.
+    """Returns (features, *targets) of a batch, in eager mode and in any graph.
 
     Args:
-        tokenized, targets: as of `training_batches`.
-        numbers: int64 [rows], numbers of texts; None for all.
+        tokenized, targets: see `training_batches`.
+        numbers: int64 [rows]. Indices of texts; None for all.
     """
     if numbers is None:
         numbers = tf.range(tokenized.num_texts, dtype=tf.int64)
@@ -360,7 +361,7 @@ def batch_of(tokenized, targets, numbers=None):
 
 
 def _rows_of(target, numbers, width):
-    """The target of each row; one with a value for each token is padded with 0, as its row is."""
+    """Gathers the target of each row; per-token targets are padded with 0 to the row width."""
     rows = tf.gather(target, numbers)
     if isinstance(rows, tf.RaggedTensor):
         rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64)]))

@@ -1,22 +1,23 @@
-"""Texts in blocks: what is asked of many texts takes the memory of a few, beside its result."""
+"""Processes texts in blocks, so that memory beside the result does not grow with their number."""
 
 import numpy as np
 
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 
-MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # of a block
+MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 
 
 def blocks(texts, most_texts=None, most_characters=None):
-    """Cuts a list of texts into blocks, in order.
+    """Splits a list of texts into blocks, in order.
 
     Args:
         texts: list of str or bytes, `Words`, or tuples and lists of these.
-        most_texts: int. Texts of a block. Default 1,024.
-        most_characters: int. A block ends at the text with which it has as many. Default 1,048,576.
+        most_texts: int. Maximum number of texts per block. Default 1,024.
+        most_characters: int. A block ends at the text that reaches this number of characters.
+            Default 1,048,576.
 
     Returns:
-        Iterator of lists; of no texts one that is empty.
+        Iterator of lists; one empty list if there are no texts.
     """
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
@@ -31,18 +32,19 @@ def blocks(texts, most_texts=None, most_characters=None):
 
 
 def in_blocks(function, texts, most_texts=None, most_characters=None, done=lambda count: None):
-    """What a function returns of texts, which is given a block of them at a time.
+    """Calls a function on one block of texts at a time and joins the results.
 
     Args:
-        function: of a list of texts; returns a list or a numpy array with one entry for each.
+        function: function of a list of texts; returns a list or a numpy array with one entry per
+            text.
         texts, most_texts, most_characters: see `blocks`.
-        done: function that is called with the number of texts of each block.
+        done: function called with the number of texts of each block.
 
     Returns:
         list or numpy array.
 
     Raises:
-        UndefinedScoresError: as the function does, with the number of the text among all.
+        UndefinedScoresError: raised by the function; gives the index of the text in all texts.
     """
     results, count = [], 0
     for block in blocks(texts, most_texts, most_characters):

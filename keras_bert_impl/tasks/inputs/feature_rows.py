@@ -1,4 +1,4 @@
-"""Features that a user made: arrays of token ids and what belongs to them."""
+"""User-provided features: arrays of token ids and the features that go with them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _INTEGERS = (*FEATURES, "masked_positions")
 
 
 class FeatureRows:
-    """Rows of features in memory; `batching` takes them in place of tokenized texts.
+    """Rows of features in memory; `batching` accepts them instead of tokenized texts.
 
     Args:
         features: dict of int arrays `[rows, ...]`.
@@ -41,14 +41,14 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all equal: rows of one width need no sorting by length."""
+        """int32 `[rows]`, all equal, because rows of one width need no sorting by length."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The features of a batch.
+        """Gathers the features of a batch.
 
         Args:
-            rows: int64 `[batch]`, numbers of rows.
+            rows: int64 `[batch]`. Indices of rows.
         """
         return {name: tf.gather(value, rows) for name, value in self._features.items()}
 
@@ -59,20 +59,19 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """The features that the network of a task takes, arrays or tensors, also in a graph.
+    """Completes the features that a task's network takes; arrays or tensors, also in a graph.
 
-    Where `segment_ids` are missing they are 0; a missing `padding_mask` is 1 where `token_ids` is
-    not `pad_id`.
+    Missing `segment_ids` are 0. A missing `padding_mask` is 1 where `token_ids` is not `pad_id`.
 
     Args:
-        features: by name.
+        features: features by name.
         pad_id: int.
-        names: those that the network takes.
-        config: of the encoder; None to leave the values unchecked.
+        names: names of the features that the network takes.
+        config: config of the encoder; None to leave the values unchecked.
 
     Raises:
-        InputError: names that the network does not know, no `token_ids`, or ids that have no
-            embedding, where their values are known.
+        InputError: a name is unknown to the network, `token_ids` are missing, or ids have no
+            embedding (checked only if their values are known).
     """
     unknown = [name for name in features if name not in names]
     if unknown:
@@ -100,7 +99,7 @@ def complete(
 
 
 def _as_array(name, feature):
-    """Lists and arrays as arrays, those of integers checked; tensors as they are."""
+    """Converts lists to arrays and checks integer features; returns tensors unchanged."""
     if tf.is_tensor(feature) or isinstance(feature, keras.KerasTensor):
         return feature
     try:
@@ -130,7 +129,7 @@ def _check_length(token_ids, limit):
 
 
 def _as_int32(feature):
-    # Keras's cast keeps the lower 32 bits: 2 ** 33 + 5 would be the token 5.
+    # Keras's cast keeps the lower 32 bits: 2 ** 33 + 5 would become token 5.
     if not tf.is_tensor(feature) or feature.dtype != tf.int64:
         return feature
     return tf.cast(tf.clip_by_value(feature, -1, tf.int32.max), tf.int32)

@@ -1,4 +1,4 @@
-"""The sizes and counts that `fit`, `evaluate` and `predict` of a task model take, checked."""
+"""Checks the sizes and counts passed to `fit`, `evaluate` and `predict` of a task model."""
 
 import dataclasses
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ _SCHEDULE = keras.optimizers.schedules.LearningRateSchedule
 
 @dataclasses.dataclass(frozen=True)
 class FitSizes:
-    """Arguments of `fit` that are numbers; see `keras.Model.fit`."""
+    """Numeric arguments of `fit`; see `keras.Model.fit`."""
 
     batch_size: PositiveInt | None
     epochs: NonNegativeInt
@@ -36,7 +36,7 @@ class FitSizes:
             "validation_batch_size": (
                 self.validation_batch_size or self.batch_size or DEFAULT_BATCH_SIZE
             ),
-            # As Keras takes it.
+            # Keras takes a list.
             "validation_freq": list(frequency) if isinstance(frequency, tuple) else frequency,
         }.items():
             object.__setattr__(self, name, value)
@@ -45,25 +45,25 @@ class FitSizes:
 def checked_sizes(
     batch_size: int | None, steps: int | None = None
 ) -> tuple[int, int | None]:
-    """(batch_size, steps) of `evaluate` and `predict`, with the default batch size."""
+    """Checks `batch_size` and `steps` of `evaluate` and `predict`; applies the default size."""
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)
 
 
 def is_batched(x: Any) -> bool:
-    """Whether `x` is a data set, a generator or a `PyDataset`, whose items are batches."""
+    """Whether `x` is a dataset, a generator or a `PyDataset`, whose items are batches."""
     return isinstance(x, tf.data.Dataset) or streams.gives_batches(x)
 
 
 def check_batches_alone(x: Any, **beside: Any) -> None:
-    """Checks that nothing stands beside batches, which hold their labels and weights.
+    """Checks that batches, which contain labels and weights, are the only data argument.
 
     Args:
         x: see `is_batched`.
-        **beside: arguments by name; None where they were not given.
+        **beside: other arguments by name; None if not given.
 
     Raises:
-        InputError: there is something, which would be ignored.
+        InputError: another argument is given, which would be ignored.
     """
     given = [name for name, value in beside.items() if value is not None]
     if not given:
@@ -75,20 +75,20 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """The part of the first `steps` batches of a sequence; all of it for None."""
+    """Returns the part of a sequence in the first `steps` batches; all of it for None."""
     return x if x is None or steps is None else x[: steps * batch_size]
 
 
 def check_callbacks(callbacks: Any, optimizer: Any) -> None:
-    """Checks the callbacks of `fit` before it starts.
+    """Checks the callbacks of `fit` before training starts.
 
     Args:
-        callbacks: as `keras.Model.fit` takes them.
-        optimizer: of the model.
+        callbacks: see `keras.Model.fit`.
+        optimizer: optimizer of the model.
 
     Raises:
-        InputError: something that is no callback, or one that sets the learning rate, where the
-            optimizer has a schedule: some of these fail only after epochs.
+        InputError: an entry is not a callback, or a callback sets the learning rate although the
+            optimizer has a schedule; some of these fail only after epochs.
     """
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
@@ -97,7 +97,9 @@ def check_callbacks(callbacks: Any, optimizer: Any) -> None:
         if not isinstance(callback, keras.callbacks.Callback):
             name = getattr(callback, "__name__", None)
             line = f" Write {name}(...)." if isinstance(callback, type) else ""
-            raise InputError(f"callbacks must be keras.callbacks. Received: {callback!r:.60}.{line}")
+            raise InputError(
+                f"callbacks must be keras.callbacks. Received: {callback!r:.60}.{line}"
+            )
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(
                 f"{type(callback).__name__} sets the learning rate, which a schedule decides here: "

@@ -1,6 +1,6 @@
 """Examples of several rows each: choices, texts to compare, windows of a long text.
 
-Shape legend: group = rows of an example, those included that pad it; length = tokens of a row.
+Shape legend: group = rows of an example, including padding rows; length = tokens of a row.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, least_of, spli
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of one or more rows, which stay together in a batch; for `batching`.
+    """Examples of one or more rows that stay together in a batch; for `batching`.
 
     Attributes:
-        rows: `TokenizedTexts`, the rows of all examples, one after the other; or `GroupedTexts`,
-            where each of them has windows.
-        splits: int64 tensor [examples + 1]: example i has the rows from `splits[i]` to
+        rows: `TokenizedTexts`, the concatenated rows of all examples; or `GroupedTexts` if each
+            row has windows.
+        splits: int64 tensor [examples + 1]. Example i has the rows from `splits[i]` to
             `splits[i + 1]`, at least one.
-        sizes: tuple of int, ascending: the group sizes that a batch may be padded to.
+        sizes: tuple of int, ascending. The group sizes that a batch may be padded to.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -30,40 +30,40 @@ class GroupedTexts:
 
     @property
     def num_texts(self):
-        """int, the number of examples."""
+        """int. Number of examples."""
         return self.splits.shape[0] - 1
 
     @property
     def widths(self):
-        """tuple of int, those of the rows."""
+        """tuple of int. Widths of the rows."""
         return self.rows.widths
 
     @property
     def pad_id(self):
-        """int, that of the rows."""
+        """int. Pad id of the rows."""
         return self.rows.pad_id
 
     @property
     def longest(self):
-        """int. None of `lengths` is more."""
+        """int. Upper limit of `lengths`."""
         return (self.sizes[-1] + 1) * self.rows.longest
 
     @property
     def lengths(self):
-        """int32 [examples]: what examples are sorted by into batches, with least padding: first
-        the number of rows, then the length of the longest one."""
+        """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
+        then the length of the longest one."""
         of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
         counts = tf.cast(of_rows.row_lengths(), tf.int32)
         return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
 
     def features(self, numbers):
-        """The features of a batch, in eager mode and in any graph.
+        """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
-            numbers: int64 [batch], numbers of examples.
+            numbers: int64 [batch]. Indices of examples.
 
         Returns:
-            dict of int32 [batch, group, ..., length], as of `stack_groups`.
+            dict of int32 [batch, group, ..., length]; see `stack_groups`.
         """
         begins = tf.gather(self.splits, numbers)
         ends = tf.gather(self.splits, numbers + 1)
@@ -73,18 +73,18 @@ class GroupedTexts:
 
 
 def grouped(rows, counts, sizes=None):
-    """`GroupedTexts` of rows.
+    """Groups rows to `GroupedTexts`.
 
     Args:
         rows: `TokenizedTexts` or `GroupedTexts`.
-        counts: list or array of int [examples], how many of the rows each has, at least one.
-        sizes: list of int, ascending, as of `GroupedTexts`. Default: the numbers that occur; the
-            largest alone where rows are padded to one length.
+        counts: list or array of int [examples]. Number of rows of each example, at least one.
+        sizes: list of int, ascending; see `GroupedTexts`. Default: the counts that occur, or only
+            the largest if rows are padded to one length.
     """
     if sizes is None:
         sizes = np.unique(counts).tolist()
         sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
-    # On the host: a pipeline reads them, whatever the device of the model.
+    # On the CPU, because the input pipeline reads them, regardless of the model's device.
     with tf.device("CPU:0"):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
@@ -104,19 +104,19 @@ def tokenize_groups(examples, tokenize):
 
 
 def stack_groups(features, counts, sizes, pad_id):
-    """The features of rows, stacked to those of their examples; eagerly and in any graph.
+    """Stacks the features of rows by example, in eager mode and in any graph.
 
     Args:
         features: dict of int32 [rows of all examples, ..., length].
-        counts: int64 [batch], how many rows each example has.
-        sizes: list of int, ascending: the group sizes to choose the least of that holds all.
+        counts: int64 [batch]. Number of rows of each example.
+        sizes: list of int, ascending. Group sizes; the smallest that holds all examples is used.
         pad_id: int.
 
     Returns:
-        dict of int32 [batch, group, ..., length]. A row that an example lacks is all padding:
+        dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
         `padding_mask` is 0, ids are `pad_id`.
     """
-    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # also of no examples
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 without examples
     place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
     is_row = place < counts[:, tf.newaxis]
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
@@ -131,11 +131,11 @@ def stack_groups(features, counts, sizes, pad_id):
 
 
 def padding_of(name, pad_id):
-    """int. What a feature, one of `FEATURES`, has where there is no token."""
+    """int. Padding value of a feature, one of `FEATURES`."""
     return pad_id if name == "token_ids" else 0
 
 
 def merged(groups):
-    """The rows of groups, dict by name, `[batch * group, ..., length]`."""
+    """Merges groups to their rows: dict by name, `[batch * group, ..., length]`."""
     merge = MergeGroups()
     return {name: merge(symbol) for name, symbol in groups.items()}

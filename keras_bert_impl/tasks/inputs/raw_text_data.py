@@ -1,4 +1,4 @@
-"""`RawTextData`: what a user gives to a task model, as rows of features and labels."""
+"""`RawTextData`: converts a task model's user input to rows of features and labels."""
 
 import keras
 import numpy as np
@@ -14,58 +14,58 @@ from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
 
 
 class RawTextData:
-    """The data side of `RawTextTrainer`: texts, features and labels.
+    """The data methods of `RawTextTrainer`: texts, features and labels.
 
-    A class that uses it has the attributes `tokenizer` and `max_length` and says what labels are:
+    Subclasses have the attributes `tokenizer` and `max_length` and define the labels:
     `encode_labels`, `label_tensor`.
     """
 
-    has_several_rows = False  # whether a text may be several rows
-    needs_labels = True  # whether the loss has any
-    has_token_labels = False  # whether each token has one
-    text_rank = 1  # of string tensors in a data set: [batch]
-    text_columns = ()  # columns of a table that are known by name, see `user_input.from_columns`
+    has_several_rows = False  # whether a text may have several rows
+    needs_labels = True  # whether the loss uses labels
+    has_token_labels = False  # whether each token has a label
+    text_rank = 1  # rank of string tensors in a dataset: [batch]
+    text_columns = ()  # table columns known by name, see `user_input.from_columns`
     most_columns = 2
 
-    # === What a subclass says ===
+    # === For subclasses ===
 
     def encode_labels(self, labels, count):
-        """Labels as a user gives them, as an array for the loss, checked.
+        """Checks a user's labels and converts them to an array for the loss.
 
         Args:
             labels: list or array of `count` labels.
-            count: int, the number of texts.
+            count: int. Number of texts.
 
         Raises:
-            InputError: another number of labels, or one that the model does not know.
+            InputError: the number of labels differs, or a label is unknown to the model.
         """
         raise NotImplementedError
 
     def check_labels(self, labels, features, sample_weight):
-        """Raises an `InputError` where labels do not fit to features that are given as a dict."""
+        """Raises `InputError` if labels do not match features that are given as a dict."""
 
     def label_tensor(self, labels):
-        """The same in the graph, for the labels of a batch of a `tf.data.Dataset`."""
+        """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
         raise NotImplementedError
 
     def as_texts(self, x):
-        """Converts user input to a list of texts, as `rows` takes it."""
+        """Converts user input to a list of texts for `rows`."""
         return user_input.as_list(x, self.text_columns, self.most_columns)
 
     def pack(self, texts):
-        """Features of texts, a row for each, cut to `max_length` tokens.
+        """Computes the features of texts, one row each, truncated to `max_length` tokens.
 
         Args:
-            texts: as a `Tokenizer` takes them, eagerly and in any graph.
+            texts: input of a `Tokenizer`, in eager mode and in any graph.
         """
         return self.tokenizer(texts, length=self.max_length)
 
     def rows(self, texts, labels=None, weights=None):
-        """The rows that the network is given for texts: here one for each.
+        """Tokenizes texts to rows of the network; here one row per text.
 
         Args:
             texts: list, from `as_texts`.
-            labels: what `encode_labels` returned, or None.
+            labels: return value of `encode_labels`, or None.
             weights: float32 array [texts], or None.
 
         Returns:
@@ -77,33 +77,33 @@ class RawTextData:
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
     def joined(self, outputs, texts, tokenized):
-        """What `predict` returns of the scores of all rows.
+        """Converts the scores of all rows to the return value of `predict`.
 
         Args:
-            outputs: numpy arrays [rows, ...], what `scores` made.
+            outputs: numpy arrays [rows, ...], return value of `scores`.
             texts: list, from `as_texts`.
             tokenized: `TokenizedTexts` of their rows, from `rows`.
         """
         return outputs
 
     def completed(self, batches, first_batch=None):
-        """Batches of rows with what is drawn for each of them; here as they are.
+        """Adds randomly drawn features or targets to batches of rows; here returns them unchanged.
 
         Args:
             batches: `tf.data.Dataset` of `(features, *targets)`.
-            first_batch: int64 variable, the number of the first one in training; None where the
-                draws are to be the same each time.
+            first_batch: int64 variable, the index of the first training batch; None to draw the
+                same each time.
         """
         return batches
 
     # === Data ===
 
     def steps_per_epoch(self, x, batch_size):
-        """int. Batches of one pass over texts, of which some may have several rows."""
+        """int. Number of batches of one pass over texts, some of which may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
     def widths(self, longest=None):
-        """The lengths that batches are padded to on the devices of this model.
+        """Returns the lengths that batches are padded to on the devices of this model.
 
         Args:
             longest: int. Default: `max_length`.
@@ -113,7 +113,7 @@ class RawTextData:
             return [longest]
         if self.compiled and self.jit_compile:
             return batching.doublings(longest)
-        # Tensor cores multiply blocks of 8; a CPU is as fast per token at any length.
+        # Tensor cores multiply blocks of 8; the speed of a CPU per token is the same at any length.
         on_gpu = bool(tf.config.list_logical_devices("GPU"))
         return batching.multiples(longest, 8 if on_gpu else 1)
 
@@ -123,14 +123,14 @@ class RawTextData:
         return tuple(self.input)
 
     def _read(self, x, shuffle=False):
-        """Texts of a table; a data set of features for what gives batches; others as they are."""
+        """Reads tables to texts and batch streams to a dataset of features; else returns `x`."""
         if streams.gives_batches(x):
             seed = self.compile_arguments().get("seed", 0)
             return streams.features_of_batches(self, x, seed, shuffle)
         return user_input.from_columns(x, self.text_columns, self.most_columns)
 
     def batch_features(self, x, y=None, sample_weight=None):
-        """(features, *targets) of one batch, as the network takes them.
+        """Returns (features, *targets) of one batch for the network.
 
         Args:
             x, y, sample_weight: see `fit`.
@@ -138,7 +138,7 @@ class RawTextData:
         return batching.batch_of(*self._rows(*self._examples(x, y, sample_weight)))
 
     def _examples(self, x, y, sample_weight):
-        """Texts as a list or `FeatureRows`, labels as `rows` takes them, and weights or None."""
+        """Returns texts as a list or `FeatureRows`, labels for `rows`, and weights or None."""
         x = user_input.from_columns(x, self.text_columns, self.most_columns)
         if isinstance(x, dict):
             x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
@@ -164,18 +164,18 @@ class RawTextData:
         return None
 
     def _rows(self, texts, labels=None, weights=None):
-        """As `rows`, and of `FeatureRows`."""
+        """Same as `rows`; also accepts `FeatureRows`."""
         if not isinstance(texts, FeatureRows):
             return self.rows(texts, labels, weights)
         return texts, tuple(target for target in (labels, weights) if target is not None)
 
     def _validation(self, data, batch_size, steps=None):
-        """A data set of features and labels, of what a user may give to validate on.
+        """Converts a user's validation data to a dataset of features and labels.
 
         Args:
             data: texts or features with labels, or batches.
             batch_size: int.
-            steps: int. Of texts and features, batches to keep. Default: all.
+            steps: int. For texts and features, the number of batches to keep. Default: all.
         """
         if streams.gives_batches(data):
             data = self._read(data)
@@ -187,9 +187,9 @@ class RawTextData:
         return self._sorted(kept, batch_size)
 
     def _validation_parts(self, data):
-        """(x, labels or None, weights or None)."""
+        """Unpacks validation data to (x, labels or None, weights or None)."""
         if isinstance(data, list) and not self.needs_labels:
-            data = (data,)  # examples; a tuple may hold labels, too
+            data = (data,)  # examples; a tuple may also contain labels
         if isinstance(data, (list, tuple)) and (
             not 1 <= len(data) <= 3 or user_input.is_one_text(data[0])
         ):
@@ -203,13 +203,13 @@ class RawTextData:
         return self.completed(batching.sorted_batches(*self._rows(*examples), batch_size)[0])
 
     def _one_batch(self, x, y, sample_weight):
-        """(features, labels, weights) of a batch as a user gives it."""
+        """Returns (features, labels, weights) of a user's batch."""
         examples = self._examples(x, y, sample_weight)
         data = self._sorted(examples, len(examples[0]))
         return keras.utils.unpack_x_y_sample_weight(next(iter(data)))
 
     def _scores_of_nothing(self):
-        # Not every layer takes a batch without rows.
+        # Not every layer accepts a batch of 0 rows.
         one = {
             name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
             for name, symbol in self.input.items()
@@ -218,13 +218,13 @@ class RawTextData:
         return keras.tree.map_structure(lambda scores: np.asarray(scores)[:0], outputs)
 
     def features_in_graph(self, texts):
-        """Features of a batch of texts, for data sets and exported models.
+        """Computes the features of a batch of texts, for datasets and exported models.
 
         Args:
             texts: string tensor `[batch]`, or a tuple of two for pairs.
 
         Returns:
-            dict of int32 `[batch, length]`; length is at most `max_length`.
+            dict of int32 `[batch, length]`; the length is at most `max_length`.
         """
         features = self.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))

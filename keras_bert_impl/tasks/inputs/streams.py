@@ -1,4 +1,4 @@
-"""Batches that a generator or a `keras.utils.PyDataset` gives, to data sets of features."""
+"""Converts batches from a generator or a `keras.utils.PyDataset` to datasets of features."""
 
 import itertools
 
@@ -12,25 +12,29 @@ from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def gives_batches(x):
-    """bool. Whether this is a generator, another iterator or a `keras.utils.PyDataset`."""
+    """bool. Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
 
 
 def text_batches(x, steps=None, labels=()):
-    """Yields the texts of each batch of `x`; labels are passed over.
+    """Yields the texts of each batch of `x`; labels are ignored.
 
     Args:
         x: see `gives_batches`.
-        steps: int. How many batches; None for all.
-        labels: list of str, the names that labels may have.
+        steps: int. Number of batches; None for all.
+        labels: list of str. Allowed label names.
 
     Raises:
-        InputError: single texts in place of batches; says what to give.
+        InputError: `x` yields single texts instead of batches; the message says what to give.
     """
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
-        if _are_texts(texts) and _are_texts(second) and not set(user_input.values(second)) <= labels:
+        if (
+            _are_texts(texts)
+            and _are_texts(second)
+            and not set(user_input.values(second)) <= labels
+        ):
             raise InputError(
                 "a batch is (texts, texts), which is texts and their labels; pairs of segments "
                 "must be ((first, second),)."
@@ -39,10 +43,10 @@ def text_batches(x, steps=None, labels=()):
 
 
 def joined(parts):
-    """What `predict` returned of each batch, in one: an array, or a list.
+    """Joins the return values of `predict` for each batch to one array or list.
 
     Raises:
-        InputError: there was no batch.
+        InputError: there are no batches.
     """
     parts = list(parts)
     if not parts:
@@ -51,19 +55,19 @@ def joined(parts):
 
 
 def features_of_batches(model, x, seed=0, shuffle=False):
-    """`tf.data.Dataset` of features, labels and weights, as the model's network takes them.
+    """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
     A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
-    forms that `fit` takes. A `PyDataset` begins anew in each epoch; its `workers` are not used.
+    forms that `fit` takes. A `PyDataset` restarts in each epoch; its `workers` are not used.
 
     Args:
         model: `RawTextTrainer`.
         x: see `gives_batches`.
-        seed: int. Decides the order of the batches of a `PyDataset`, with the epoch.
-        shuffle: bool. Whether that order is another one in each epoch.
+        seed: int. Determines, with the epoch, the order of the batches of a `PyDataset`.
+        shuffle: bool. Whether to reshuffle these batches in each epoch.
 
     Raises:
-        InputError: no batches, or one of them is none; says which.
+        InputError: there are no batches, or one of them is not valid; the message says which.
     """
     epochs = itertools.count()
     if user_input.is_stream(x):
@@ -88,7 +92,7 @@ def features_of_batches(model, x, seed=0, shuffle=False):
 
 
 def _epoch(x, draw=None):
-    """Iterates over the batches of `x`; `draw` is a generator of numpy for a random order."""
+    """Iterates over the batches of `x`; `draw` is a numpy generator for a random order."""
     if user_input.is_stream(x):
         yield from x
         return
@@ -102,7 +106,7 @@ def _epoch(x, draw=None):
 
 
 def _parts(batch):
-    """(texts, labels or None, weights or None) of a batch."""
+    """Splits a batch into (texts, labels or None, weights or None)."""
     if user_input.is_one_text(batch) and not isinstance(batch, tuple):
         raise InputError(
             f"expected batches. Received: one text, {batch!r:.40}. A generator gives "
@@ -119,7 +123,7 @@ def _parts(batch):
 
 
 def _are_texts(x):
-    """bool. Whether it is a list of single texts."""
+    """bool. Whether `x` is a list of single texts."""
     try:
         return all(isinstance(text, (str, bytes)) for text in user_input.as_list(x))
     except InputError:
@@ -127,7 +131,7 @@ def _are_texts(x):
 
 
 def _encoded(model, batch, number):
-    """(dict of features, targets ...) of a batch, as numpy arrays."""
+    """Encodes a batch as (dict of features, targets ...) of numpy arrays."""
     try:
         made = model.batch_features(*_parts(batch))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""A user's `tf.data.Dataset` of texts or features, as a data set of features and labels."""
+"""Converts a user's `tf.data.Dataset` of texts or features to features and labels."""
 
 from typing import Any
 
@@ -11,17 +11,19 @@ from keras_bert_impl.tasks.inputs.feature_rows import complete
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
-def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = True) -> tf.data.Dataset:
-    """The batches of a data set as the network takes them.
+def encode_dataset(
+    model: Any, dataset: tf.data.Dataset, with_labels: bool = True
+) -> tf.data.Dataset:
+    """Encodes the batches of a dataset for the model's network.
 
     Args:
         model: `RawTextTrainer`.
-        dataset: of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a string
-            tensor `[batch]`, a tuple of two, or a dict of features.
-        with_labels: bool. Whether labels are kept.
+        dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
+            string tensor `[batch]`, a tuple of two, or a dict of features.
+        with_labels: bool. Whether to keep the labels. Default True.
 
     Raises:
-        InputError: other batches.
+        InputError: the batches have another form.
     """
     x, y, _ = _parts(dataset.element_spec)
     with_labels = with_labels and (model.needs_labels or y is not None)
@@ -40,10 +42,10 @@ def encode_dataset(model: Any, dataset: tf.data.Dataset, with_labels: bool = Tru
 
 
 def _parts(spec):
-    """(x, y or None, sample_weight or None) of the specification of a batch.
+    """Splits a batch spec into (x, y or None, sample_weight or None).
 
     Raises:
-        InputError: a batch of other parts, with the line that makes it one.
+        InputError: the batch has other parts; the message gives the line that converts it.
     """
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Texts that are longer than a row: their head and tail, or all of them in windows.
+"""Texts longer than a row: keeps their head and tail, or splits them into windows.
 
 Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
 """
@@ -14,13 +14,13 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 
 def one_kind(texts):
-    """A string tensor [texts], or a tuple of two, of texts that are all single or all pairs.
+    """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two.
 
     Args:
-        texts: list of str and (first, second) tuples; or what is to be returned.
+        texts: list of str and (first, second) tuples; or an already converted value.
 
     Raises:
-        InputError: single texts and pairs in one batch.
+        InputError: the batch mixes single texts and pairs.
     """
     if isinstance(texts, tuple) or tf.is_tensor(texts):
         return texts
@@ -34,20 +34,20 @@ def one_kind(texts):
 
 
 def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="second"):
-    """Rows of texts of which, where they are too long, the middle is left out.
+    """Packs texts into rows; leaves out the middle of texts that are too long.
 
-    Of a pair the other text is cut to half of the row, and the long one has the rest.
+    For a pair, the other text is truncated to half of the row, and the long one gets the rest.
 
     Args:
         tokenizer: `Tokenizer`.
-        texts: as of `one_kind`.
-        length: int, the tokens of a row.
-        head_tokens: int. So many tokens are from the beginning, the others from the end. Default:
-            128 of 510, or as large a share.
-        long_part: as of `pack_windows`.
+        texts: see `one_kind`.
+        length: int. Tokens of a row.
+        head_tokens: int. Number of tokens kept from the beginning; the others are from the end.
+            Default: 128 of 510, or the same share.
+        long_part: see `pack_windows`.
 
     Returns:
-        dict of int32 [texts, length], as a `Tokenizer` returns it; eagerly and in any graph.
+        dict of int32 [texts, length], as returned by a `Tokenizer`; in eager mode and in any graph.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
@@ -70,26 +70,27 @@ def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="se
 
 
 def other_length(tokenizer, length):
-    """int. Tokens that the other text of a pair may have, of a row of so many: half of its room."""
+    """int. Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
 def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
-    """The windows of texts; eagerly and in any graph.
+    """Splits texts into windows, in eager mode and in any graph.
 
-    Of a pair, windows slide over one text, beside the other, which is cut to half of the row.
+    For a pair, windows slide over one text; the other is in each window, truncated to half of the
+    row.
 
     Args:
         tokenizer: `Tokenizer`.
-        texts: as of `one_kind`.
-        length: int, the most tokens of a window.
-        stride: int, tokens from the start of one window to that of the next.
-        max_windows: int. What is behind the first so many windows of a text is left out.
-        long_part: as of `pack_windows`.
+        texts: see `one_kind`.
+        length: int. Maximum tokens of a window.
+        stride: int. Tokens from the start of one window to the start of the next.
+        max_windows: int. Maximum number of windows per text; the rest of the text is left out.
+        long_part: see `pack_windows`.
 
     Returns:
-        (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], how many
-        are of each.
+        (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], the number
+        of windows of each text.
     """
     short = other_length(tokenizer, length)
     made = pack_windows(tokenizer, one_kind(texts), length, stride, short, long_part)
@@ -104,11 +105,11 @@ def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
 def window_features(
     texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
 ):
-    """dict of int32 [texts, windows, length] of a batch; eagerly and in any graph.
+    """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
 
     Args:
         texts: string tensor [texts], or a tuple of two for pairs.
-        The others are those of `tokenize_documents`.
+        The others: see `tokenize_documents`.
     """
     features, counts = document_windows(
         tokenizer, texts, max_length, stride, max_windows, long_part
@@ -128,14 +129,14 @@ def window_features(
 def tokenize_documents(
     texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
 ):
-    """Tokenizes texts once, in graph, a chunk at a time.
+    """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
-        texts: as `inputs.as_list` takes them.
-        tokenizer, stride, max_windows, long_part: as of `document_windows`.
-        max_length: int, the most tokens of a window.
-        widths: list of int, as of `tokenize_texts`.
-        window_counts: list of int, ascending: numbers of windows to pad batches to, up to
+        texts: see `user_input.as_list`.
+        tokenizer, stride, max_windows, long_part: see `document_windows`.
+        max_length: int. Maximum tokens of a window.
+        widths: list of int; see `tokenize_texts`.
+        window_counts: list of int, ascending. Window counts that batches may be padded to, up to
             `max_windows`.
 
     Returns:

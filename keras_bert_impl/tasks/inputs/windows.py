@@ -1,4 +1,4 @@
-"""Rows of texts that are longer than a row: windows, and what they know of their texts."""
+"""Windows of texts longer than a row, with the mapping back to their texts."""
 
 import dataclasses
 
@@ -20,14 +20,15 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 class TokenizedWindows(TokenizedTexts):
     """`TokenizedTexts` whose rows are windows, in the order of the texts.
 
-    Numpy arrays; a place is one of `token_ids`.
+    The fields are numpy arrays; positions are those of `token_ids`.
 
     Attributes:
-        texts: int64 [rows], the text that each window is of.
-        tokens: int32 [places], number of the token among those of its text; -1 for special tokens
-            and for the first text of a pair.
-        has_most_context: bool [places], of all places of a token the one to ask.
-        text_splits: int64 [texts + 1]: the offsets of text i are those from `text_splits[i]` to
+        texts: int64 [rows]. Index of the text of each window.
+        tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
+            first text of a pair.
+        has_most_context: bool [positions]. Whether this is the position of its token with the most
+            context, the one used for predictions.
+        text_splits: int64 [texts + 1]. The offsets of text i are those from `text_splits[i]` to
             `text_splits[i + 1]`.
         token_starts, token_ends: int32 [tokens of all texts], in characters of the text.
     """
@@ -40,29 +41,30 @@ class TokenizedWindows(TokenizedTexts):
     token_ends: np.ndarray
 
     def columns(self):
-        """(rows, columns): int64 [places] each, where in padded rows every place is."""
+        """Returns (rows, columns), int64 [positions] each: the location in the padded rows."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self):
-        """int64 [places]: each place's token among those of all texts; -1 where there is none."""
+        """int64 [positions]. Index of each position's token in all texts; -1 if there is none."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
 
 
 def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widths=None):
-    """Tokenizes texts once, in graph, a chunk at a time.
+    """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
         texts: list of str, or of (first, second) tuples, all of one kind; windows slide over the
             second.
         tokenizer: `Tokenizer`.
-        max_length: int, the most tokens of a window.
-        stride: int, tokens from the start of one window to that of the next.
-        first_length: int. The first text of a pair is cut to so many tokens.
-        widths: list of int, as of `tokenize_texts`.
+        max_length: int. Maximum tokens of a window.
+        stride: int. Tokens from the start of one window to the start of the next.
+        first_length: int. The first text of a pair is truncated to this number of tokens.
+            Default 64.
+        widths: list of int; see `tokenize_texts`.
 
     Returns:
         `TokenizedWindows`.
@@ -78,7 +80,7 @@ def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widt
 
 
 def _segments(texts):
-    """String tensor [texts], or a tuple of two of those."""
+    """Converts texts to a string tensor [texts], or a tuple of two for pairs."""
     if texts and isinstance(texts[0], tuple):
         first, second = zip(*texts)
         return as_strings(list(first)), as_strings(list(second))
@@ -86,7 +88,7 @@ def _segments(texts):
 
 
 def _flat_windows(windows, first_text):
-    """The fields of `TokenizedWindows` of `Windows` over a chunk that begins at `first_text`."""
+    """Returns the `TokenizedWindows` fields of a chunk's `Windows`; it begins at `first_text`."""
     is_real = windows.features["padding_mask"].numpy() == 1
     return {
         "texts": windows.texts.numpy() + first_text,

@@ -1,4 +1,4 @@
-"""Words of texts, and which pieces of a tokenizer are theirs."""
+"""Words of texts, and their alignment with a tokenizer's subwords."""
 
 import dataclasses
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Words(NamedTuple):
 
     Attributes:
         text: str.
-        starts, ends: int64 [words], where in the text each word stands, in characters.
+        starts, ends: int64 [words]. Character offsets of each word in the text.
     """
 
     text: str
@@ -24,10 +24,10 @@ class Words(NamedTuple):
 
 
 def find_words(text):
-    """The words of a text: runs without white space, each punctuation character one of its own.
+    """Splits a text into words at white space; punctuation characters and ideographs are words.
 
-    So is each ideograph. Punctuation is every ASCII character that is no letter, digit or control
-    character, and Unicode's category P.
+    Punctuation is every ASCII character that is not a letter, digit or control character, and
+    Unicode's category P.
 
     Args:
         text: str.
@@ -45,7 +45,7 @@ def find_words(text):
 
 
 def words_of_one_piece(tokenizer):
-    """The words with a letter that are one piece of a vocabulary.
+    """Finds the words that contain a letter and are a single token of a vocabulary.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -55,16 +55,16 @@ def words_of_one_piece(tokenizer):
     """
     written = {}
     for number, piece in enumerate(tokenizer.vocabulary):
-        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # how kinds mark where words begin and end
+        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
         if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
             written[number] = word
-    # What is a word comes back as this piece alone; bytes that are no text do not.
+    # A word is tokenized to this token alone; bytes that are not text are not.
     rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
 def join_words(words):
-    """Given words, joined by single spaces.
+    """Joins words with single spaces.
 
     Args:
         words: list of str.
@@ -78,14 +78,14 @@ def join_words(words):
 
 
 def as_words(texts):
-    """`Words` of each of a batch of texts.
+    """Converts a batch of texts to `Words`.
 
     Args:
-        texts: list, array or column of str, whose words are found, of lists of words, or of
+        texts: list, array or column of str, which are split into words, of lists of words, or of
             `Words`; a table with one column of those; or one text.
 
     Raises:
-        InputError: something that is neither; says which text.
+        InputError: an entry is none of these; the message says which text.
     """
     texts = from_columns(texts, ("tokens",), most=1)
     if isinstance(texts, (str, bytes)):
@@ -118,17 +118,17 @@ def _decoded(text):
 
 @dataclasses.dataclass(frozen=True)
 class WordPieces:
-    """Which tokens are of which word, over all texts.
+    """Alignment of tokens with words, over all texts.
 
-    A token is of the word in which its last character stands: a piece of SentencePiece may begin
-    with the space before it. A word of whose characters none ends a piece shares the piece that
-    holds its last one, as the apostrophe of `'t`.
+    A token belongs to the word that contains its last character: a piece of SentencePiece may begin
+    with the space before it. A word in which no token ends shares the token that contains the
+    word's last character, such as the apostrophe of `'t`.
 
     Attributes:
-        words: int64 [tokens], number of the word among all; -1 where the token is of none.
-        firsts: int64 [words], the first token of the word, or the shared one; -1 for none.
-        owns: bool [words], whether some token is of the word.
-        word_splits: int64 [texts + 1], the words of text i are those from `word_splits[i]` on.
+        words: int64 [tokens]. Index of the word in all words; -1 if the token belongs to no word.
+        firsts: int64 [words]. First token of the word, or the shared one; -1 if there is neither.
+        owns: bool [words]. Whether any token belongs to the word.
+        word_splits: int64 [texts + 1]. The words of text i begin at `word_splits[i]`.
     """
 
     words: np.ndarray
@@ -138,12 +138,12 @@ class WordPieces:
 
     @property
     def is_first(self):
-        """bool [tokens], whether it is the first of its word."""
+        """bool [tokens]. Whether the token is the first of its word."""
         return (self.words >= 0) & (self.words != np.append(-1, self.words[:-1]))
 
 
 def find_pieces(sentences, tokenized):
-    """Matches the tokens of texts with their words.
+    """Aligns the tokens of texts with their words.
 
     Args:
         sentences: list of `Words`.
@@ -152,7 +152,7 @@ def find_pieces(sentences, tokenized):
     Returns:
         `WordPieces`.
     """
-    # Texts are laid out one behind the other: one search for all of them.
+    # Texts are laid out one after the other, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
@@ -164,7 +164,7 @@ def find_pieces(sentences, tokenized):
     shifts = np.repeat(bases[:-1], np.diff(tokenized.text_splits))
     token_starts, token_ends = tokenized.token_starts + shifts, tokenized.token_ends + shifts
 
-    last = token_ends - 1  # [tokens], their last characters
+    last = token_ends - 1  # [tokens], position of their last characters
     words = np.searchsorted(starts, last, side="right") - 1
     within = (words >= 0) & (token_ends > token_starts)
     within[within] = last[within] < ends[words[within]]
@@ -172,9 +172,9 @@ def find_pieces(sentences, tokenized):
 
     firsts = np.full(len(starts), -1, "int64")
     tokens = np.flatnonzero(within)[::-1]
-    firsts[words[tokens]] = tokens  # of several the first, which is written last
+    firsts[words[tokens]] = tokens  # reversed, so the first token of a word is written last
     owns = firsts >= 0
-    # The first token that ends behind the last character of a word, if it holds it.
+    # The first token that ends after the last character of a word, if it contains it.
     holders = np.searchsorted(token_ends, ends - 1, side="right")
     found = ~owns & (ends > starts) & (holders < len(token_ends))
     found[found] = token_starts[holders[found]] < ends[found]

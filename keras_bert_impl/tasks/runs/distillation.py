@@ -1,8 +1,8 @@
-"""What training can minimize beside the loss of labels: a teacher's answers, its layers, R-Drop.
+"""Training objectives beyond the label loss: soft targets, intermediate layers, R-Drop.
 
 `compile(objective=...)` takes one of these; see `ReplicatedTrainer`. Evaluation keeps the task's
-loss. All are sums of what each text or token says, so that replicas and micro-batches change
-nothing.
+loss. All objectives are sums over texts or tokens, so replicas and micro-batches do not change
+them.
 """
 
 from keras import ops
@@ -35,25 +35,25 @@ _DIVERGENCES = {
 
 
 class SoftTargets:
-    """A teacher's answers beside the labels.
+    """Knowledge distillation from a teacher's predictions, combined with the labels.
 
         teacher_weight * divergence + (1 - teacher_weight) * loss of the labels
 
-    The divergence of the student's answers from the teacher's is, for one label, `kl_divergence`
-    at a temperature; for several the same of each label; for numbers the squared error. The
-    teacher is asked in each step, without dropout, and stays as it is.
+    The divergence of the student's predictions from the teacher's is `kl_divergence` at a
+    temperature for single labels, the same for each label for multiple labels, and the squared
+    error for regression. The teacher predicts in each step, without dropout, and is not trained.
 
     Args:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
-        teacher: a tuned model of the same class, labels and tokenizer. Under a strategy it is
-            loaded inside of its scope, as the student is.
-        temperature: float. Not of numbers.
-        teacher_weight: float from 0 to 1.
+        teacher: a fine-tuned model of the same class, labels and tokenizer. Under a distribution
+            strategy, load it inside the strategy's scope, like the student.
+        temperature: float. Not used for regression. Default 2.0.
+        teacher_weight: float from 0 to 1. Default 0.5.
 
     Raises:
-        InputError: the two do not fit together; says in what.
+        InputError: student and teacher do not match; the message says in what.
 
-    Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1 the
+    Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1, the
     prediction layer of Jiao et al. 2020, "TinyBERT", equation 10.
 
     Example:
@@ -72,11 +72,11 @@ class SoftTargets:
         self._teacher_weight = teacher_weight
 
     def loss_totals(self, x, y, sample_weight):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         return self._student.loss_totals(x, y, sample_weight)
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         targets = self._teacher(x, training=False)
         losses = _divergence(self._student)(targets, y_pred, self._temperature)
         soft = _share(self._student, losses, y, sample_weight, totals)
@@ -85,19 +85,20 @@ class SoftTargets:
 
 
 class IntermediateLayers:
-    """The student's embeddings, hidden states and attention become those of a teacher.
+    """Distillation of a teacher's embeddings, hidden states and attention.
 
-    Layer m of the student's M learns from layer `m * L / M` of the teacher's L. The loss is the
-    sum of the squared errors of the embeddings, of each layer's hidden states, and of each layer's
-    attention before the softmax; each is a mean over the real tokens of a text, and then over the
-    texts. Where the student is narrower, its states go through linear maps that learn with it, one
-    for the embeddings and one for all layers. Labels, and weights of texts, have no part in it.
+    Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L layers. The
+    loss is the sum of the squared errors of the embeddings, of each layer's hidden states, and of
+    each layer's attention scores before the softmax; each is a mean over the real tokens of a text,
+    and then over the texts. If the student is narrower, its states are projected by linear maps
+    that are trained with it, one for the embeddings and one for all layers. Labels and text weights
+    are not used.
 
     Args:
-        student, teacher: as of `SoftTargets`; of as many heads.
+        student, teacher: see `SoftTargets`; with the same number of attention heads.
 
     Raises:
-        InputError: the two do not fit together; says in what.
+        InputError: student and teacher do not match; the message says in what.
 
     Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
 
@@ -125,15 +126,15 @@ class IntermediateLayers:
 
     @property
     def variables(self):
-        """list of the variables of the linear maps."""
+        """list. Variables of the linear maps."""
         return [variable for layer in self._maps or () for variable in layer.variables]
 
     def loss_totals(self, x, y, sample_weight):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         return num_examples(x)
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         taught = self._teacher(x, training=False)
         learned = self._student(x, training=True)
         mask = x["padding_mask"]
@@ -142,11 +143,11 @@ class IntermediateLayers:
 
 
 class RDrop:
-    """Two passes with other dropout, and what their answers differ by.
+    """R-Drop: two forward passes with different dropout, and the divergence of their predictions.
 
         loss of one + loss of the other + alpha * (divergence of each from the other) / 2
 
-    The divergence is that of `SoftTargets` without a temperature. A step is two forward and two
+    The divergence is the one of `SoftTargets` at a temperature of 1. A step is two forward and two
     backward passes.
 
     Args:
@@ -154,7 +155,7 @@ class RDrop:
         alpha: float.
 
     Raises:
-        InputError: a model of another task.
+        InputError: the model is of another task.
 
     Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
 
@@ -170,11 +171,11 @@ class RDrop:
         self._alpha = alpha
 
     def loss_totals(self, x, y, sample_weight):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         return self._model.loss_totals(x, y, sample_weight)
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         again = self._model(x, training=True)
         divergence = _divergence(self._model)
         losses = (divergence(y_pred, again, 1.0) + divergence(again, y_pred, 1.0)) / 2
@@ -190,9 +191,10 @@ def _divergence(model):
 
 
 def _share(model, losses, y, sample_weight, totals):
-    """This batch's share of the loss, of losses of texts `[batch]` or of tokens `[batch, length]`.
+    """Computes this batch's share of the loss from losses of texts `[batch]` or of tokens
+    `[batch, length]`.
 
-    Each counts as much as in the loss of the labels.
+    Each loss has the same weight as in the loss of the labels.
     """
     if isinstance(model, TokenClassifier):
         losses = losses * token_weights(y, sample_weight)
@@ -212,7 +214,7 @@ def _check_task(model, what):
 
 
 def _check_pair(student, teacher):
-    """Refuses a teacher whose answers are not to the student's questions."""
+    """Raises if the teacher does not match the student."""
     _check_task(student, "a teacher")
     if type(teacher) is not type(student):
         raise InputError(
@@ -242,7 +244,7 @@ def _check_pair(student, teacher):
 
 
 def _check_layers(student, teacher):
-    """Refuses encoders whose layers cannot be compared."""
+    """Raises if the layers of the encoders cannot be compared."""
     if getattr(student, "has_windows", False):
         raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
     check_layers(student.config, teacher.config)

@@ -1,4 +1,4 @@
-"""Scores of a tuned model on labelled examples."""
+"""Evaluation of a fine-tuned model on labelled examples."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 
 
 def evaluate(model, examples, output_directory=None, more=None):
-    """Scores a tuned model by the metrics of its task, as `finetune` scores what it has saved.
+    """Scores a fine-tuned model by the metrics of its task, as `finetune` scores the saved model.
 
-    Nothing is chosen anew: of SQuAD 2.0 the threshold of no answer is the model's.
+    Decision settings are not selected again: for SQuAD 2.0, the no-answer threshold is the model's.
 
     Args:
-        model: `TaskModel`, or str or `Path` of a run or model directory, as of `load_tuned`.
-        examples: labelled examples, as of `finetune`. Their labels are found by name among those
-            of the model.
-        output_directory: str or `Path`: where to write `scores.json` and the predictions; None for
-            nowhere.
-        more: dict of name -> further examples, as `more_dev` of `finetune`.
+        model: `TaskModel`, or str or `Path` of a run or model directory; see `load_tuned`.
+        examples: labelled examples; see `finetune`. Their labels are matched by name to those of
+            the model.
+        output_directory: str or `Path`. Directory for `scores.json` and the predictions; None to
+            write nothing.
+        more: dict of name -> further examples; see `more_dev` of `finetune`.
 
     Returns:
-        dict of scores, that by which models are compared first.
+        dict of scores; the first one is the score by which models are compared.
 
     Raises:
-        InputError: there is no such model; the examples are of another task; a label that the model
-            does not know, with file and line where there are any.
+        InputError: the model does not exist, the examples are of another task, or a label is
+            unknown to the model (with file and line, if known).
 
     Example:
         evaluate("run", read_glue("mrpc", "glue", "dev"))["accuracy"]

@@ -1,4 +1,4 @@
-"""Labelled texts that a program holds, for `finetune`."""
+"""Labelled texts in memory, for `finetune`."""
 
 import numpy as np
 
@@ -8,19 +8,19 @@ from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
 def as_examples(data, name):
-    """Labelled examples of what `finetune` takes.
+    """Converts the data arguments of `finetune` to labelled examples.
 
     Args:
-        data: examples, which are returned as they are; or a tuple (texts, labels): texts a list of
-            str, of (first, second) tuples or of lists of words, labels beside them: names or class
-            numbers; lists of names, for several at once, or for words; or floats.
-        name: str, what they are called in messages.
+        data: examples, which are returned unchanged; or a tuple (texts, labels). Texts are a list
+            of str, of (first, second) tuples or of lists of words. Labels are names or class
+            indices; lists of names, for several labels per text or for words; or floats.
+        name: str. Name of the data in messages.
 
     Returns:
-        `Examples`, for lists of words `TaggedExamples`; or `data`.
+        `Examples`, or `TaggedExamples` for lists of words; or `data`.
 
     Raises:
-        InputError: texts and labels that differ in number, or something else.
+        InputError: texts and labels differ in number, or `data` has another form.
     """
     if not isinstance(data, tuple):
         if not hasattr(data, "fingerprint"):
@@ -52,8 +52,10 @@ def as_examples(data, name):
 
 
 def _as_list(values, name):
-    """A list of the values, with numbers and strings of Python."""
+    """Converts values to a list of Python numbers and strings."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise InputError(f"{name} must be a list of texts and a list of labels, got {values!r:.60}.")
+        raise InputError(
+            f"{name} must be a list of texts and a list of labels, got {values!r:.60}."
+        )
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     return [value.item() if isinstance(value, np.generic) else value for value in values]

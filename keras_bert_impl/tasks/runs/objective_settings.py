@@ -1,4 +1,4 @@
-"""Settings of what a run learns from; imports nothing heavy, for the command line's help."""
+"""Settings of a run's training objective; imports nothing heavy, for the command line's help."""
 
 import dataclasses
 from typing import Annotated
@@ -8,7 +8,7 @@ from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Share
 from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 SOFT, TINYBERT = "soft", "tinybert"
-_DEFAULTS = {  # of what takes a teacher
+_DEFAULTS = {  # of the kinds of distillation
     SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
     TINYBERT: {"temperature": 1.0, "teacher_weight": 1.0, "intermediate_epochs": 10},
 }
@@ -16,24 +16,25 @@ _DEFAULTS = {  # of what takes a teacher
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveSettings(TuningSettings):
-    """What a run learns from beside labels: a teacher, or its own answers with other dropout.
+    """Training signals besides the labels: a teacher, or R-Drop.
 
     Args:
-        teacher: str or None. A run or a model directory, of the same task, labels and tokenizer:
-            what is tuned learns from its answers, too; see `SoftTargets`.
-        distillation: str or None for soft. With a teacher: soft learns from its answers; tinybert
-            first, in `intermediate_epochs`, from its layers (see `IntermediateLayers`), and then,
-            in `epochs`, from its answers. Each of the two phases has its own optimizer, with the
-            whole course of the learning rate.
-        temperature: float or None for 2 (tinybert 1). Divides the logits of both; not of numbers.
-        teacher_weight: float or None for 0.5 (tinybert 1). What part of the loss the teacher's
-            answers have; the labels have the rest.
-        intermediate_epochs: int or None for 10. Of tinybert.
-        r_drop: float or None for none. What the difference of two passes with other dropout counts
-            in the loss; see `RDrop`. A step is two of each pass.
+        teacher: str or None. A run or model directory with the same task, labels and tokenizer; the
+            model also learns from its predictions; see `SoftTargets`.
+        distillation: str or None for soft. Requires a teacher. soft learns from its predictions;
+            tinybert first learns from its layers for `intermediate_epochs` (see
+            `IntermediateLayers`), then from its predictions for `epochs`. Each of the two phases
+            has its own optimizer and a complete learning-rate schedule.
+        temperature: float or None for 2 (tinybert 1). Divides the logits of both models; not for
+            regression.
+        teacher_weight: float or None for 0.5 (tinybert 1). Share of the teacher's predictions in
+            the loss; the labels have the rest.
+        intermediate_epochs: int or None for 10. For tinybert.
+        r_drop: float or None for none. Weight in the loss of the divergence between two passes with
+            different dropout; see `RDrop`. A step is two forward and two backward passes.
 
     Raises:
-        InputError: settings that do not go together.
+        InputError: the settings are incompatible.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 3; Jiao et al. 2020, "TinyBERT", section
     4.2; Liang et al. 2021 (arXiv:2106.14448).

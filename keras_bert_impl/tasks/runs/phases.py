@@ -1,4 +1,4 @@
-"""The parts of a fine-tuning run, one after the other, each with its own loss and optimizer."""
+"""The phases of a fine-tuning run, each with its own loss and optimizer."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from keras_bert_impl.tasks.runs.objective_settings import TINYBERT
 
 
 class Phase(NamedTuple):
-    """Epochs that are trained in one way.
+    """Consecutive epochs with the same objective.
 
     Attributes:
-        start, end: int. From which to before which epoch of the run.
-        objective: as of `ReplicatedTrainer`; None for the task's loss.
-        name: str, the folder of its checkpoints among those of the run.
-        is_scored: bool. Whether there are answers whose metrics and loss mean something.
+        start, end: int. First epoch of the phase, and the epoch after its last one.
+        objective: see `ReplicatedTrainer`; None for the task's loss.
+        name: str. Subfolder for its checkpoints in the run's checkpoint folder.
+        is_scored: bool. Whether the model's predictions have meaningful metrics and loss.
     """
 
     start: int
@@ -24,18 +24,18 @@ class Phase(NamedTuple):
 
 
 def phases_of(settings, model, teacher=None):
-    """The phases of a run: one, or with `distillation=tinybert` two.
+    """Returns the phases of a run: one, or two with `distillation=tinybert`.
 
     Args:
         settings: `FinetuneSettings`.
-        model: `TaskModel` that is tuned.
-        teacher: `TaskModel` that it learns from.
+        model: `TaskModel` to fine-tune.
+        teacher: `TaskModel` that it learns from, or None.
 
     Returns:
         list of `Phase`.
 
     Raises:
-        InputError: teacher and model do not fit together, or there is no such loss for the model.
+        InputError: teacher and model do not match, or the model does not support the objective.
     """
     if teacher is None:
         objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)

@@ -1,4 +1,4 @@
-"""A fine-tuning run: labelled examples in, a run directory out, resumable on the way."""
+"""A resumable fine-tuning run: takes labelled examples and writes a run directory."""
 
 import dataclasses
 import functools
@@ -46,38 +46,37 @@ def finetune(
 ):
     """Fine-tunes a model on a task and writes a run directory.
 
-    The directory holds `model/`, which `from_pretrained` and `transformers` load (of small weights
-    alone, see `TuningSettings`, `from_pretrained`, and `peft` if it is LoRA), `recipe.yaml`,
-    `data.json`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, and of `dev`, by the model as it
-    was saved, `scores.json` and predictions: `predictions.tsv`, or for questions the three files of
-    SQuAD. A run that was interrupted goes on from its newest checkpoint, the end of an epoch, with
-    the batches and the dropout of the undisturbed run. A teacher, see `ObjectiveSettings`, is in
-    none of these files.
+    The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
+    small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
+    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/` and `checkpoints/`. It also
+    contains the results of the saved model on `dev`: `scores.json` and predictions, which are
+    `predictions.tsv`, or for questions the three files of SQuAD. An interrupted run resumes from
+    its newest checkpoint, the end of an epoch, with the batches and the dropout of the
+    uninterrupted run. A teacher, see `ObjectiveSettings`, is in none of these files.
 
     Args:
         model: str or `Path` of a model directory.
-        train: what to learn, which decides what is made of it: `Examples` of `read_glue` or
+        train: training examples, whose type determines the model: `Examples` of `read_glue` or
             `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
-            `ChoiceExamples` of `read_choices`, a `MultipleChoice`;
-            `SimilarityExamples` of any of the first with pairs and numbers, or `AnchorExamples` of
-            pairs or threes without labels, a `TextEmbedder`; or a tuple (texts, labels), see
-            `as_examples`.
-        dev: the same, to score the model on.
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
+            the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
+            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
+        dev: development examples of the same type, to score the model on.
         output_directory: str or `Path` of the run directory.
-        strategy: str, as for `get_strategy`.
-        resume: bool. Whether to go on if the directory holds a run.
+        strategy: str; see `get_strategy`.
+        resume: bool. Whether to resume if the directory contains a run. Default True.
         callbacks: Keras callbacks for `fit`.
-        verbose: as for `fit`.
+        verbose: see `fit`.
         more_dev: dict of name -> further examples to score the model on, such as MNLI's mismatched
-            ones. Their scores are `NAME/...`, their predictions in a folder of that name.
+            set. Their scores are named `NAME/...`; their predictions are in a folder of that name.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
-        The tuned `TaskModel`.
+        The fine-tuned `TaskModel`.
 
     Raises:
-        InputError: settings, texts, labels or a model that cannot be used; says which.
+        InputError: settings, texts, labels or a model are not valid; the message says which.
 
     Example:
         data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
@@ -90,7 +89,7 @@ def finetune(
         raise InputError(f"{output_directory} holds a set of runs; give another directory.")
     task, own = task_with(settings, train, dev)
     for more in more_dev.values():
-        task_of(train, more)  # their labels are looked at before, not after the training
+        task_of(train, more)  # checks their labels before the training, not after it
     of_fit = {}
     if "class_weight" in own:
         of_fit["class_weight"] = task.class_weight(train, own.pop("class_weight"))
@@ -105,7 +104,7 @@ def finetune(
         phases = phases_of(settings, tuned, teacher)
     best = _best_epoch(settings, task, tuned, dev, phases[-1])
     data = task.inputs(train), task.inputs(dev)
-    # Only now: a refused run leaves nothing.
+    # Created after all checks, so that a refused run leaves nothing.
     read = made_of(settings, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, made_of=read)
     callbacks = list(callbacks)
@@ -119,18 +118,18 @@ def finetune(
 
 
 def load_tuned(path, dtype=None, base=None, **settings):
-    """The task model of a run directory or of a model directory, of the class that it names.
+    """Loads the task model of a run or model directory, of the class that the directory names.
 
     Args:
         path: str or `Path`.
-        dtype: Keras dtype policy. Default: that of the run, which its scores are of; for a model
-            directory float32.
-        base: str or `Path`. Where small weights alone were kept: what they were tuned from.
-            Default: where it was.
-        **settings: arguments of that class, in place of those that it was saved with.
+        dtype: Keras dtype policy. Default: that of the run, with which its scores were computed;
+            float32 for a model directory.
+        base: str or `Path`. If only a small part of the weights was saved: the model that was
+            fine-tuned. Default: its original location.
+        **settings: arguments of the class, which replace the saved ones.
 
     Raises:
-        InputError: there is none.
+        InputError: the directory has no task model.
     """
     path = Path(path)
     if not (path / "model").is_dir():
@@ -143,15 +142,15 @@ def load_tuned(path, dtype=None, base=None, **settings):
 
 
 def load_embedder(name_or_path, dtype=None, **settings):
-    """The `TextEmbedder` of a run directory, or of any model directory or name.
+    """Loads the `TextEmbedder` of a run directory, or of any model directory or name.
 
     Args:
         name_or_path: str or `Path`.
         dtype: Keras dtype policy. Default: that of the run, else float32.
-        **settings: arguments of `TextEmbedder`, in place of those of the run.
+        **settings: arguments of `TextEmbedder`, which replace those of the run.
 
     Raises:
-        InputError: there is none, or the run is of another task.
+        InputError: there is no model, or the run is of another task.
     """
     if not (Path(name_or_path) / "model").is_dir():
         return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
@@ -162,7 +161,7 @@ def load_embedder(name_or_path, dtype=None, **settings):
 
 
 def task_with(settings, train, dev):
-    """(the task of a run, dict of the settings that are its own).
+    """Returns the task of a run and a dict of the task-specific settings that are set.
 
     Args:
         settings: `FinetuneSettings`.
@@ -201,11 +200,11 @@ def _build(settings, task, model_class, own):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, **of_fit):
-    """Trains what is left of each phase, and ends with the weights to save.
+    """Trains the remaining epochs of each phase and leaves the weights to save in the model.
 
     Args:
-        best: `BestEpoch` of the phase that is scored, or None.
-        train, dev: (x, y) each, as `fit` takes them.
+        best: `BestEpoch` of the scored phase, or None.
+        train, dev: (x, y) each, for `fit`.
         callbacks, **of_fit: arguments of `fit`.
     """
     steps = model.steps_per_epoch(train[0], settings.batch_size)
@@ -223,7 +222,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             continue
         if is_chief() and not log:
             log = [MetricsLog(run, steps, phases[-1].end * steps, finished * steps)]
-        # The score first: the log writes it, and the checkpoint of the best epoch is kept.
+        # The score runs first: the log writes it, and the checkpoint keeps the best epoch.
         of_score = [best] if best_here else []
         model.fit(
             *train,
@@ -263,7 +262,7 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
-    # As it was saved, so that whoever loads it finds the same scores.
+    # Reloaded, so that users who load the saved model get the same scores.
     saved = load_tuned(run.path, settings.dtype)
     scores = task.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
     warn_of_nan(scores, run.path)
@@ -271,7 +270,7 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
 
 
 def _best_epoch(settings, task, model, dev, phase):
-    """`BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
+    """Returns the `BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
     if not settings.keep_best:
         return None
 
@@ -286,11 +285,11 @@ def _best_epoch(settings, task, model, dev, phase):
 
 
 def _score_of_chief(score, model):
-    """A function that the chief scores a model by, and that says the same on all workers.
+    """Creates a function that scores a model on the chief and returns its score on all workers.
 
-    Workers that differed in the last digit could end at different epochs.
+    Workers whose scores differed in the last digit could stop at different epochs.
     """
-    # Outside of the strategy, in which nothing could be asked while the others wait.
+    # Built outside the strategy, in which the chief cannot predict while the others wait.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 
     def of_chief():
@@ -304,7 +303,7 @@ def _score_of_chief(score, model):
 
 
 def _scores_of(metrics, start, finished, steps):
-    """list of float: the scores of the epochs from `start` to `finished`, from `metrics.jsonl`."""
+    """Reads the scores of epochs `start` to `finished` from `metrics.jsonl`: list of float."""
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(
@@ -315,7 +314,7 @@ def _scores_of(metrics, start, finished, steps):
 
 
 def made_of(settings, train, dev):
-    """dict: what a fine-tuning run reads, for its `RunDirectory`.
+    """Describes the inputs of a fine-tuning run, for its `RunDirectory`, as a dict.
 
     Args:
         settings: `FinetuneSettings`.

@@ -1,4 +1,4 @@
-"""A set of fine-tuning runs: seeds and grids of settings, compared by their scores."""
+"""A set of fine-tuning runs: compares seeds and grids of settings by their scores."""
 
 import dataclasses
 import gc
@@ -35,35 +35,36 @@ def finetune_set(
     say=lambda text: None,
     **settings,
 ):
-    """Fine-tunes once for each combination of settings, and compares the runs.
+    """Fine-tunes once for each combination of settings and compares the runs.
 
-    The directory holds `runs/NAME`, a run directory each, named by what differs; `scores.json`,
-    what this function returns; and `model/` and `recipe.yaml`, copies of those of the best run, so
-    that the directory can be asked and scored as one of a single run. A set that was interrupted
-    goes on: finished runs stay as they are, also where the grid has grown.
+    The directory contains `runs/NAME`, one run directory each, named after its settings of the
+    grid; `scores.json`, the return value of this function; and `model/` and `recipe.yaml`, copies
+    of those of the best run, so that the directory can be used like that of a single run. An
+    interrupted set resumes: finished runs are kept, even if the grid has grown.
 
-    Settings are chosen on `dev`, and the best of many runs is so partly by luck: what they are
-    worth is for examples to say that were not chosen by.
+    Settings are selected on `dev`, and the best of many runs is partly the best by chance. Use
+    examples that were not used for selection to measure it.
 
     Args:
-        model, train, dev, strategy, resume, callbacks, verbose, more_dev: as of `finetune`.
+        model, train, dev, strategy, resume, callbacks, verbose, more_dev: see `finetune`.
         output_directory: str or `Path` of the set.
-        grid: dict of setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`;
-            there is a run for each combination. `seed` makes runs of one group.
+        grid: dict of setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one
+            run per combination. Runs that differ only in `seed` form a group.
         say: function of one str, called with the name of each run.
-        **settings: the other fields of `FinetuneSettings`, those of all runs.
+        **settings: the other fields of `FinetuneSettings`, the same for all runs.
 
     Returns:
-        dict: `metric`, the task's first, by which groups are compared; `best`, the path of the best
-        run in the directory, that with the best score in the group with the best mean (of
-        `mean_squared_error` the least; NaN comes last, as does a group with a run of NaN);
+        dict: `metric`, the task's first metric, by which groups are compared; `best`, the path of
+        the best run in the directory, which has the best score in the group with the best mean
+        (the lowest for `mean_squared_error`; NaN ranks last, and so does a group with a NaN run);
         `groups`, best first, each with its `settings`, `runs`, a dict of path -> scores, and
-        `scores`, a dict of metric -> `mean`, `std` (of a sample; None for one run), `min`, `max`.
+        `scores`, a dict of metric -> `mean`, `std` (sample standard deviation; None for one run),
+        `min`, `max`.
 
     Raises:
-        InputError: as of `finetune`; nothing is run if a combination cannot be.
+        InputError: see `finetune`; no run starts if any combination is not valid.
 
-    Source: of `PAPER_GRID` Devlin et al., "BERT", appendix A.3.
+    Source of `PAPER_GRID`: Devlin et al., "BERT", appendix A.3.
 
     Example:
         finetune_set("path/to/model", train, dev, "seeds", {"seed": [1, 2, 3]}, epochs=4)
@@ -100,24 +101,24 @@ def finetune_set(
 
 
 def name_of(chosen):
-    """str. A name of settings, for a folder: `batch_size=16,epochs=2`."""
+    """Returns a folder name for settings: `batch_size=16,epochs=2`."""
     return ",".join(
         f"{key}={re.sub(r'[^A-Za-z0-9.+-]+', '_', str(value))}" for key, value in chosen.items()
     )
 
 
 def combinations(grid, settings):
-    """The runs of a set.
+    """Returns the runs of a set.
 
     Args:
-        grid: as of `finetune_set`; of an empty one there is one combination.
+        grid: see `finetune_set`; an empty grid has one combination.
         settings: dict of the other settings.
 
     Returns:
-        dict of path in the set -> (dict of what it has of the grid, its `FinetuneSettings`).
+        dict of path in the set -> (dict of its settings of the grid, its `FinetuneSettings`).
 
     Raises:
-        InputError: settings that cannot be.
+        InputError: a setting or its values are not valid.
     """
     known = {field.name for field in dataclasses.fields(FinetuneSettings)}
     for key, values in grid.items():
@@ -128,7 +129,7 @@ def combinations(grid, settings):
         if not isinstance(values, (list, tuple)) or not values:
             raise InputError(f"{key} needs a list of values to try. Received: {values!r:.60}")
     runs = {}
-    # Seeds last: those of one group run one after the other.
+    # Seeds vary fastest, so that the runs of a group are consecutive.
     keys = sorted(grid, key=lambda key: key == "seed")
     for values in itertools.product(*(grid[key] for key in keys)):
         chosen = dict(zip(keys, values))
@@ -140,7 +141,7 @@ def combinations(grid, settings):
 
 
 def _check_possible(directory, runs, resume, train, dev):
-    """Refuses what some run would refuse, before the first one begins."""
+    """Raises the errors of all runs before the first one begins."""
     if num_workers() > 1:
         raise InputError(
             f"a set of runs is for one worker, not {num_workers()}; start each run with its own "
@@ -156,10 +157,10 @@ def _check_possible(directory, runs, resume, train, dev):
 
 
 def _summary(chosen, scores):
-    """dict, as `finetune_set` returns it.
+    """Summarizes the runs as a dict; see `finetune_set`.
 
     Args:
-        chosen: dict of path -> what the run has of the grid.
+        chosen: dict of path -> the run's settings of the grid.
         scores: dict of path -> its scores.
     """
     metric = next(iter(next(iter(scores.values()))))
@@ -170,12 +171,12 @@ def _summary(chosen, scores):
         group["runs"][path] = scores[path]
     for group in groups.values():
         first, *others = group["runs"].values()
-        # Of entities there are scores by type, and not every run finds every type.
+        # Entities have scores by type, and not every run predicts every type.
         names = [name for name in first if all(name in run for run in others)]
         group["scores"] = {name: _spread(_values(group, name)) for name in names}
 
     def rank(score):
-        """float. What sorts scores from the best to the worst, NaN last."""
+        """float. Sort key of scores from the best to the worst, NaN last."""
         return math.inf if math.isnan(score) else -comparable(metric, score)
 
     def rank_of_group(group):
@@ -191,8 +192,8 @@ def _values(group, metric):
 
 
 def _spread(values):
-    """dict of float, NaN if a value is."""
-    if any(map(math.isnan, values)):  # which `stdev` cannot take, and `min` passes over
+    """Computes mean, standard deviation and range as a dict; NaN if any value is NaN."""
+    if any(map(math.isnan, values)):  # `stdev` rejects NaN, and `min` ignores it
         return dict.fromkeys(("mean", "std", "min", "max"), math.nan)
     return {
         "mean": statistics.fmean(values),

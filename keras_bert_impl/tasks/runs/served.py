@@ -1,4 +1,4 @@
-"""What is exported of a directory: the tuned model, or what else it can be used as."""
+"""Loads models for export: the fine-tuned model, or another model of the same directory."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def load_model(name_or_path, use=None, dtype=None, base=None):
-    """The model of a run directory, a model directory or a name, to be exported.
+    """Loads the model of a run directory, a model directory or a name, for export.
 
     Args:
         name_or_path: str or `Path`.
-        use: str. `"encoder"`, `"embedder"` or `"masked-lm"`: what to take the model for. Default:
-            the task that it was tuned for.
+        use: str. `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default:
+            the task that it was fine-tuned for.
         dtype: Keras dtype policy. Default: that of the run, else float32.
-        base: as of `load_tuned`.
+        base: see `load_tuned`.
 
     Returns:
         `TaskModel` or `Encoder`.
 
     Raises:
-        InputError: there is no such model.
+        InputError: the model does not exist.
     """
     if use is None:
         return load_tuned(name_or_path, dtype, base)
@@ -34,7 +34,7 @@ def load_model(name_or_path, use=None, dtype=None, base=None):
 
 
 def load_signatures(name_or_path, use=None, dtype=None, base=None):
-    """The signatures of a model, `serving.signatures.Signatures`; arguments as of `load_model`."""
+    """Loads a model's `serving.signatures.Signatures`; for arguments see `load_model`."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
         return EncoderSignatures(model, Tokenizer.from_pretrained(_source(name_or_path)))

@@ -18,53 +18,54 @@ from keras_bert_impl.tasks.base.options import LONG_TEXTS
 from keras_bert_impl.tasks.runs.objective_settings import ObjectiveSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
-# What BERT was tuned with on every task: Devlin et al., appendix A.3.
+# The grid that BERT was fine-tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
 
 
 @dataclasses.dataclass(frozen=True)
 class FinetuneSettings(ObjectiveSettings):
-    """Settings of a fine-tuning run; which weights learn, and how fast, is in `TuningSettings`.
+    """Settings of a fine-tuning run.
 
-    What they learn from beside labels is in `ObjectiveSettings`.
+    See `TuningSettings` for which weights are trained and at which learning rates, and
+    `ObjectiveSettings` for training signals besides the labels.
 
     Args:
         model: str. A model directory.
         epochs: int.
         batch_size: int. Texts of the global batch.
-        warmup: float. Share of the steps in which the rate rises; then it falls to 0.
-        weight_decay: float. Not for biases and normalization layers.
-        clip_norm: float or None. Limit of the global norm of the gradients.
-        max_length: int or None for the task's: 384 for questions, else 128. Tokens of a row.
-            Texts are cut to that, or for tagging, questions and by `long_texts` lie in windows
-            of that.
+        warmup: float. Share of the steps in which the learning rate rises; then it falls to 0.
+        weight_decay: float. Not applied to biases and normalization layers.
+        clip_norm: float or None. Limit of the global gradient norm.
+        max_length: int or None for the task's: 384 for questions, else 128. Row length in tokens.
+            Longer texts are truncated, or split into windows of this length for tagging, questions
+            and depending on `long_texts`.
         dropout: float or None for the model's own.
-        accumulation_steps: int. Micro-batches of a replica in a step.
+        accumulation_steps: int. Micro-batches per replica and step.
         dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
-        doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. Of
-            windows: tokens from the start of one to that of the next.
-        long_texts: str or None for `"truncate"`. Of texts, pairs and the prompts of choices: what
-            becomes of those that are longer than `max_length`; see `LongTextModel`.
-        max_windows: int or None for 8. Of these, in windows.
-        class_weight: `"balanced"`, or dict of label name -> factor in the loss. Of texts with one
+        doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. For
+            windows: tokens from the start of one to the start of the next.
+        long_texts: str or None for `"truncate"`. For texts, pairs and the prompts of choices: how
+            those longer than `max_length` are handled; see `LongTextModel`.
+        max_windows: int or None for 8. Maximum number of windows of such a text.
+        class_weight: `"balanced"`, or dict of label name -> factor in the loss. For texts with one
             label each; see `TextClassifier.fit`.
-        max_question_length: int or None for 64. Questions are cut to so many tokens.
-        label_all_pieces: bool. Of tagging: whether every piece of a word learns its label.
-        crf: bool. Of tagging: whether a conditional random field is over the words.
-        features: str or int. Of tagging: the encoder is frozen, and a BiLSTM learns on these of
-            its states, where nothing else is said with a `learning_rate` of 1e-3; see
-            `FeatureTagger`. None tunes the encoder.
-        loss: str or None for the first. Of similarity: cosine (learns the labels as cosines) or
-            cosent (learns their order); where texts have none, multiple_negatives or, of three
-            texts, triplet.
-        pooling: str or None for the model's own. Of similarity: cls, mean (where a model has none)
-            or max. Of texts with classes or numbers: mean, max or attention over all tokens, in
-            place of the vector that the encoder was published with.
-        keep_best: bool. Whether the model is that of the epoch with the best score on the
-            development set, by the first of the task's metrics, and not that of the last epoch.
-        patience: int or None. The run ends after so many epochs in a row without a better score,
-            and `keep_best` is on. The rate falls as in a run of all `epochs`.
-        seed: int. Decides the new head, the order of the texts and dropout.
+        max_question_length: int or None for 64. Questions are truncated to this number of tokens.
+        label_all_pieces: bool. For tagging: whether every subword of a word learns its label.
+        crf: bool. For tagging: whether to use a conditional random field over the words.
+        features: str or int. For tagging: freezes the encoder and trains a BiLSTM on these of its
+            hidden states, with a default `learning_rate` of 1e-3; see `FeatureTagger`. None
+            fine-tunes the encoder.
+        loss: str or None for the first. For similarity: cosine (learns the labels as cosines) or
+            cosent (learns their order); for texts without labels, multiple_negatives or, with
+            three texts, triplet.
+        pooling: str or None for the model's own. For similarity: cls, mean (the default of models
+            without one) or max. For texts with classes or numbers: mean, max or attention over all
+            tokens, instead of the vector that the encoder was published with.
+        keep_best: bool. Whether to keep the model of the epoch with the best score on the
+            development set, by the first of the task's metrics, instead of the last epoch.
+        patience: int or None. The run ends after this number of consecutive epochs without a better
+            score; implies `keep_best`. The learning rate falls as in a run of all `epochs`.
+        seed: int. Determines the newly initialized head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

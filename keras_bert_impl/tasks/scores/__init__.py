@@ -1,1 +1,1 @@
-"""Scores of predictions, and what scores decide."""
+"""Scores of predictions, and decisions based on scores."""

@@ -1,4 +1,4 @@
-"""What scores decide: ties and NaN never count in favour of a model."""
+"""Decisions based on scores; ties and NaN never count in favor of a model."""
 
 import logging
 import math
@@ -8,16 +8,16 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 _LOG = logging.getLogger(__name__)
-# Cosines of float32 vectors that differ by less are equal: some ten units in the last place.
+# Cosines of float32 vectors within this tolerance are equal: about ten units in the last place.
 EQUAL_COSINES = 1e-6
 
 
 class UndefinedScoresError(InputError):
-    """A model's scores are NaN, so that nothing can be decided by them.
+    """Raised if a model's scores are NaN, so that they cannot decide anything.
 
     Args:
-        what: str. What an example is called.
-        number: int, that of the example.
+        what: str. Term for an example, such as `"text"`.
+        number: int. Index of the example.
     """
 
     def __init__(self, what, number):
@@ -30,14 +30,14 @@ class UndefinedScoresError(InputError):
 
 
 def check_scores(scores, what="text"):
-    """Raises unless all scores are numbers.
+    """Raises if any score is NaN.
 
     Args:
-        scores: float array `[examples, ...]`, or a list of arrays `[...]`, one for each example.
-        what: str. What an example is called in the message.
+        scores: float array `[examples, ...]`, or a list of arrays `[...]`, one per example.
+        what: str. Term for an example in the message. Default `"text"`.
 
     Raises:
-        UndefinedScoresError: a score is NaN; names the first example that has one.
+        UndefinedScoresError: a score is NaN; names the first such example.
     """
     if isinstance(scores, np.ndarray) and not np.isnan(scores).any():
         return
@@ -47,13 +47,13 @@ def check_scores(scores, what="text"):
 
 
 def likeliest(scores):
-    """The number of the highest score of each example, of equal scores the first.
+    """Returns the index of the highest score of each example; the first one if scores are equal.
 
     Args:
         scores: list of float arrays `[classes]`, or one array `[examples, classes]`.
 
     Returns:
-        int64 array `[examples]`; where an example has a NaN score float64, NaN for that example.
+        int64 array `[examples]`; if any score is NaN, float64 with NaN for that example.
     """
     best = np.array([row.argmax() for row in scores], "int64")
     undefined = np.array([np.isnan(row).any() for row in scores], bool)
@@ -61,23 +61,23 @@ def likeliest(scores):
 
 
 def at_least_half(scores):
-    """1 for scores of 0.5 or more, 0 for lower ones, NaN for NaN; an array of the same shape."""
+    """Returns 1 for scores of at least 0.5, 0 for lower ones, NaN for NaN, in the same shape."""
     chosen = (scores >= 0.5).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen
 
 
 def undefined(scores):
-    """dict. The same names, NaN as their values."""
+    """Returns a dict with the same names and NaN as values."""
     return dict.fromkeys(scores, math.nan)
 
 
 def warn_of_nan(scores, where):
-    """Logs a warning that names the scores that are NaN.
+    """Logs a warning that lists the scores that are NaN.
 
     Args:
         scores: dict of float.
-        where: str, what was scored.
+        where: str. What was scored.
     """
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:

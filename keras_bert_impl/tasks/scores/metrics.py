@@ -1,6 +1,6 @@
-"""The scores by which tasks are compared, from predictions in numpy.
+"""Metrics for comparing models, computed with numpy from labels and predictions.
 
-Each is NaN where a label or a prediction is NaN.
+Each is NaN if a label or a prediction is NaN.
 """
 
 import functools
@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.scores.decisions import undefined
 
 
 def _nan_if_any_is(metric):
-    """The metric, NaN where a label or a prediction is."""
+    """Wraps a metric to return NaN if a label or a prediction is NaN."""
 
     @functools.wraps(metric)
     def checked(labels, predictions):
@@ -26,13 +26,13 @@ def _nan_if_any_is(metric):
 
 @_nan_if_any_is
 def accuracy(labels, predictions):
-    """Share of equal entries."""
+    """Fraction of equal entries."""
     return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
 
 
 @_nan_if_any_is
 def f1(labels, predictions):
-    """F1 of class 1: the harmonic mean of precision and recall; 0 where neither is defined."""
+    """F1 of class 1: the harmonic mean of precision and recall; 0 if neither is defined."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     hits = np.sum((labels == 1) & (predictions == 1))
     either = np.sum(labels == 1) + np.sum(predictions == 1)
@@ -41,7 +41,7 @@ def f1(labels, predictions):
 
 @_nan_if_any_is
 def macro_f1(labels, predictions):
-    """Mean over the classes of the F1 of each; classes that never occur are left out."""
+    """Mean of the F1 scores of the classes; classes that never occur are left out."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
     return float(np.mean([f1(labels == c, predictions == c) for c in classes]))
@@ -49,7 +49,7 @@ def macro_f1(labels, predictions):
 
 @_nan_if_any_is
 def matthews(labels, predictions):
-    """Matthews correlation of class numbers; 0 where either side has one class alone.
+    """Matthews correlation of class indices; 0 if labels or predictions have only one class.
 
     Source: Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation
     coefficient", equation 8.
@@ -63,11 +63,11 @@ def matthews(labels, predictions):
 
 @_nan_if_any_is
 def pearson(labels, predictions):
-    """Pearson correlation; NaN where either side is constant."""
+    """Pearson correlation; NaN if labels or predictions are constant."""
     deviations = []
     for values in (labels, predictions):
         values = np.asarray(values, "float64").ravel()
-        if not np.ptp(values):  # their mean may be rounded, and then no deviation is 0
+        if not np.ptp(values):  # their mean may be rounded, and then no deviation is exactly 0
             return float("nan")
         from_mean = values - values.mean()
         deviations.append(from_mean / np.linalg.norm(from_mean))
@@ -76,7 +76,7 @@ def pearson(labels, predictions):
 
 @_nan_if_any_is
 def spearman(labels, predictions):
-    """Pearson correlation of the ranks; equal values share the mean of their ranks."""
+    """Spearman correlation: Pearson correlation of the ranks; ties share their mean rank."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
@@ -88,14 +88,14 @@ def mean_squared_error(labels, predictions):
 
 
 def multi_label_scores(labels, predictions):
-    """The scores of several labels at once.
+    """Computes the multi-label scores.
 
     Args:
         labels, predictions: arrays of 0 and 1 `[examples, labels]`.
 
     Returns:
-        dict: `micro_f1` over all entries, `macro_f1`, the mean of the F1 of each label, and
-        `accuracy`, the share of examples whose labels are all right.
+        dict: `micro_f1` over all entries; `macro_f1`, the mean of the labels' F1 scores; and
+        `accuracy`, the fraction of examples whose labels are all correct.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     scores = {
@@ -116,10 +116,10 @@ _LESS_IS_BETTER = {"mean_squared_error"}
 
 
 def comparable(name, value):
-    """float. A score as models are compared by it: the more the better.
+    """Converts a score to a value by which models are compared: higher is better.
 
     Args:
-        name: str, that of the score.
+        name: str. Name of the score.
         value: float.
     """
     return -value if name in _LESS_IS_BETTER else value

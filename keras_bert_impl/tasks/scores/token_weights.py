@@ -1,14 +1,14 @@
-"""Which tokens count in the loss and the metrics of a tagger, and how much."""
+"""Token weights in the loss and the metrics of a tagger."""
 
 import keras
 from keras import ops
 
 
 def token_weights(y, sample_weight):
-    """The weight of each token: 0 where there is no label.
+    """Computes the weight of each token, 0 for tokens without a label.
 
     Args:
-        y: int `[batch, length]`, negative where there is no label.
+        y: int `[batch, length]`, negative for tokens without a label.
         sample_weight: `[batch]`, `[batch, length]` or None.
 
     Returns:
@@ -23,11 +23,11 @@ def token_weights(y, sample_weight):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TokenAccuracy(keras.metrics.Mean):
-    """The share of labelled tokens whose label has the highest logit."""
+    """Fraction of labelled tokens whose label has the highest logit."""
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)
         weights = token_weights(y_true, sample_weight)
-        # Flat: Keras takes the mean of each row first, which counts those of long rows for less.
+        # Flattened, because Keras would average each row first and give long rows less weight.
         hits, weights = (ops.reshape(x, (-1,)) for x in (ops.cast(hits, "float32"), weights))
         super().update_state(hits, weights)
