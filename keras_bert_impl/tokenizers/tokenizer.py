@@ -31,6 +31,7 @@ class Tokenizer(abc.ABC):
 
     Attributes:
         kind: str, part of the fingerprint.
+        files: module whose `read(directory)` returns the arguments and `write` writes them.
         num_separators: int, number of `sep_id` tokens between two segments.
         segment_of_second: int, the segment id of the second segment.
         word_breaks: str, ASCII characters next to which, as next to spaces (U+0020), a text can be
@@ -52,16 +53,18 @@ class Tokenizer(abc.ABC):
         super().__init_subclass__(**arguments)
         _CLASSES[cls.kind.lower()] = cls
 
-    @staticmethod
+    @classmethod
     @known_arguments("Tokenizer.from_pretrained")
-    def from_pretrained(name_or_path):
-        """Loads the tokenizer of a model directory, whatever its kind.
+    def from_pretrained(cls, name_or_path):
+        """Loads the tokenizer of a model directory, of this class or, as `Tokenizer`, of any kind.
 
         Args:
             name_or_path: str or `Path`. A name that `hub.local_directory` accepts, or a directory
                 with `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt`
                 (byte-level BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model`
-                (SentencePiece), along with `tokenizer_config.json`.
+                (SentencePiece), along with `tokenizer_config.json`. If no file says whether a
+                WordPiece tokenizer lowercases, `lowercase` is that of a known published model, or
+                else inferred from the vocabulary, with a warning.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
@@ -72,7 +75,9 @@ class Tokenizer(abc.ABC):
                 is damaged. The message names the file.
         """
         directory = local_directory(name_or_path)
-        return _CLASSES[kind_of(directory).lower()].from_pretrained(directory)
+        if cls is Tokenizer:
+            cls = _CLASSES[kind_of(directory).lower()]
+        return cls(**cls.files.read(directory))
 
     def _set_vocabulary(self, vocabulary, added_tokens):
         """Sets `vocabulary`, `added_tokens` and the ids of the special tokens.
@@ -230,9 +235,16 @@ class Tokenizer(abc.ABC):
                 del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
-    @abc.abstractmethod
     def save_pretrained(self, directory):
-        """Writes the files that `from_pretrained` and `transformers` read."""
+        """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
+
+        These are tokenizer_config.json and, by kind, tokenizer.json, special_tokens_map.json and
+        the vocabulary as text or JSON. `transformers` gives the same ids.
+
+        Args:
+            directory: str or `Path`; created if needed. Other files in it are kept.
+        """
+        self.files.write(directory, self.get_config())
 
     @known_arguments("Tokenizer.__call__")
     def __call__(self, texts, length=None, multiple_of=1):

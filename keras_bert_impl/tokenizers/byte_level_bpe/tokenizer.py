@@ -57,6 +57,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     """
 
     kind = "byte-level BPE"
+    files = files
     later_settings = {"add_prefix_space": False}
 
     def __init__(
@@ -119,29 +120,6 @@ class ByteLevelBPETokenizer(Tokenizer):
             for piece in pieces
         )
         return data.decode("utf-8", "replace")
-
-    @classmethod
-    def from_pretrained(cls, directory):
-        """Loads `tokenizer.json`, or `vocab.json` and `merges.txt`, from a directory.
-
-        Args:
-            directory: str or `Path`.
-
-        Raises:
-            InputError: If a file is missing or damaged, or requires an unsupported feature.
-        """
-        return cls(**files.read(directory))
-
-    def save_pretrained(self, directory):
-        """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
-
-        Also writes vocab.json and merges.txt if they can express a RoBERTa tokenizer's settings.
-        `transformers.AutoTokenizer` loads the files and gives the same ids.
-
-        Args:
-            directory: str or `Path`; created if needed. Other files in it are kept.
-        """
-        files.write(directory, self.get_config())
 
     def words(self, texts):
         words = self._split(texts)

@@ -51,6 +51,7 @@ class MosesBPETokenizer(Tokenizer):
     """
 
     kind = "moses bpe"
+    files = files
     segment_of_second = 0
     can_be_cut = False  # whether a dot ends a sentence depends on the next word
     later_settings = {"added_tokens": []}
@@ -69,28 +70,6 @@ class MosesBPETokenizer(Tokenizer):
         find = TokenFinder(found_tokens(SPECIAL, self.added_tokens))
         self._split = MosesSplitter(self.lowercase, find)
         self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code())
-
-    @classmethod
-    def from_pretrained(cls, directory):
-        """Loads `vocab.json`, `merges.txt` and `tokenizer_config.json` from a directory.
-
-        Args:
-            directory: str or `Path`.
-
-        Raises:
-            InputError: If a file is missing or damaged, or requires an unsupported feature.
-        """
-        return cls(**files.read(directory))
-
-    def save_pretrained(self, directory):
-        """Writes vocab.json, merges.txt and tokenizer_config.json.
-
-        `transformers.AutoTokenizer` loads them and gives the same ids.
-
-        Args:
-            directory: str or `Path`; created if needed. Other files in it are kept.
-        """
-        files.write(directory, self.get_config())
 
     def word_starts(self, token_ids):
         # Tokens show where a word ends, so the token after such a one begins a word.

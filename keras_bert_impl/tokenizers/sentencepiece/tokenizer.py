@@ -59,6 +59,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     kind = "SentencePiece"
+    files = files
     later_settings = {"prepend_scheme": "always"}
 
     def __init__(
@@ -120,29 +121,6 @@ class SentencePieceTokenizer(Tokenizer):
         text = "".join(pieces).replace(SPACE_MARK, " ")
         drops_first = self.prepend_scheme != "never" and pieces and pieces[0][:1] == SPACE_MARK
         return text[1:] if drops_first else text
-
-    @classmethod
-    def from_pretrained(cls, directory):
-        """Loads `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model` from a directory.
-
-        Args:
-            directory: str or `Path`. Its `tokenizer_config.json` or `config.json` determines the
-                family.
-
-        Raises:
-            InputError: If a file is missing or damaged, or requires an unsupported feature.
-        """
-        return cls(**files.read(directory))
-
-    def save_pretrained(self, directory):
-        """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
-
-        `transformers.AutoTokenizer` loads them and gives the same ids.
-
-        Args:
-            directory: str or `Path`; created if needed. Other files in it are kept.
-        """
-        files.write(directory, self.get_config())
 
     def words(self, texts):
         words = self._split(texts)

@@ -60,6 +60,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     kind = "wordpiece"
+    files = files
     word_breaks = WORD_BREAKS
     later_settings = {"strip_accents": None, "split_on_cjk": True, "added_tokens": []}
     special_tokens = SPECIAL_TOKENS
@@ -90,29 +91,6 @@ class WordPieceTokenizer(Tokenizer):
                 token_out_type=tf.int32,
                 no_pretokenization=True,
             )
-
-    @classmethod
-    def from_pretrained(cls, directory):
-        """Loads `vocab.txt` (or `tokenizer.json`) and `tokenizer_config.json` from a directory.
-
-        Args:
-            directory: str or `Path`. Without a configuration, `lowercase` is that of a known
-                published model, or else inferred from the vocabulary, with a warning.
-
-        Raises:
-            InputError: If a file is missing or damaged, or requires an unsupported feature.
-        """
-        return cls(**files.read(directory))
-
-    def save_pretrained(self, directory):
-        """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
-
-        `transformers.AutoTokenizer` loads them and gives the same ids.
-
-        Args:
-            directory: str or `Path`; created if needed. Other files in it are kept.
-        """
-        files.write(directory, self.get_config())
 
     def _is_word_start(self, piece):
         return not piece.startswith("##")
