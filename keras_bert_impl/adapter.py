@@ -76,14 +76,14 @@ class Adapter:
 
     @classmethod
     def of(cls, value, source="adapter"):
-        """The adapter of what a configuration holds: itself, a dict of its fields, or None.
+        """Converts the adapter setting of a configuration to an `Adapter` or None.
 
         Args:
-            value: what it holds.
-            source: str. What to call it in an error.
+            value: `Adapter`, dict of its fields, or None.
+            source: str. Name of the setting in error messages.
 
         Raises:
-            InputError: it is something else, or has other fields or values.
+            InputError: the value has another type, or invalid fields or field values.
         """
         if value is None or isinstance(value, cls):
             return value
@@ -101,5 +101,5 @@ class Adapter:
 
     @property
     def num_virtual_tokens(self):
-        """int. Vectors in front of the embeddings."""
+        """int. Number of vectors prepended to the embeddings."""
         return self.size if self.kind == "prompt" else 0

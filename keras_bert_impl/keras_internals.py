@@ -81,7 +81,7 @@ class OptimizerHooks:
     """Optimizer mixin with public hook names; the defaults behave like Keras."""
 
     def before_update(self, trainable_variables: list) -> None:
-        """Called before the variables with gradients are updated."""
+        """Runs before the variables with gradients are updated. Does nothing by default."""
 
     def clip(self, gradients: list) -> list:
         """Returns the clipped gradients."""

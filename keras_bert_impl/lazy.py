@@ -36,12 +36,13 @@ def lazy_names(package, homes):
 def import_tensorflow_alone():
     """Imports TensorFlow without the optional packages that it and Keras load if installed.
 
-    Skipping JAX, matplotlib and SciPy saves 1.2 seconds and 0.25 GiB per process. For processes
-    that only handle text. Does nothing if TensorFlow or one of these is already imported.
+    Skipping JAX, matplotlib and SciPy saves 1.2 seconds and 0.25 GiB per process. Use it in
+    processes that only handle text. Does nothing if TensorFlow or one of these is already imported.
     """
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras comes with it; needs no JAX
+    # TensorFlow imports Keras, whose TensorFlow backend needs no JAX.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     sys.modules.update(dict.fromkeys(_OPTIONAL))  # importing a name mapped to None fails
     try:
         import tensorflow  # noqa: F401

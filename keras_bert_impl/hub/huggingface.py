@@ -20,7 +20,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 
 _WAITS = (1, 2, 4)  # seconds before another attempt
-_MAX_WAIT = 60  # seconds, whatever the hub asks for
+_MAX_WAIT = 60  # seconds, even if the hub asks for more
 _BUSY = (408, 429, 500, 502, 503, 504)
 _MAX_LISTING_BYTES = 2**24
 _MUCH = 2**20  # bytes: an attempt that received this much resets the retry count

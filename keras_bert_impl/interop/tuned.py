@@ -212,7 +212,7 @@ def _own_settings(config):
 
 
 def _own_blocks(config, adapter, added):
-    """Splits LoRA variables that `to_peft` combined into one product of blocks."""
+    """Splits the block products written by `to_peft` into the original LoRA variables."""
     blocks = {}
     for parts in peft.matrices(config).values():
         parts = [part for part in parts if peft.place(part) in adapter.projections]

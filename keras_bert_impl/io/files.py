@@ -371,7 +371,7 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
         inner = Path(error.path).parts if isinstance(error, _CannotWriteError) else ()
         if not any(map(_OURS.fullmatch, inner)):
             raise
-        raise _CannotWriteError(path, error.code, hint) from error  # names `path`, not the scratch
+        raise _CannotWriteError(path, error.code, hint) from error  # hides the scratch path
     except Exception as error:
         code = getattr(error, "errno", None)
         if code is None:

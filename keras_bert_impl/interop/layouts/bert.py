@@ -100,7 +100,7 @@ class BertLayout:
     silent = {}
     fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
-    decoder = "cls.predictions.decoder"  # the output matrix of the masked language model
+    decoder = "cls.predictions.decoder"  # output matrix of the masked LM head
     token_embeddings = "embeddings.word_embeddings.weight"
     classes = {
         None: "BertModel",
