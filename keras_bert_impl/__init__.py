@@ -3,8 +3,8 @@
 from keras_bert_impl.lazy import lazy_names
 from keras_bert_impl.version import __version__  # noqa: F401
 
-# Public name -> module. Loaded on first use, so that `import keras_bert_impl` is quick and a
-# JAX user who needs only the encoder does not import TensorFlow.
+# Public name -> module, loaded on first use. `import keras_bert_impl` stays fast, and JAX users who
+# need only the encoder do not import TensorFlow.
 _HOMES = {
     "Adapter": "adapter",
     "EncoderConfig": "config",

@@ -1,4 +1,4 @@
-"""What an encoder is given to be tuned by few weights of its own."""
+"""Configuration of a parameter-efficient adapter."""
 
 import dataclasses
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
-# Kinds, and what their weights learn at where nothing else is said.
+# Adapter kind -> default learning rate of the adapter's weights.
 ADAPTER_RATES = {
     "lora": 1e-3,
     "houlsby": 5e-4,
@@ -14,7 +14,7 @@ ADAPTER_RATES = {
     "prefix": 5e-3,
     "prompt": 3e-2,
 }
-# What is above the blocks, pooler and head, learns at that where it is not the same.
+# Default learning rate of the pooler and head, where it differs from the adapter's.
 HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
 _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
@@ -31,31 +31,31 @@ PROJECTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """Weights that are added to an encoder, and learn in place of its own.
+    """Configuration of adapter weights that are trained instead of the encoder's own.
 
     Args:
-        kind: str. `"lora"`: a product of two narrow matrices, added to some matrices of the
-            blocks; `"houlsby"`: a narrow network with a residual after the attention and after
-            the feed-forward part of a block, before their residual; `"pfeiffer"`: the second of
-            these alone; `"prefix"`: keys and values in front of those of each attention;
-            `"prompt"`: vectors in front of the embeddings; of a task model that is loaded they
-            begin as those of common words.
-        size: int or None. The rank of LoRA (4), the width of the narrow network (64), or the
-            number of vectors (20).
-        alpha: float. LoRA's product is multiplied by `alpha / size`.
-        dropout: float in [0, 1). Rate on the inputs of LoRA's product.
-        projections: tuple of `PROJECTIONS`: which matrices have LoRA's product. A block without
-            gates has no "gate".
+        kind: str. `"lora"`: a low-rank product added to some weight matrices of the blocks.
+            `"houlsby"`: a residual bottleneck network after the attention and after the
+            feed-forward layer of each block, before the block's own residual. `"pfeiffer"`: only
+            the one after the feed-forward layer. `"prefix"`: trained keys and values prepended to
+            those of each attention. `"prompt"`: trained vectors prepended to the embeddings; when
+            a task model is loaded, they are initialized to embeddings of common words.
+        size: int or None. LoRA rank (default 4), bottleneck width (default 64) or number of
+            vectors (default 20).
+        alpha: float. LoRA's product is scaled by `alpha / size`.
+        dropout: float in [0, 1). Dropout rate on the inputs of LoRA's product.
+        projections: tuple of str from `PROJECTIONS`. The matrices LoRA is added to. `"gate"` has
+            no effect in blocks without gates.
 
-    Where blocks share weights, as in ALBERT, they share the added ones.
+    Blocks that share weights, as in ALBERT, also share their adapter weights.
 
     Raises:
-        InputError: a value that no adapter can have.
+        InputError: an invalid value.
 
     Source: Hu et al. 2021 (arXiv:2106.09685), section 4; Houlsby et al. 2019 (arXiv:1902.00751),
-    section 2; Pfeiffer et al. 2021 (arXiv:2005.00247), for the place after the feed-forward part;
-    Li & Liang 2021 (arXiv:2101.00190), without the network that makes the vectors; Lester et al.
-    2021 (arXiv:2104.08691), section 2.
+    section 2; Pfeiffer et al. 2021 (arXiv:2005.00247), for the position after the feed-forward
+    layer; Li & Liang 2021 (arXiv:2101.00190), without the reparameterization network; Lester et
+    al. 2021 (arXiv:2104.08691), section 2.
 
     Example:
         TextClassifier.from_pretrained("model", num_classes=2, adapter=Adapter("lora"))
@@ -76,14 +76,14 @@ class Adapter:
 
     @classmethod
     def of(cls, value, source="adapter"):
-        """The adapter of what a configuration holds: itself, a dict of its fields, or None.
+        """Converts the adapter setting of a configuration to an `Adapter` or None.
 
         Args:
-            value: what it holds.
-            source: str. What to call it in an error.
+            value: `Adapter`, dict of its fields, or None.
+            source: str. Name of the setting in error messages.
 
         Raises:
-            InputError: it is something else, or has other fields or values.
+            InputError: the value has another type, or invalid fields or field values.
         """
         if value is None or isinstance(value, cls):
             return value
@@ -101,5 +101,5 @@ class Adapter:
 
     @property
     def num_virtual_tokens(self):
-        """int. Vectors in front of the embeddings."""
+        """int. Number of vectors prepended to the embeddings."""
         return self.size if self.kind == "prompt" else 0

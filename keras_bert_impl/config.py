@@ -35,52 +35,53 @@ ARCHITECTURES = (
 @known_fields("EncoderConfig")
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig:
-    """Everything that decides the shape and the arithmetic of an encoder.
+    """Configuration that determines the shape and computation of an encoder.
 
     Args:
-        vocabulary_size: int. Number of word pieces.
+        vocabulary_size: int. Number of tokens in the vocabulary.
         hidden_dim: int. Width of every layer's input and output.
         num_layers: int. Number of transformer blocks.
-        num_heads: int. Attention heads of a block; divides `hidden_dim`.
-        intermediate_dim: int. Width inside the feed-forward part, usually `4 * hidden_dim`.
-        max_length: int. Longest sequence, in tokens, that has positions.
+        num_heads: int. Number of attention heads in each block; must divide `hidden_dim`.
+        intermediate_dim: int. Width of the feed-forward layer, usually `4 * hidden_dim`.
+        max_length: int. Maximum sequence length in tokens.
         num_segments: int. Number of segment (token type) embeddings; 0 for none.
         activation: str. `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
-        dropout: float in [0, 1). Rate after the embeddings and after each sub-layer.
-        attention_dropout: float in [0, 1). Rate on the attention weights.
+        dropout: float in [0, 1). Dropout rate after the embeddings and after each sub-layer.
+        attention_dropout: float in [0, 1). Dropout rate on the attention weights.
         layer_norm_epsilon: float. Added to the variance in layer normalization.
         initializer_range: float. Standard deviation of the truncated normal initializer.
-        pad_token_id: int. The id of `[PAD]`.
-        use_pooler: bool. Whether there is a dense layer with tanh on what `pooling` makes.
-        architecture: str, one of `ARCHITECTURES`. What decides the heads, and the names of the
-            tensors in a model directory; the encoder itself follows from the other fields.
-        embedding_dim: int. Width of the embeddings, from which a linear map leads to
-            `hidden_dim`; None for embeddings of `hidden_dim` without a map.
-        position_offset: int. Row of the position embeddings that the first token has. Where it
-            is not 0, padding has the row before, and tokens are counted without the padding.
-        num_layer_groups: int. Number of blocks with weights of their own, each of them used for
-            as many layers in turn; None for one a layer.
-        pre_norm: bool. Whether a block normalizes its inputs, and not its outputs.
-        final_norm: bool. Whether, with `pre_norm`, the last block's outputs are normalized, and
-            not the inputs of the first block's attention, which the embeddings have normalized.
-        pooling: str. What `pooled_output` is made of: `"cls"`, the first token's last hidden
-            state, or `"mean"`, the mean of those of the real tokens.
-        use_bias: bool. Whether dense layers and normalizations of the encoder add a bias.
-        gated: bool. Whether the feed-forward part multiplies its activation by a second map of
-            its inputs.
-        rotary_base: float. Base of the angles by which queries and keys are turned with their
-            positions, in place of position embeddings; None for those.
-        global_every: int. Of so many blocks in turn the first attends to the whole sequence, and
-            the others are local.
-        window: int. How many tokens to each side a token sees in local blocks; None if there are
-            none.
-        local_rotary_base: float. `rotary_base` of local blocks; None for the same.
-        causal: bool. Whether a token sees only itself and those before it.
-        adapter: `Adapter`, or a dict of its fields: weights that are added, and learn in place of
+        pad_token_id: int. Id of the `[PAD]` token.
+        use_pooler: bool. Whether to apply a tanh dense layer to the output of `pooling`.
+        architecture: str, one of `ARCHITECTURES`. Determines the heads and the tensor names in a
+            model directory. The encoder itself follows from the other fields.
+        embedding_dim: int. Width of the embeddings, which a linear layer projects to
+            `hidden_dim`. If None, the width is `hidden_dim` and there is no projection.
+        position_offset: int. Row of the position embeddings used by the first token. If nonzero,
+            padding uses the row before it and is not counted in the positions of tokens.
+        num_layer_groups: int. Number of blocks with separate weights. Each one is used for the
+            same number of consecutive layers. None for one block per layer.
+        pre_norm: bool. Whether a block normalizes its inputs instead of its outputs.
+        final_norm: bool. Requires `pre_norm`. Whether to normalize the outputs of the last block
+            instead of the inputs of the first block's attention, which the embeddings have
+            already normalized.
+        pooling: str. Source of `pooled_output`: `"cls"`, the last hidden state of the first token,
+            or `"mean"`, the mean of the last hidden states of all tokens except padding.
+        use_bias: bool. Whether the encoder's dense and normalization layers have a bias.
+        gated: bool. Whether the feed-forward layer multiplies its activation by a second linear
+            projection of its inputs.
+        rotary_base: float. Base of the rotary position embedding of queries and keys. None for
+            learned position embeddings.
+        global_every: int. The first of every `global_every` blocks attends to the whole sequence;
+            the others use local attention.
+        window: int. Number of tokens visible on each side in local attention; None if no block is
+            local.
+        local_rotary_base: float. `rotary_base` of local blocks; None for the same value.
+        causal: bool. Whether a token attends only to itself and earlier tokens.
+        adapter: `Adapter`, or a dict of its fields. Adapter weights that are trained instead of
             the encoder's own; None for none.
 
     Raises:
-        InputError: a value that no encoder can have.
+        InputError: an invalid value or combination of values.
 
     Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
     2024 (arXiv:2412.13663), section 2.1.
@@ -159,30 +160,30 @@ class EncoderConfig:
 
     @property
     def pooled_by(self):
-        """str. `pooling`; of a causal ModernBERT `"last"`, the last real token's last hidden state,
-        whatever `pooling` is, as in `ModernBertDecoderForSequenceClassification`."""
+        """str. `pooling`, except for a causal ModernBERT: `"last"`, the last hidden state of the
+        last token before padding, as in `ModernBertDecoderForSequenceClassification`."""
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
 
     def is_local(self, index):
-        """bool. Whether the block with this number sees only the tokens within `window`."""
+        """Returns whether the block at this index uses local attention, limited to `window`."""
         return index % self.global_every != 0
 
     def rotary_base_of(self, index):
-        """The base of rotary positions in the block with this number, or None."""
+        """Returns the base of the rotary positions in the block at this index, or None."""
         if self.is_local(index) and self.local_rotary_base is not None:
             return self.local_rotary_base
         return self.rotary_base
 
     @classmethod
     def named(cls, name, **overrides):
-        """The configuration of a published model; `keras-bert models` lists the names.
+        """Creates the configuration of a published model; `keras-bert models` lists the names.
 
         Args:
-            name: str, such as `"bert-base-uncased"`.
+            name: str. Name of the model, such as `"bert-base-uncased"`.
             **overrides: fields to change, such as `dropout=0.0`.
 
         Raises:
-            InputError: no model has that name.
+            InputError: no published model has that name.
         """
         if name not in MODELS:
             near = difflib.get_close_matches(name, MODELS, n=1)
@@ -191,7 +192,7 @@ class EncoderConfig:
         return cls(**MODELS[name].fields | overrides)
 
     def num_parameters(self):
-        """int. Parameters of the encoder, with the pooler where it has one, and no adapter."""
+        """Returns the number of encoder parameters, including any pooler but not the adapter."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         width = self.embedding_dim or hidden
         rows = self.vocabulary_size + self.num_segments
@@ -210,11 +211,11 @@ class EncoderConfig:
         attention = 4 * dense(hidden, hidden)
         feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
-        # A final normalization takes the place of the first.
+        # The final normalization replaces the first block's attention normalization.
         blocks *= attention + feed_forward + 2 * norm(hidden)
         pooler = hidden * hidden + hidden if self.use_pooler else 0
         return embeddings + blocks + pooler
 
     def to_dict(self):
-        """dict of all fields; `EncoderConfig(**d)` makes an equal configuration."""
+        """Returns a dict of all fields; `EncoderConfig(**d)` creates an equal configuration."""
         return dataclasses.asdict(self)

@@ -1,9 +1,10 @@
-"""Names that users of other libraries type first, and the line to write in their place.
+"""Suggestions for names that users carry over from other libraries.
 
-There is one name for each thing. A name in `GUESSES` does not exist; asking for it raises an error
-that shows the right line. `@first_guesses("Name")` on a class answers its attributes (an
-`AttributeError`, so that `hasattr` is False), `@known_arguments("Name.method")` on a function its
-keyword arguments (an `InputError`). Both take the rows of their name from the table.
+Every concept has exactly one name in this package. A name in `GUESSES` does not exist; using it
+raises an error that shows the correct call. The class decorator `@first_guesses("Name")` handles
+attributes (an `AttributeError`, so `hasattr` returns False). The function decorator
+`@known_arguments("Name.method")` handles keyword arguments (an `InputError`). Both look up their
+suggestions in `GUESSES[name]`.
 """
 
 import functools
@@ -24,9 +25,9 @@ _CALL = {
     "is_split_into_words": 'tokenizer([" ".join(words)])',
 }
 
-# Class, or class and method, or the command line -> name -> what to write.
+# Class, class and method, or command line -> wrong name -> suggested call.
 GUESSES = {
-    # Options and settings, without dashes before them.
+    # Options and settings, without leading dashes.
     "keras-bert": {
         "lr": "--learning-rate 5e-5",
         "num-train-epochs": "--epochs 3",
@@ -232,7 +233,7 @@ GUESSES = {
 
 
 class _Guess:
-    """A class attribute that does not exist, and says what does."""
+    """Missing class attribute whose error names the correct one."""
 
     def __init__(self, owner, name, line):
         self._message = f"{owner} has no attribute {name!r}. Write {line}."
@@ -242,12 +243,12 @@ class _Guess:
 
 
 def first_guesses(name):
-    """Class decorator: missing attributes of `GUESSES[name]` raise an `AttributeError` that helps.
+    """Makes missing attributes in `GUESSES[name]` raise a helpful `AttributeError`.
 
-    A name that the class, or a subclass, does have is left as it is.
+    A class decorator. Attributes that the class or a subclass defines are unchanged.
 
     Args:
-        name: str, a key of `GUESSES`.
+        name: str. Key of `GUESSES`.
     """
 
     def decorate(cls):
@@ -260,12 +261,12 @@ def first_guesses(name):
 
 
 def known_arguments(name):
-    """Decorator: unknown keyword arguments of `GUESSES[name]` raise an `InputError` that helps.
+    """Makes unknown keyword arguments in `GUESSES[name]` raise a helpful `InputError`.
 
-    Other unknown arguments remain Python's `TypeError`.
+    A decorator. Any other unknown argument still raises `TypeError`.
 
     Args:
-        name: str, a key of `GUESSES`.
+        name: str. Key of `GUESSES`.
     """
     guesses = GUESSES[name]
 
@@ -287,7 +288,7 @@ def known_arguments(name):
 
 
 def known_fields(name):
-    """Class decorator: `known_arguments(name)` for the constructor of a dataclass."""
+    """Applies `known_arguments(name)` to the constructor of a dataclass. A class decorator."""
 
     def decorate(cls):
         cls.__init__ = known_arguments(name)(cls.__init__)

@@ -1,6 +1,6 @@
-"""Names inside of Keras that this package relies on, all of them in this module.
+"""All of Keras's private names that this package relies on.
 
-Keras can change them in any release. `setup.cfg` bounds its version, and
+Any Keras release can change them. `setup.cfg` limits the Keras version, and
 `tests/test_keras_internals.py` fails when one of them changes.
 """
 
@@ -13,31 +13,32 @@ from keras.src.backend.common import global_state
 
 
 def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.layers.Layer]:
-    """The layers of a model and those inside them; each before its own."""
+    """Returns all layers of a model, nested ones included; parents come before children."""
     return list(model._flatten_layers(include_self=include_self, recursive=True))
 
 
 def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
     """Adds a layer that the graph of a functional model does not reach.
 
-    Keras 3.12 looks at the layers of the graph alone; later versions find it as an attribute.
+    Keras 3.12 tracks only the layers in the graph; later versions also find layers stored as
+    attributes.
     """
     if not any(layer is tracked for tracked in model._layers):
         model._layers.append(layer)
 
 
 def call(model: keras.Model, x, training: bool):
-    """Calls a model, with `training` if it has that argument."""
+    """Calls a model, passing `training` if the model accepts it."""
     return model(x, training=training) if model._call_has_training_arg else model(x)
 
 
 def track_loss(model: keras.Model, loss, weight) -> None:
-    """Adds the loss of a batch to the mean that `fit` and `evaluate` report."""
+    """Adds a batch's loss to the mean that `fit` and `evaluate` report."""
     model._loss_tracker.update_state(loss, sample_weight=weight)
 
 
 class KnowsBuilding:
-    """A model that knows while Keras builds its metrics from what a symbolic call returns."""
+    """Mixin for a model that needs to know when Keras builds its metrics from a symbolic call."""
 
     is_building = False
 
@@ -50,10 +51,10 @@ class KnowsBuilding:
 
 
 class BuildsUnderStrategy:
-    """A TensorFlow model that is built from the shapes of its data under a `tf.distribute` strategy.
+    """Mixin for a TensorFlow model built from its data's shapes under a `tf.distribute` strategy.
 
-    Keras averages the first batch over the replicas, which fails for strings and for batches that do
-    not divide; and it reads a batch that a generator gives only once.
+    By default, Keras averages the first batch over the replicas, which fails for strings and for
+    batches that do not divide evenly. It also consumes a batch, which a generator yields only once.
     """
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -77,17 +78,17 @@ def _spec_of_a_replica(spec):
 
 
 class OptimizerHooks:
-    """An optimizer whose hooks have public names; the defaults do what Keras does."""
+    """Optimizer mixin with public hook names; the defaults behave like Keras."""
 
     def before_update(self, trainable_variables: list) -> None:
-        """Called before the variables with gradients are updated."""
+        """Runs before the variables with gradients are updated. Does nothing by default."""
 
     def clip(self, gradients: list) -> list:
-        """The clipped gradients."""
+        """Returns the clipped gradients."""
         return super()._clip_gradients(gradients)
 
     def use_averages(self, trainable_variables: list) -> None:
-        """Gives variables their moving averages."""
+        """Overwrites variables with their moving averages."""
         super()._overwrite_model_variables_with_average_value(trainable_variables)
 
     def _backend_apply_gradients(self, grads, trainable_variables):
@@ -102,42 +103,42 @@ class OptimizerHooks:
 
 
 def index_of(optimizer: keras.optimizers.Optimizer, variable) -> int:
-    """The place of a variable among those that an optimizer was built with."""
+    """Returns the index of a variable among those the optimizer was built with."""
     return optimizer._get_variable_index(variable)
 
 
 def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """The variables that an optimizer was built with."""
+    """Returns the variables an optimizer was built with."""
     return optimizer._trainable_variables
 
 
 def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """The moving averages of `variables_of`, with `use_ema`; None where a variable has none."""
+    """Returns the `use_ema` moving averages of `variables_of`; None for a variable without one."""
     return optimizer._model_variables_moving_average
 
 
 def iterations_of(optimizer: keras.optimizers.Optimizer):
-    """The variable that counts `apply`, micro-batches of accumulation included."""
+    """Returns the variable that counts `apply` calls, including accumulation micro-batches."""
     return optimizer._iterations
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer):
-    """The schedule or variable that an optimizer was given as its learning rate."""
+    """Returns the schedule or variable an optimizer was given as its learning rate."""
     return optimizer._learning_rate
 
 
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy, use_averages: Callable
 ) -> bool:
-    """Leaves the sum of gradients over replicas, and the use of averages, to the caller.
+    """Leaves summing gradients over replicas and using moving averages to the caller.
 
     Args:
-        optimizer: Keras optimizer on TensorFlow.
+        optimizer: Keras optimizer on the TensorFlow backend.
         strategy: `tf.distribute` strategy of the model.
         use_averages: function of the trainable variables.
 
     Returns:
-        Whether the optimizer was created under the strategy; if not, nothing has changed.
+        bool. Whether the optimizer was created under the strategy; if not, nothing has changed.
     """
     if optimizer._distribution_strategy is not strategy:
         return False
@@ -150,14 +151,15 @@ def take_over_reduction(
 
 
 def has_value(variable: keras.Variable) -> bool:
-    """Whether a variable has its first value; without one in a `StatelessScope`."""
+    """Returns whether a variable has its initial value; in a `StatelessScope` it may not."""
     return variable._value is not None
 
 
 def set_first_value(variable: keras.Variable, initializer: Callable | None = None) -> None:
-    """Gives a variable without a value its first one.
+    """Initializes a variable that has no value yet.
 
     Args:
+        variable: Keras variable.
         initializer: function of shape and dtype. Default: the variable's own.
     """
     if initializer is not None:
@@ -166,5 +168,5 @@ def set_first_value(variable: keras.Variable, initializer: Callable | None = Non
 
 
 def forget_variables_without_values() -> None:
-    """Keeps Keras from filling, at the end of the next scope, variables that `StatelessScope` left."""
+    """Stops Keras from initializing variables left by `StatelessScope` when the next scope ends."""
     global_state.set_global_attribute("uninitialized_variables", [])

@@ -1,18 +1,18 @@
-"""What is loaded late or not at all."""
+"""Lazy imports, and importing TensorFlow without optional dependencies."""
 
 import importlib
 import os
 import sys
 
-_OPTIONAL = ("jax", "matplotlib", "scipy")  # of TensorFlow and Keras
+_OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlow and Keras
 
 
 def lazy_names(package, homes):
-    """What a package's `__init__` has to define for names that stand in its modules.
+    """Creates the module attributes a package's `__init__` needs to load its names lazily.
 
     Args:
-        package: str, its `__name__`.
-        homes: dict of public name to the module of the package that has it.
+        package: str. The package's `__name__`.
+        homes: dict of public names to the submodules that define them.
 
     Returns:
         (`__getattr__`, `__dir__`, `__all__`).
@@ -34,15 +34,16 @@ def lazy_names(package, homes):
 
 
 def import_tensorflow_alone():
-    """Imports TensorFlow without what it and Keras load only because it is installed.
+    """Imports TensorFlow without the optional packages that it and Keras load if installed.
 
-    That is JAX, matplotlib and SciPy: 1.2 seconds and 0.25 GiB of every process. For those that
-    handle text alone; one that has TensorFlow, or one of these, already stays as it is.
+    Skipping JAX, matplotlib and SciPy saves 1.2 seconds and 0.25 GiB per process. Use it in
+    processes that only handle text. Does nothing if TensorFlow or one of these is already imported.
     """
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # comes with TensorFlow; this one needs no JAX
-    sys.modules.update(dict.fromkeys(_OPTIONAL))  # with None there an import fails
+    # TensorFlow imports Keras, whose TensorFlow backend needs no JAX.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    sys.modules.update(dict.fromkeys(_OPTIONAL))  # importing a name mapped to None fails
     try:
         import tensorflow  # noqa: F401
     finally:

@@ -1,4 +1,4 @@
-"""The published models by name: shapes, tokenizers, where they are, whose they are."""
+"""The published models by name: shapes, tokenizers, hub addresses, papers and licences."""
 
 import dataclasses
 import hashlib
@@ -7,15 +7,15 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """A row of the table of published models.
+    """Entry in the table of published models.
 
     Args:
-        fields: dict. Fields of its `EncoderConfig`.
+        fields: dict. Fields of the model's `EncoderConfig`.
         hub: str. `owner/name` on the Hugging Face hub.
-        tokenizer: str, `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
-        lowercase: bool. Whether its tokenizer lowercases.
+        tokenizer: str. `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
+        lowercase: bool. Whether the tokenizer lowercases text.
         licence: str. Licence of the published weights.
-        paper: str. Where it was described.
+        paper: str. Paper that describes the model.
     """
 
     fields: dict
@@ -159,7 +159,7 @@ def _alberts():
         "xlarge": (24, 2048, 16),
         "xxlarge": (12, 4096, 64),
     }
-    # The first version was trained with dropout, but for the largest, and with the exact GELU.
+    # v1 was trained with dropout (except xxlarge) and the exact GELU.
     versions = {"v1": ("gelu", 0.1), "v2": ("gelu_tanh", 0.0)}
     models = []
     for version, (activation, dropout) in versions.items():
@@ -203,7 +203,7 @@ def _electras():
 def _flauberts():
     about = {"tokenizer": "Moses + BPE", "licence": "MIT"}
     about["paper"] = "Le et al. 2020, arXiv:1912.05372"
-    shapes = {  # vocabulary, layers, width, heads, whether it normalizes before
+    shapes = {  # vocabulary size, layers, width, heads, pre_norm
         "small_cased": (68729, 6, 512, 8, True),
         "base_uncased": (67542, 12, 768, 12, False),
         "base_cased": (68729, 12, 768, 12, False),
@@ -272,25 +272,27 @@ MODELS = {
     for model in models
 }
 
-# Published vocabularies by the sha256 of their tokens, joined by line ends.
+# SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.
 _VOCABULARIES = {
     "0f052197aac305fe42f378b5c61554b7bacb34b8be4af83fec2cfdcdffbc9973": "bert-base-uncased",
     "9dd1dce5943e4cdda015102aa80afbf7df7b09cb6902ea212276a853acae9789": "bert-base-cased",
     "8550a78ca2dd304e6a4b45baa9780db8a93cfacc564b4d1c319905db0122f1e4": "bert-base-chinese",
-    "7974e1090ba19a88b6e456195d4aa7f9f13ea8d4876b0a362c425a2444708f5a": "bert-base-multilingual-cased",
+    "7974e1090ba19a88b6e456195d4aa7f9f13ea8d4876b0a362c425a2444708f5a": (
+        "bert-base-multilingual-cased"
+    ),
     "cf28af60d3f93fbd0503d74b4fba2ea5adf4e9ba5d272bebd2a9dad1e38d2da4": "scibert_scivocab_uncased",
 }
 
 
 def published_lowercase(vocabulary, names=()):
-    """Whether a published tokenizer lowercases.
+    """Looks up whether a published tokenizer lowercases text.
 
     Args:
         vocabulary: list of str.
-        names: iterable of str, what the model is called: names on the hub, names of folders.
+        names: iterable of str. Names of the model: on the hub, or of its folders.
 
     Returns:
-        (lowercase, name of the model), or None where the vocabulary and the names are unknown.
+        (lowercase, model name), or None if neither the vocabulary nor a name is known.
     """
     digest = hashlib.sha256("\n".join(vocabulary).encode("utf-8", "replace")).hexdigest()
     for name in (_VOCABULARIES.get(digest, ""), *names):

@@ -1,9 +1,9 @@
-"""Validation of settings and arguments: types, ranges and choices, from their annotations.
+"""Validates settings and arguments by their annotations: types, ranges and choices.
 
-A dataclass of settings annotates its fields and calls `validate(self)` in `__post_init__`; a
-function calls `check(name, value, annotation)`. Both raise the same messages, and `rule(annotation)`
-says the same in a help text. NumPy's numbers are numbers; a bool is no number; NaN and infinity are
-never accepted. Imports nothing heavy, for the command line's help.
+A settings dataclass annotates its fields and calls `validate(self)` in `__post_init__`; a function
+calls `check(name, value, annotation)`. Both raise the same messages, and `rule(annotation)` returns
+the same wording for help texts. NumPy numbers are accepted as numbers. A bool is not a number, and
+NaN and infinity are always rejected. The module imports nothing heavy, which keeps `--help` fast.
 
 Example:
     @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ from typing import Annotated
 
 from keras_bert_impl.io.errors import InputError, shown
 
-_MOST = 2**31 - 1  # of an integer without an upper limit of its own: what int32 holds
+_MOST = 2**31 - 1  # int32 maximum; bounds integers without an upper limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Range:
     """Limits of a number, for `Annotated[int, Range(...)]` or `Annotated[float, Range(...)]`.
 
     Args:
-        least, most: limits that the number may have; None for none.
-        above, below: limits that it may not have; None for none.
+        least, most: inclusive limits; None for none.
+        above, below: exclusive limits; None for none.
     """
 
     least: float | None = None
@@ -48,7 +48,7 @@ class Range:
     below: float | None = None
 
     def holds(self, value):
-        """bool. Whether a number is within the limits."""
+        """Returns whether a number is within the limits."""
         return (
             (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
@@ -57,7 +57,7 @@ class Range:
         )
 
     def rule(self, noun):
-        """str. The limits in words, such as `"a number in [0, 1)"`."""
+        """Returns the limits in words, such as `"a number in [0, 1)"`."""
         low = self.least if self.least is not None else self.above
         high = self.most if self.most is not None else self.below
         article = "an" if noun == "integer" else "a"
@@ -74,7 +74,7 @@ class Range:
 
 
 class OneOf:
-    """The values that a setting may have, for `Annotated[str, OneOf("adamw", "lamb")]`."""
+    """The allowed values of a setting, for `Annotated[str, OneOf("adamw", "lamb")]`."""
 
     def __init__(self, *choices):
         self.choices = choices
@@ -84,7 +84,7 @@ PositiveInt = Annotated[int, Range(least=1)]
 NonNegativeInt = Annotated[int, Range(least=0)]
 PositiveFloat = Annotated[float, Range(above=0)]
 NonNegativeFloat = Annotated[float, Range(least=0)]
-Rate = Annotated[float, Range(least=0, below=1)]  # of dropout, say
+Rate = Annotated[float, Range(least=0, below=1)]  # such as a dropout rate
 Fraction = Annotated[float, Range(above=0, below=1)]
 Share = Annotated[float, Range(least=0, most=1)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
@@ -95,15 +95,15 @@ DType = Annotated[
 
 
 def validate(settings):
-    """Checks every field of a dataclass instance against its annotation.
+    """Validates every field of a dataclass instance against its annotation.
 
-    Numbers of NumPy become Python's, lists become tuples where the annotation is one.
+    Converts NumPy numbers to Python numbers, and lists to tuples where a tuple is annotated.
 
     Args:
         settings: dataclass instance, frozen or not.
 
     Raises:
-        InputError: the first field that has a wrong type or is out of range.
+        InputError: a field has the wrong type or is out of range. Reports the first such field.
     """
     hints = _hints(type(settings))
     for field in dataclasses.fields(settings):
@@ -112,18 +112,18 @@ def validate(settings):
 
 
 def check(name, value, annotation):
-    """Checks one value against an annotation.
+    """Validates one value against an annotation.
 
     Args:
-        name: str, of the setting or argument, for the message.
-        value: what was given.
-        annotation: such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
+        name: str. Name of the setting or argument, for the message.
+        value: value to check.
+        annotation: annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
 
     Returns:
-        The value; numbers of NumPy as Python's, sequences as tuples.
+        The value, with NumPy numbers converted to Python numbers and sequences to tuples.
 
     Raises:
-        InputError: the value has a wrong type or is out of range.
+        InputError: the value has the wrong type or is out of range.
     """
     for kind in _alternatives(annotation):
         converted = _converted(value, kind)
@@ -134,7 +134,7 @@ def check(name, value, annotation):
 
 
 def rule(annotation):
-    """str. What an annotation accepts, in words, such as `"a positive integer or None"`."""
+    """Returns what an annotation accepts in words, such as `"a positive integer or None"`."""
     return " or ".join(_rule(kind) for kind in _alternatives(annotation))
 
 
@@ -154,7 +154,7 @@ def _alternatives(annotation):
 
 
 def _parts(kind):
-    """(type, limits) of an annotation; limits are a `Range`, a `OneOf` or None."""
+    """Returns the (type, limits) of an annotation; limits are a `Range`, a `OneOf` or None."""
     if typing.get_origin(kind) is Annotated:
         return typing.get_args(kind)
     return kind, None
@@ -182,7 +182,7 @@ def _converted(value, kind):
 
 def _converted_items(values, kind):
     if isinstance(values, (str, os.PathLike)):
-        values = [values]  # one where several are possible
+        values = [values]  # a single value where several are allowed
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
     items = tuple(_converted(item, kind) for item in values)
@@ -190,7 +190,7 @@ def _converted_items(values, kind):
 
 
 def _is_bool(value):
-    return type(value).__name__ in ("bool", "bool_")  # of Python and of NumPy, which is not loaded
+    return type(value).__name__ in ("bool", "bool_")  # matches NumPy's bool without importing NumPy
 
 
 def _as_int(value):
@@ -238,7 +238,7 @@ def _rule(kind):
 
 
 def _hint(value, annotation):
-    """str. A question for the choice that was probably meant, or nothing."""
+    """Returns a question suggesting the closest choice, or an empty string."""
     limits = [_parts(kind)[1] for kind in _alternatives(annotation)]
     choices = [str(c) for one in limits if isinstance(one, OneOf) for c in one.choices]
     near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []

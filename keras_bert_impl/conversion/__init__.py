@@ -1,1 +1,1 @@
-"""Model directories made of others: converted, smaller, or with a larger vocabulary."""
+"""Creates model directories from others: converted, smaller, or with a larger vocabulary."""

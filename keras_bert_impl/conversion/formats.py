@@ -1,4 +1,4 @@
-"""Models from one form of files to another, no number changed."""
+"""Converts models between file formats without changing their weights."""
 
 import dataclasses
 import logging
@@ -27,26 +27,26 @@ _log = logging.getLogger(__name__)
 
 
 def convert(source, target, form="huggingface", activation=None, generator=False):
-    """Writes a model, with its heads and its tokenizer, in another form.
+    """Converts a model, with its heads and tokenizer, to another file format.
 
-    What was written is read again, and compared number by number with the source, before it
-    appears under its name.
+    Before the output appears under its name, it is read back and compared number by number with
+    the source.
 
     Args:
-        source: str or `Path`: whatever `Encoder.from_pretrained` takes.
-        target: str or `Path` of a directory; files of the same names are replaced.
-        form: str, one of `FORMS`: `"huggingface"` for a model directory, `"google"` for
-            `bert_model.ckpt`, `"keras_hub"` for a preset, with the head where
-            KerasHub computes it in the same way.
-        activation: str. What to put in place of the model's own activation, where the form has no
-            name for that: outputs then differ. KerasHub's BERT has `"gelu_tanh"` alone.
-        generator: bool, as of `interop.open_model`.
+        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts.
+        target: str or `Path` of the output directory; files of the same names are replaced.
+        form: str, one of `FORMS`. `"huggingface"` writes a model directory, `"google"` a
+            `bert_model.ckpt`, `"keras_hub"` a preset, including the head if KerasHub computes it
+            the same way.
+        activation: str. Replaces the model's activation if the format has no name for it; the
+            outputs then differ. KerasHub's BERT supports only `"gelu_tanh"`.
+        generator: bool. See `interop.open_model`.
 
     Returns:
-        dict of the names of all tensors written, in Hugging Face's spelling, to their shapes.
+        dict of the Hugging Face names of all written tensors to their shapes.
 
     Raises:
-        InputError: the source is missing or damaged, or the form has no place for such a model.
+        InputError: the source is missing or damaged, or the format does not support the model.
 
     Example:
         convert("uncased_L-12_H-768_A-12", "bert-base-uncased")
@@ -82,14 +82,14 @@ def convert(source, target, form="huggingface", activation=None, generator=False
 
 
 def read_tensors(model, config, layers=None):
-    """Every tensor of a model that has a meaning.
+    """Reads all tensors of a model that have a known meaning.
 
     Args:
         model, config: `ModelSource` and its `EncoderConfig`.
-        layers: list of int: of the encoder's layers these alone, as the first ones. Default: all.
+        layers: list of int. Encoder layers to keep, which become the first layers. Default: all.
 
     Returns:
-        dict of the names that new files have for them -> arrays.
+        dict of tensor names in new files to arrays.
 
     Raises:
         InputError: a tensor is missing or damaged; names it.
@@ -118,7 +118,7 @@ def read_tensors(model, config, layers=None):
 
 
 def _in_whole(variable, layers):
-    """The path of a variable in the encoder of which `layers` were taken."""
+    """Returns the path of a variable in the encoder from which `layers` were taken."""
     found = re.match(r"layer_(\d+)/", variable)
     if layers is None or not found:
         return variable
@@ -126,7 +126,7 @@ def _in_whole(variable, layers):
 
 
 def _compare(tensors, written):
-    """Raises where something does not come back as it was."""
+    """Raises an `InputError` if a written tensor differs from the source."""
     read_encoder_config(written)
     for name, array in tensors.items():
         again = written.read(name)

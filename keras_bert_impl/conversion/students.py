@@ -1,4 +1,4 @@
-"""Some layers of a model as a smaller model."""
+"""Creates a smaller student model from a teacher's layers."""
 
 import dataclasses
 
@@ -19,22 +19,23 @@ from keras_bert_impl.tokenizers.files import has_tokenizer
 
 
 def student_of(teacher, directory, layers):
-    """Writes a model of some of another's layers, with its embeddings, heads and tokenizer.
+    """Creates a student model from a teacher's layers, embeddings, heads and tokenizer.
 
-    Where training of a smaller model may begin: see `tasks.objectives` for learning from the other.
+    The student is a starting point for training; see `tasks.runs.distillation` for learning from
+    the teacher.
 
     Args:
-        teacher: str or `Path`: whatever `Encoder.from_pretrained` takes.
+        teacher: str or `Path`. Anything that `Encoder.from_pretrained` accepts.
         directory: str or `Path` of the model directory to write; files of the same names are
             replaced.
-        layers: list of int, from 0 upwards; or int, so many, evenly from the first to the last:
-            6 of 12 are 0, 2, 4, 7, 9, 11.
+        layers: list of int, or int. Layer numbers from 0 in ascending order, or the number of
+            layers, spread evenly from the first to the last: 6 of 12 are 0, 2, 4, 7, 9, 11.
 
     Returns:
-        list of int, the layers.
+        list of int. The layers taken.
 
     Raises:
-        InputError: there are no such layers, or they share weights or differ in kind.
+        InputError: a layer does not exist, or the layers share weights or differ in kind.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 3, which takes every other layer.
 
@@ -57,7 +58,7 @@ def student_of(teacher, directory, layers):
 
 
 def _chosen(layers, config):
-    """list of int of what `student_of` takes for an `EncoderConfig`."""
+    """Resolves the `layers` argument of `student_of` to a list of int."""
     if config.num_layer_groups is not None or config.global_every > 1:
         raise InputError(
             f"the layers of a {config.architecture} encoder share weights or are of several kinds; "

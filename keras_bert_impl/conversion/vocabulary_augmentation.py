@@ -1,4 +1,4 @@
-"""Larger vocabularies for a model: pieces of a domain, and tokens found as they are written."""
+"""Extends a model's vocabulary with domain-specific subwords or with new tokens."""
 
 import dataclasses
 
@@ -22,31 +22,32 @@ _OF_EACH_PIECE = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
 def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
-    """Writes a model with pieces of a domain behind those of its vocabulary.
+    """Extends a model's vocabulary with subwords of a domain.
 
-    Of WordPiece and SentencePiece these are words that it has in several pieces; where a vocabulary
-    has merges, these go on. Old ids stay. The embedding of a new piece is the mean of those of its
-    old pieces, and so is its bias in a head for masked words; all else is as it was. Go on
-    pre-training from there, for a new piece is new to the layers above.
+    For WordPiece and SentencePiece, the new subwords are whole words that the tokenizer splits; for
+    vocabularies with merges, further merges are learned. Existing ids are unchanged. The embedding
+    of a new subword, and its bias in a masked LM head, is the mean over the subwords that
+    formed it before; all other weights are unchanged. Continue pre-training afterwards, because the
+    upper layers have never seen the new subwords.
 
     Args:
-        source: str or `Path`: whatever `Encoder.from_pretrained` takes, with a tokenizer.
+        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
         target: str or `Path` of the model directory to write; files of the same names are replaced.
-        texts: iterable of str, of the domain.
-        num_pieces: int, the most pieces to add. Default 1000.
-        min_frequency: int: a word, or a pair of pieces, that is rarer in `texts` makes no new one.
-            Default 5.
+        texts: iterable of str. Texts of the domain.
+        num_pieces: int. Maximum number of subwords to add. Default 1000.
+        min_frequency: int. Minimum number of occurrences in `texts` of a word, or pair of subwords,
+            for it to become a new subword. Default 5.
 
     Returns:
-        list of str, the pieces added, in the order of their ids.
+        list of str. The added subwords, in the order of their ids.
 
     Raises:
-        InputError: a model that is missing or damaged, or has a generator, whose vocabulary would
-            stay as it is; or texts that need no new piece.
+        InputError: the model is missing or damaged, or has a generator, whose vocabulary would not
+            be extended; or the texts need no new subword.
 
-    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, where an embedding is the mean of its
-    pieces', too; there the pieces to add are found by training a vocabulary. For the pieces see
-    `learn_pieces`.
+    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes an embedding
+    with the mean of its subwords', but finds the subwords to add by training a vocabulary. For
+    their selection see `learn_pieces`.
 
     Example:
         augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
@@ -65,22 +66,21 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
 
 
 def add_tokens(source, target, tokens):
-    """Writes a model with tokens that are found in texts as they are written, such as `[E1]`.
+    """Extends a model's vocabulary with tokens that are matched verbatim in texts, such as `[E1]`.
 
-    Old ids stay. The embedding of a new token, and its bias in a head for masked words, is the mean
-    of those of the pieces that the old tokenizer makes of it.
+    Existing ids are unchanged. The embedding of a new token, and its bias in a masked LM head, is
+    the mean over the subwords that the old tokenizer splits it into.
 
     Args:
-        source: str or `Path`: whatever `Encoder.from_pretrained` takes, with a tokenizer.
+        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
         target: str or `Path` of the model directory to write; files of the same names are replaced.
         tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`.
 
     Returns:
-        The larger `Tokenizer`.
+        The extended `Tokenizer`.
 
     Raises:
-        InputError: a model that is missing or damaged, or has a generator; or something that is no
-            token.
+        InputError: the model is missing or damaged, or has a generator; or a token is invalid.
 
     Example:
         add_tokens("bert-base-uncased", "bert-entities", ["[E1]", "[/E1]"])
@@ -94,7 +94,7 @@ def add_tokens(source, target, tokens):
 
 
 def _open(source):
-    """(model, tokenizer) of a model directory; raises where the vocabulary cannot grow."""
+    """Opens a model and its tokenizer; raises an error if the vocabulary cannot be extended."""
     model = open_model(source)
     if (model.path / "generator").is_dir():
         raise InputError(f"{source} has a generator, whose vocabulary would stay as it is.")
@@ -102,13 +102,13 @@ def _open(source):
 
 
 def _write(target, model, tokenizer, larger, pieces):
-    """Writes a model with the larger tokenizer.
+    """Writes a model with the extended tokenizer.
 
     Args:
         target: str or `Path`.
         model: `interop.ModelSource`.
-        tokenizer, larger: `Tokenizer`s, the old and the new one.
-        pieces: the old ids that each new token stands for.
+        tokenizer, larger: the old and the extended `Tokenizer`.
+        pieces: list of lists of int. Old subword ids of each new token.
     """
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
@@ -128,13 +128,13 @@ def _write(target, model, tokenizer, larger, pieces):
 
 
 def _with_means(array, first, pieces, size):
-    """Rows of pieces, `[size, ...]`, with the means of old ones from row `first` on.
+    """Appends the mean of old rows for each new token; returns an array of `[size, ...]`.
 
     Args:
-        array: of a row for each id; some models have rows for ids that the tokenizer lacks.
-        first: int, the first new id.
-        pieces: list of lists of int, the ids of the old pieces of each new one.
-        size: int.
+        array: array with one row per id. Some models have rows for ids that the tokenizer lacks.
+        first: int. First new id.
+        pieces: list of lists of int. Old subword ids of each new token.
+        size: int. Number of rows to return.
     """
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array

@@ -1,4 +1,4 @@
-"""Models by name: directories, `hf://`, `kaggle://` and published names become a directory."""
+"""Resolves directories, `hf://`, `kaggle://` and published names to a local model directory."""
 
 import difflib
 import os
@@ -10,7 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import recover
 from keras_bert_impl.published import MODELS
 
-# Letters of both hubs' names. They become names of folders, so that `..` must not get through.
+# Characters allowed in names on both hubs. Names become folder names, so `..` must be rejected.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPOSITORY = re.compile(f"{_PART}/{_PART}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
@@ -18,26 +18,26 @@ _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 
 
 def local_directory(name_or_path, revision=None):
-    """The directory with a model's files; they are downloaded if they are not there yet.
+    """Returns the directory with a model's files, downloading them if needed.
 
-    A download is complete and has the checksums that the hub states, or there is an error. One
-    that was interrupted goes on where it stopped. With `HF_HUB_OFFLINE=1` nothing is asked of the
-    network.
+    A download is either complete, with the checksums stated by the hub, or an error. An interrupted
+    download resumes. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
         name_or_path: str or `Path`. A directory; `hf://owner/name[@revision]` on the Hugging Face
             hub; `kaggle://owner/model/framework/variation[/version]`; or the name of a published
-            model (`bert-base-uncased`) or of a KerasHub preset (`bert_tiny_en_uncased`).
-        revision: str. Branch, tag or commit on the Hugging Face hub; None for what the name says.
+            model (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
+        revision: str. Branch, tag or commit on the Hugging Face hub. Default: the one in the name,
+            else `main`.
 
     Returns:
-        `Path` of a directory with `config.json` and weights. A downloaded one belongs to the
-        cache: do not write to it. A directory that was given is returned unread; a replacement of
-        its content that was cut short is ended first.
+        `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
+        cache: do not write to it. A given directory is returned without reading its files; an
+        interrupted replacement of its contents is completed first.
 
     Raises:
-        InputError: no such directory or name, or it can neither be downloaded nor found in the
-            cache; says which, and what to do.
+        InputError: the directory or name does not exist, or the model can be neither downloaded
+            nor found in the cache. The message says which, and what to do.
 
     Example:
         >>> local_directory("hf://google-bert/bert-base-uncased@main") / "config.json"

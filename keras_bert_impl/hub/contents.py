@@ -1,4 +1,4 @@
-"""Which files make a model, and where that is written down once all of them are there."""
+"""Lists the files that make up a model, and records when all of them are downloaded."""
 
 import json
 import re
@@ -20,9 +20,9 @@ _TOKENIZER = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
-# How a sentence's vector is made; `modules.json` names folders with more.
+# Sentence embedding settings; the folders named in `modules.json` hold more.
 _SENTENCES = ("config_sentence_transformers.json",)
-# Names that the settings of its encoder have had; the library reads the first there is.
+# Past and present names of the encoder's settings; `sentence-transformers` reads the first found.
 SENTENCE_ENCODER = (
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -43,7 +43,7 @@ _PRESET = (
     "assets/tokenizer/merges.txt",
     "assets/tokenizer/vocabulary.spm",
 )
-# In order of preference: the first that exists is taken. What names shards has their suffix here.
+# In order of preference; the first that exists is used. Index files map to their shards' suffix.
 _WEIGHTS = {
     "model.safetensors": None,
     "model.safetensors.index.json": ".safetensors",
@@ -52,22 +52,22 @@ _WEIGHTS = {
 }
 _PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-# The index of a model of 1,000 layers has about 1.5 MB.
+# The index of a 1,000-layer model is about 1.5 MB.
 _MAX_JSON_BYTES = 2**24
 
 
 def gather(fetch, source):
-    """Fetches all files of a model in the layout of Hugging Face or of a KerasHub preset.
+    """Fetches all files of a model in the Hugging Face or KerasHub preset layout.
 
-    Names of files come from this module; those of shards, which an index brings, must be plain
-    file names before anything is asked for under them.
+    File names come from this module. Shard names come from an index, and must be plain file names
+    before anything is requested under them.
 
     Args:
-        fetch: function from a file's name to its `Path`, or to None where there is none.
-        source: str. What to call the model in errors.
+        fetch: function from a file name to its `Path`, or None if there is no such file.
+        source: str. Name of the model in error messages.
 
     Returns:
-        dict of the files' names to their `Path`.
+        dict of file names to `Path`.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -81,7 +81,7 @@ def gather(fetch, source):
         return path
 
     folders = _folders(get("modules.json"), source)
-    # Old models of sentences have the encoder in a folder, the first of them.
+    # Older sentence-transformers models keep the encoder in the first folder.
     inner = f"{folders[0]}/" if folders and folders[0] else ""
     if get(f"{inner}config.json") is None:
         raise InputError(f"{source} has no {inner}config.json: not a model that can be read.")
@@ -109,7 +109,7 @@ def gather(fetch, source):
 
 
 def _shards(path, suffix, source):
-    """Sorted names of the files in an index, which has lists of them in KerasHub."""
+    """Returns the sorted names of the files in an index; KerasHub's index has lists of them."""
     weight_map = _document(path, source).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
@@ -128,8 +128,8 @@ def _shards(path, suffix, source):
 
 
 def _folders(path, source):
-    """Names of the folders in a `modules.json` of `sentence-transformers`, "" for the model's own;
-    none where the path of the file is None."""
+    """Returns the folders in a `sentence-transformers` `modules.json`, with "" for the model's own
+    directory. Returns an empty list if the path is None."""
     if path is None:
         return []
     modules = Document({"modules": _value(path, source)}, f"{source}: {path.name}")
@@ -156,11 +156,11 @@ def _value(path, source):
 
 
 def write_record(record, files):
-    """Notes that the files of a model are all there and have their checksums.
+    """Records that all files of a model are present and their checksums have been verified.
 
     Args:
-        record: `Path` of the file to write, beside the model in the cache.
-        files: dict of names to `Path`, as from `gather`.
+        record: `Path` of the file to write, next to the model in the cache.
+        files: dict of names to `Path`, as returned by `gather`.
     """
     sizes = {name: path.stat().st_size for name, path in files.items()}
     with replace_file(record) as temporary:
@@ -168,9 +168,9 @@ def write_record(record, files):
 
 
 def is_complete(record, directory):
-    """Whether `record` was written and the directory's files still have their sizes.
+    """Returns whether `record` exists and the directory's files still have their recorded sizes.
 
-    Sizes, because reading the files again for their checksums would take longer than loading.
+    Sizes are compared because computing the checksums again would take longer than loading.
     """
     try:
         sizes = read_json(record)

@@ -1,7 +1,7 @@
-"""Downloads from the Hugging Face hub, into the cache that its own library uses.
+"""Downloads from the Hugging Face hub into the cache of the `huggingface_hub` library.
 
-The library's settings, tokens, addresses and locks are used, and the layout of its cache; the
-requests are not, since it takes names of files to write from answers, and knows no limits.
+Uses the library's settings, tokens, addresses, locks and cache layout, but not its requests: it
+takes the names of files to write from responses and enforces no limits.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 
 _WAITS = (1, 2, 4)  # seconds before another attempt
-_MAX_WAIT = 60  # seconds, whatever the hub asks for
+_MAX_WAIT = 60  # seconds, even if the hub asks for more
 _BUSY = (408, 429, 500, 502, 503, 504)
 _MAX_LISTING_BYTES = 2**24
-_MUCH = 2**20  # bytes: an attempt that brought so many does not count as failed
+_MUCH = 2**20  # bytes: an attempt that received this much resets the retry count
 _COMMIT = re.compile("[0-9a-f]{40}")
 
 
 class _TemporaryError(InputError):
-    """The same call may succeed in a moment.
+    """A failure that may succeed on retry.
 
     Args:
         message: str.
-        wait: int, seconds before the next attempt, as the hub asks for.
-        received: int, bytes that this attempt brought.
+        wait: int. Seconds before the next attempt, as requested by the hub.
+        received: int. Number of bytes this attempt received.
     """
 
     def __init__(self, message, wait=0, received=0):
@@ -43,17 +43,17 @@ class _TemporaryError(InputError):
 
 
 def download(repository, revision):
-    """The directory in the cache with the model of a repository, downloaded where it must be.
+    """Returns the cached directory of a repository's model, downloading files if needed.
 
     Args:
-        repository: str, `owner/name`.
+        repository: str. `owner/name`.
         revision: str. Branch, tag or commit.
 
     Returns:
         `Path`.
 
     Raises:
-        InputError: it can neither be downloaded nor found in the cache; says why.
+        InputError: the model can be neither downloaded nor found in the cache; says why.
     """
     waits = iter(_WAITS)
     while True:
@@ -69,7 +69,7 @@ def download(repository, revision):
 
 
 class _Repository:
-    """A repository at a revision: what the hub says of it, and its folder in the cache."""
+    """A repository at a revision, on the hub and in the cache."""
 
     def __init__(self, repository, revision):
         from huggingface_hub import constants
@@ -84,7 +84,7 @@ class _Repository:
         self._folder = self._cache / repo_folder_name(repo_id=repository, repo_type="model")
 
     def download(self):
-        """`Path` of the snapshot, with all files of a model."""
+        """Returns the `Path` of the snapshot, with all files of a model."""
         with self._disk_errors():
             commit = self._ask_commit()
             snapshot = self._folder / "snapshots" / commit
@@ -101,12 +101,12 @@ class _Repository:
                         return self._from_cache(snapshot)
                 raise
             files = gather(lambda name: self._fetch(snapshot, stated, name), self._source)
-            with contextlib.suppress(InputError):  # a read-only cache is checked each time
+            with contextlib.suppress(InputError):  # a read-only cache is checked every time
                 write_record(record, files)
             return snapshot
 
     def _ask_commit(self):
-        """str. The commit that the revision is, by the hub or, without a network, by the cache."""
+        """Returns the commit of the revision, from the hub or, without a network, the cache."""
         from huggingface_hub import hf_hub_url
 
         cached = self._cached_commit()
@@ -143,7 +143,7 @@ class _Repository:
         return commit
 
     def _cached_commit(self):
-        """str or None. The commit that the revision was when it was last asked for."""
+        """Returns the commit that the revision had when last resolved, or None."""
         if _COMMIT.fullmatch(self._revision):
             return self._revision
         with contextlib.suppress(OSError, ValueError):
@@ -155,7 +155,7 @@ class _Repository:
         return self._folder / "snapshots" / commit
 
     def _from_cache(self, snapshot):
-        """The snapshot, if another program has put the whole of a model there."""
+        """Returns the snapshot if another program has put a complete model there."""
 
         def fetch(name):
             path = snapshot / name
@@ -165,7 +165,7 @@ class _Repository:
         return snapshot
 
     def _list_files(self, commit):
-        """Checksum and size of every file, by name, as the hub states them."""
+        """Returns a dict of file names to the (checksum, size) stated by the hub."""
         path = urllib.parse.quote(commit, safe="")
         url = f"{self._endpoint}/api/models/{self._repository}/revision/{path}?blobs=true"
         with self._request("GET", url) as answer:
@@ -179,7 +179,7 @@ class _Repository:
             ) from error
 
     def _fetch(self, snapshot, stated, name):
-        """The path of a file that has its checksum; None where there is no such file."""
+        """Returns the path of a verified file, or None if the repository has no such file."""
         from huggingface_hub.utils import WeakFileLock
 
         if name not in stated:
@@ -191,7 +191,7 @@ class _Repository:
         self._check_inside(blob)
         if path.exists() and _checksum_of(path, checksum) == checksum:
             return path
-        lock = self._cache / ".locks" / self._folder.name / f"{checksum}.lock"  # the library's
+        lock = self._cache / ".locks" / self._folder.name / f"{checksum}.lock"  # the library's lock
         lock.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         blob.parent.mkdir(parents=True, exist_ok=True)
@@ -201,19 +201,19 @@ class _Repository:
             path.unlink(missing_ok=True)
             try:
                 path.symlink_to(os.path.relpath(blob, path.parent))
-            except OSError:  # a file system without links
+            except OSError:  # a file system without symbolic links
                 os.replace(blob, path)
         return path
 
     def _check_inside(self, path):
-        """Raises `InputError` where a link would lead a file out of the cache."""
+        """Raises `InputError` if a link would lead a file out of the cache."""
         if not path.parent.resolve().is_relative_to(self._folder.resolve()):
             raise InputError(
                 f"{path.parent} is a link that leads out of the cache; remove it for the download."
             )
 
     def _download_blob(self, blob, name, commit, checksum, size):
-        """Puts a file at `blob`, going on with what is there of it."""
+        """Downloads a file to `blob`, resuming a partial download."""
         partial = blob.with_name(f"{checksum}.incomplete")
         if size > limit("MAX_BYTES"):
             raise InputError(
@@ -240,7 +240,7 @@ class _Repository:
         os.replace(partial, blob)
 
     def _receive(self, partial, name, commit, done, size):
-        """Appends to `partial` what is missing of a file."""
+        """Appends the missing part of a file to `partial`."""
         from huggingface_hub import hf_hub_url
         from huggingface_hub.utils import tqdm
 
@@ -248,7 +248,7 @@ class _Repository:
         more = {"Range": f"bytes={done}-"} if done else {}
         with self._request("GET", url, **more) as answer, partial.open("ab") as file:
             if done and not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
-                file.truncate(0)  # the whole file comes
+                file.truncate(0)  # the server sends the whole file
                 done = 0
             start = done
             bar = tqdm(total=size, initial=done, unit="B", unit_scale=True, desc=name, disable=None)
@@ -272,10 +272,10 @@ class _Repository:
 
     @contextlib.contextmanager
     def _request(self, method, url, stop_at=None, **headers):
-        """Yields an answer with the status 2xx, or 3xx with the header `stop_at`.
+        """Yields a response with status 2xx, or 3xx with the header `stop_at`.
 
         Raises:
-            InputError: any other; says what to do.
+            InputError: any other response; says what to do.
         """
         from huggingface_hub.utils import build_hf_headers
 
@@ -334,7 +334,7 @@ class _Repository:
 
 
 def _checksum(file):
-    """SHA-256 of a large file, git's SHA-1 of a small one, and the size; names in the cache too."""
+    """Returns (checksum, size): SHA-256 for LFS files, else git's SHA-1. Names the cached blob."""
     large = file.get("lfs")
     checksum, size = (large["sha256"], large["size"]) if large else (file["blobId"], file["size"])
     if not re.fullmatch("[0-9a-f]{64}" if large else "[0-9a-f]{40}", checksum):
@@ -345,7 +345,7 @@ def _checksum(file):
 
 
 def _checksum_of(path, like):
-    """The checksum of a file, of the kind that `like` is."""
+    """Returns the checksum of a file, of the same type as `like`."""
     if len(like) == 64:
         digest = hashlib.sha256()
     else:

@@ -1,8 +1,8 @@
-"""Downloads from Kaggle, where KerasHub keeps its presets.
+"""Downloads from Kaggle, which hosts KerasHub's presets.
 
-Files are asked for one by one, under names that are known: neither a list of names nor an archive
-from the network decides where something is written. The library's settings, credentials and cache
-are used; the requests are not, since it knows no limits.
+Requests files one by one under known names, so neither a list of names nor an archive from the
+network determines where a file is written. Uses the `kagglehub` library's settings, credentials
+and cache, but not its requests: it enforces no limits.
 """
 
 import base64
@@ -54,7 +54,7 @@ _VERSIONS = {
     },
     "xlm_roberta": {"xlm_roberta_base_multi": 3, "xlm_roberta_large_multi": 3},
 }
-# KerasHub's names of its presets, with the versions that its own table has.
+# KerasHub preset names, with the versions in KerasHub's own table.
 PRESETS = {
     preset: f"keras/{model}/keras/{preset}/{version}"
     for model, versions in _VERSIONS.items()
@@ -63,21 +63,21 @@ PRESETS = {
 
 
 class _UnreachableError(InputError):
-    """No connection, or one that broke."""
+    """The connection failed or broke."""
 
 
 def download(handle, version=None):
-    """The directory with the model's files in the cache of Kaggle's library.
+    """Returns the directory with the model's files in the `kagglehub` cache.
 
     Args:
-        handle: str, `owner/model/framework/variation`.
-        version: str, a number; None for the newest.
+        handle: str. `owner/model/framework/variation`.
+        version: str. Version number; None for the newest.
 
     Returns:
         `Path`.
 
     Raises:
-        InputError: it can neither be downloaded nor found in the cache; says why.
+        InputError: the model can be neither downloaded nor found in the cache; says why.
     """
     import kagglehub.config
     from huggingface_hub import constants
@@ -105,7 +105,7 @@ def download(handle, version=None):
 
 
 def _newest_complete(models, records, version):
-    """The directory of a version, by default the newest that is complete; None without one."""
+    """Returns the directory of `version`, or of the newest complete version; None if none is."""
     found = [int(record.name) for record in records.glob("[1-9]*") if record.name.isdigit()]
     for number in sorted(found, reverse=True):
         directory = models / str(number)
@@ -120,7 +120,7 @@ def _download(handle, version, source, models, records):
         return mounted
     version = version or str(_newest_version(handle, source))
     directory, record = models / version, records / version
-    # What the library notes as complete may have been changed since.
+    # Files that the library marked as complete may have changed since.
     again = record.exists() and not is_complete(record, directory)
     fetch = functools.partial(_fetch, handle, version, source, models, again)
     if fetch("config.json") is None:
@@ -130,7 +130,7 @@ def _download(handle, version, source, models, records):
 
 
 def _mounted(handle, version, source):
-    """`Path` of the model in the notebooks of Kaggle and of Colab, which mount it; else None."""
+    """Returns the `Path` of the model if a Kaggle or Colab notebook mounts it, else None."""
     import kagglehub
     from kagglehub.clients import ColabClient
     from kagglesdk.kaggle_env import is_in_kaggle_notebook
@@ -167,9 +167,9 @@ def _newest_version(handle, source):
 
 
 def _fetch(handle, version, source, models, again, name):
-    """The path of a file, which has the MD5 that Kaggle states, or None where there is none."""
+    """Returns the path of a file, checked by any MD5 that Kaggle states; None if it has none."""
     path = models / version / name
-    # So the library notes which files are complete.
+    # The library marks complete files this way.
     marker = models / ".complete" / version / f"{name}.complete"
     if path.exists() and marker.exists() and not again:
         return path
@@ -192,10 +192,10 @@ def _fetch(handle, version, source, models, again, name):
 
 
 def _receive(partial, handle, version, source, name):
-    """Downloads a file, going on with what is there of it.
+    """Downloads a file, resuming a partial download.
 
     Returns:
-        str, the MD5 that is stated, "" without one; None where there is no such file.
+        str. The MD5 stated by Kaggle, or "" if it states none. None if there is no such file.
     """
     from huggingface_hub.utils import tqdm
     from kagglesdk.models.types.model_api_service import ApiDownloadModelInstanceVersionRequest
@@ -207,7 +207,7 @@ def _receive(partial, handle, version, source, name):
     more = {"Range": f"bytes={done}-"} if done else {}
     ask = functools.partial(_request, "DownloadModelInstanceVersion", content, handle, source)
     with ask(**more) as answer, contextlib.ExitStack() as stack:
-        if answer.status == 416:  # nothing follows what is there
+        if answer.status == 416:  # the partial file already reaches the end
             answer = stack.enter_context(ask())
             done = 0
         if answer.status == 404:
@@ -229,7 +229,7 @@ def _receive(partial, handle, version, source, name):
 
 
 def _check_size(folder, headers, source, name):
-    """int or None. The bytes that will come, for which there must be room."""
+    """Returns the number of bytes to be received, or None if unknown; checks for free space."""
     length = headers.get("Content-Length", "")
     if not re.fullmatch("[0-9]{1,18}", length):
         return None
@@ -257,14 +257,14 @@ def _md5_of(path):
 
 @contextlib.contextmanager
 def _request(method, content, handle, source, **headers):
-    """Yields the answer of Kaggle's service for models.
+    """Sends a request to Kaggle's model service and yields the response.
 
     Args:
-        method: str, of the service.
-        content: a request of `kagglesdk`, without the model's name, which is set.
-        handle: str, `owner/model/framework/variation`.
-        source: str, for errors.
-        **headers: of the request.
+        method: str. Method of the service.
+        content: `kagglesdk` request without the model's name, which is filled in here.
+        handle: str. `owner/model/framework/variation`.
+        source: str. Name of the model in error messages.
+        **headers: additional request headers.
     """
     from kagglehub.handle import parse_model_handle
     from kagglesdk.kaggle_env import KaggleEnv, get_endpoint, get_env
@@ -294,7 +294,7 @@ def _request(method, content, handle, source, **headers):
 
 
 def _credentials():
-    """dict of headers: who asks."""
+    """Returns a dict of the headers that identify the user."""
     from kagglehub import clients, config
 
     headers = {"User-Agent": clients.get_user_agent()}
@@ -321,7 +321,7 @@ def _check_status(status, source):
 
 @contextlib.contextmanager
 def _clear_errors(source):
-    """Turns errors of the disk into one `InputError`."""
+    """Converts disk errors to an `InputError`."""
     try:
         yield
     except OSError as error:

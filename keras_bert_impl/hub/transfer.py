@@ -1,7 +1,8 @@
-"""HTTP requests to a hub, with limits on the time, the bytes and the redirects of an answer.
+"""HTTP requests to a hub, with limits on time, size and redirects.
 
-`requests` and the libraries of the hubs wait for as long as single bytes arrive, unpack compressed
-answers of any size and follow whatever they are told. Here a thread receives, the caller counts.
+`requests` and the hub libraries wait as long as single bytes keep arriving, decompress responses of
+any size and follow every redirect. Here a thread receives the data, and the caller enforces the
+limits.
 """
 
 import contextlib
@@ -14,11 +15,11 @@ import urllib.parse
 
 from keras_bert_impl.io.errors import InputError
 
-# Environment variables, with their defaults. Described in docs/models.md.
+# Environment variables and their defaults, documented in docs/models.md.
 _DEFAULTS = {
     "KERAS_BERT_HUB_TIMEOUT": 30,  # seconds
-    "KERAS_BERT_HUB_MIN_SPEED": 5_000,  # bytes a second
-    "KERAS_BERT_HUB_MAX_BYTES": 100_000_000_000,  # of one file
+    "KERAS_BERT_HUB_MIN_SPEED": 5_000,  # bytes per second
+    "KERAS_BERT_HUB_MAX_BYTES": 100_000_000_000,  # per file
 }
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
@@ -26,15 +27,15 @@ _BLOCK = 8192  # bytes
 
 
 class TransferError(Exception):
-    """The connection could not be made, broke or was too slow; the same request may succeed."""
+    """The connection failed, broke or was too slow; the same request may succeed later."""
 
 
 class UnsafeAnswerError(Exception):
-    """The answer goes beyond a limit or leads where it must not be followed."""
+    """The response exceeds a limit or redirects to a disallowed address."""
 
 
 def limit(name):
-    """float. The limit `KERAS_BERT_HUB_<name>` of the environment, or its default.
+    """Returns the limit in the environment variable `KERAS_BERT_HUB_<name>`, or its default.
 
     Raises:
         InputError: the environment variable is not a positive number.
@@ -49,11 +50,11 @@ def limit(name):
 
 
 class Answer:
-    """What a server answered.
+    """HTTP response.
 
     Attributes:
-        status: int, of HTTP.
-        headers: mapping of str to str, in any case of letters.
+        status: int. HTTP status code.
+        headers: mapping of str to str with case-insensitive keys.
     """
 
     def __init__(self, status, headers, receive):
@@ -65,11 +66,11 @@ class Answer:
         """Yields the body in blocks of bytes.
 
         Args:
-            max_bytes: int. A longer body is an error, before more of it is yielded.
+            max_bytes: int. Maximum length of the body. The block that exceeds it is not yielded.
 
         Raises:
-            UnsafeAnswerError: the body is longer, or compressed, which was not asked for.
-            TransferError: the connection broke, or fewer than `KERAS_BERT_HUB_MIN_SPEED` bytes a
+            UnsafeAnswerError: the body is too long, or compressed although not requested.
+            TransferError: the connection broke, or fewer than `KERAS_BERT_HUB_MIN_SPEED` bytes per
                 second arrived over `KERAS_BERT_HUB_TIMEOUT` seconds.
         """
         encoding = self.headers.get("Content-Encoding", "identity")
@@ -96,7 +97,7 @@ class Answer:
             yield block
 
     def read(self, max_bytes):
-        """bytes. The whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds.
+        """Returns the whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds.
 
         Raises:
             UnsafeAnswerError, TransferError: see `blocks`.
@@ -112,22 +113,22 @@ class Answer:
 
 @contextlib.contextmanager
 def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
-    """Sends a request and yields the `Answer`, of which nothing is received after the block.
+    """Sends a request and yields the `Answer`; receives nothing after the block exits.
 
-    Redirects are followed, to HTTP(S) alone and never from HTTPS to HTTP. `Authorization` goes to
-    the server of `url` and to `trusted_hosts` by HTTPS, and to no other.
+    Follows redirects only to HTTP(S), and never from HTTPS to HTTP. Sends `Authorization` only to
+    the server of `url` and, over HTTPS, to `trusted_hosts`.
 
     Args:
-        method: str, such as "GET".
+        method: str. HTTP method, such as "GET".
         url: str.
         headers: dict of str to str.
-        json: the body of a POST request; after a redirect the method is GET.
-        trusted_hosts: names of other hosts that may get the `Authorization`.
-        stop_at: name of a header; a redirect that has it is not followed.
+        json: body of a POST request. After a redirect the method is GET, without a body.
+        trusted_hosts: iterable of str. Other host names that may receive `Authorization`.
+        stop_at: str. Name of a header; a redirect with this header is not followed.
 
     Raises:
-        UnsafeAnswerError: a redirect that must not be followed, or too many.
-        TransferError: no answer within `KERAS_BERT_HUB_TIMEOUT` seconds.
+        UnsafeAnswerError: a disallowed redirect, or too many redirects.
+        TransferError: no response within `KERAS_BERT_HUB_TIMEOUT` seconds.
     """
     seconds = limit("TIMEOUT")
     received, is_over = queue.Queue(16), threading.Event()
@@ -162,10 +163,10 @@ def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
                             if not put(block):
                                 return
             put(None)
-        except Exception as error:  # whatever it is, the caller is told
+        except Exception as error:  # passed on to the caller, whatever it is
             put(error)
 
-    # Not joined: where a server sends a byte now and then, reading returns only much later.
+    # Not joined: if a server sends only occasional bytes, the read returns much later.
     threading.Thread(target=work, daemon=True, name="hub transfer").start()
     try:
         status, answered = receive(seconds)
@@ -175,13 +176,13 @@ def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
 
 
 def _follow(session, method, url, headers, json, trusted_hosts, stop_at, seconds):
-    """The response, of which the body is unread, after at most five redirects."""
+    """Returns the response with an unread body, after following at most five redirects."""
     from requests import Request
 
     first = urllib.parse.urlsplit(url)
     for _ in range(_MAX_REDIRECTS + 1):
         settings = session.merge_environment_settings(url, {}, True, None, None)
-        # Prepared alone, as a session would add the password that a .netrc has for the host.
+        # Prepared without the session, which would add the host's password from .netrc.
         prepared = Request(method, url, headers, json=json).prepare()
         response = session.send(prepared, timeout=seconds, allow_redirects=False, **settings)
         location = response.headers.get("Location")

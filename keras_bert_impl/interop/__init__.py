@@ -1,4 +1,4 @@
-"""Weights and configurations of other libraries, as plain dicts and numpy arrays."""
+"""Weights and configurations of other libraries, as plain dicts and NumPy arrays."""
 
 from keras_bert_impl.interop.directory import write_model_directory
 from keras_bert_impl.interop.google import write_google_checkpoint

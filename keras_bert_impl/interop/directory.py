@@ -1,4 +1,4 @@
-"""Writing a model directory in the Hugging Face layout."""
+"""Writes model directories in the Hugging Face layout."""
 
 import json
 import shutil
@@ -14,13 +14,13 @@ def write_model_directory(directory, config, tensors):
     Args:
         directory: `Path` of an existing directory.
         config: dict for `config.json`.
-        tensors: dict of name to numpy array.
+        tensors: dict of tensor names to NumPy arrays.
     """
     directory = Path(directory)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    # `transformers` refuses a file that does not say whose conventions the names follow.
+    # `transformers` rejects files whose metadata does not name a framework.
     safetensors.numpy.save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
-    # The library makes a file that only its owner can read.
+    # safetensors creates a file that only its owner can read.
     shutil.copymode(directory / "config.json", directory / "model.safetensors")

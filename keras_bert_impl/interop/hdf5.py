@@ -1,8 +1,8 @@
-"""Arrays in HDF5 files of others, such as Keras's weights files.
+"""Reads arrays in external HDF5 files, such as Keras weights files.
 
-The library for HDF5 follows links into other files, and makes room for what a file declares.
-Here it is only asked where an array lies; what lies elsewhere, is compressed or longer than the
-file is refused, and the numbers are read from that place of the file.
+The HDF5 library follows links into other files and allocates whatever sizes a file declares. Here
+it only locates arrays; those in another file, compressed or longer than the file are rejected. The
+numbers are then read directly from the file.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ from keras_bert_impl.io.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array that lies in one piece in a file.
+    """An array stored contiguously in a file.
 
     Attributes:
         file: `Path`.
-        name: str, its name in the file.
+        name: str. Name of the array in the file.
         dtype: `numpy.dtype`.
         shape: tuple of int.
-        offset: int. Byte of the file that it begins at.
+        offset: int. Byte offset in the file.
     """
 
     file: Path
@@ -36,7 +36,7 @@ class StoredArray:
     offset: int
 
     def read(self):
-        """The array."""
+        """Returns the array."""
         try:
             count = math.prod(self.shape)
             array = np.fromfile(self.file, self.dtype, count, offset=self.offset)
@@ -47,27 +47,27 @@ class StoredArray:
 
 @contextlib.contextmanager
 def opened(path):
-    """Yields the `h5py.File` of a path, for reading; damage found inside becomes an InputError."""
+    """Opens an `h5py.File` for reading; converts errors of damaged files to `InputError`."""
     try:
         with h5py.File(path, "r") as file:
             yield file
     except InputError:
         raise
-    # All that h5py makes of what its library says of a damaged file.
+    # Everything that h5py raises for damaged files.
     except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
 
 
 def member(group, name, path):
-    """What stands in a group under one name, or None; links are not followed.
+    """Returns the member of a group, or None if there is none; does not follow links.
 
     Args:
         group: `h5py.Group`.
         name: str without `/`.
-        path: the file, for the message.
+        path: the file, for error messages.
 
     Raises:
-        InputError: it is a link to another place or file.
+        InputError: the member is a link to another place or file.
     """
     link = group.get(name, getlink=True)
     if link is None:
@@ -81,7 +81,7 @@ def member(group, name, path):
 
 
 def find_array(file, name, path):
-    """Where an array lies, or None where there is none of that name.
+    """Locates an array in a file; returns None if there is none of that name.
 
     Args:
         file: `h5py.File`.
@@ -92,7 +92,8 @@ def find_array(file, name, path):
         `StoredArray`.
 
     Raises:
-        InputError: it is a link, no array, not of float numbers, not in one piece in this file.
+        InputError: the member is a link, is not an array of floats, or is not stored contiguously
+            in this file.
     """
     *groups, last = name.split("/")
     group = file
@@ -119,9 +120,9 @@ def find_array(file, name, path):
 
 
 def _dtype(dataset, path):
-    """The dtype of an array, as its bytes are in the file."""
+    """Returns the dtype of an array as stored in the file."""
     dtype = dataset.dtype
-    # Keras marks arrays of bfloat16, which HDF5 has no type for.
+    # Keras marks bfloat16 arrays, because HDF5 has no such type.
     if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
         return np.dtype(ml_dtypes.bfloat16)
     if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):

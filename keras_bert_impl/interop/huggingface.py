@@ -1,4 +1,4 @@
-"""Encoders as the Hugging Face library describes and names them, whatever their kind."""
+"""Hugging Face configurations and tensor names of encoders of all architectures."""
 
 import dataclasses
 import logging
@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError, shown
 
 _log = logging.getLogger(__name__)
 
-# Keys of published files that do not change what an encoder computes, or that the heads read.
+# Keys in published files that do not affect the encoder's computation, or that heads read.
 _OTHER_KEYS = frozenset(
     """
     _name_or_path _num_labels architectures auto_map bos_token_id chunk_size_feed_forward
@@ -36,18 +36,17 @@ _OTHER_KEYS = frozenset(
 
 
 def encoder_config(config, source="config.json"):
-    """The `EncoderConfig` in a Hugging Face configuration.
+    """Converts a Hugging Face configuration to an `EncoderConfig`.
 
     Args:
-        config: dict, the content of `config.json`.
-        source: str. What to call it in an error.
+        config: dict with the content of `config.json`.
+        source: str. Name of the configuration in error messages.
 
     Returns:
         `EncoderConfig`.
 
     Raises:
-        InputError: a kind of model that is not known, a missing key, or a setting that this
-            encoder does not compute.
+        InputError: an unknown architecture, a missing key, or an unsupported setting.
     """
     config = Document(config, source)
     layout = LAYOUTS[config.text("model_type", "bert", choices=LAYOUTS)]
@@ -67,7 +66,7 @@ def encoder_config(config, source="config.json"):
 
 
 def _check_classes(config, layout):
-    """Refuses `architectures` that are another kind's."""
+    """Rejects `architectures` that belong to another model type."""
     own = set(layout.classes.values())
     others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
     for name in config.list_of("architectures", str, []):
@@ -87,18 +86,19 @@ def _activation(name, layout):
 
 
 def read_encoder_config(directory, with_adapter=False):
-    """The `EncoderConfig` of a model directory.
+    """Reads the `EncoderConfig` of a model directory.
 
     Args:
         directory: `ModelSource`.
-        with_adapter: bool. Whether it may have an adapter, whose weights the caller reads, too.
+        with_adapter: bool. Whether to allow an adapter, whose weights the caller then reads too.
 
     Returns:
         `EncoderConfig`.
 
     Raises:
-        InputError: as of `encoder_config`; an adapter that is not wanted; or `config.json` names more layers than there are
-            tensors: a damaged number is found before so many layers are made.
+        InputError: see `encoder_config`; the model has an adapter that is not allowed; or
+            `config.json` names more layers than there are tensors, which catches a damaged number
+            before the layers are created.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -124,18 +124,18 @@ def read_encoder_config(directory, with_adapter=False):
 
 
 def huggingface_config(config, head=None, **more):
-    """The content of a `config.json` for an `EncoderConfig`.
+    """Creates the content of a `config.json` from an `EncoderConfig`.
 
     Args:
         config: `EncoderConfig`.
-        head: str or None, the head that the model has: which class `transformers` should make.
+        head: str or None. The model's head, which determines its class in `transformers`.
         **more: further keys, such as `id2label`.
 
     Returns:
         dict.
 
     Raises:
-        InputError: the encoder has something that the files of its kind cannot say.
+        InputError: the architecture's files cannot express a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
@@ -164,7 +164,7 @@ def huggingface_config(config, head=None, **more):
 
 
 def encoder_tensors(config):
-    """Names of all tensors of an encoder.
+    """Returns the names of all tensors of an encoder.
 
     Args:
         config: `EncoderConfig`.
@@ -176,7 +176,7 @@ def encoder_tensors(config):
 
 
 def all_tensors(config):
-    """Names of the tensors of an encoder, and of every head that models with it may have.
+    """Returns the tensor names of an encoder and of every head its models may have.
 
     Args:
         config: `EncoderConfig`.
@@ -190,11 +190,11 @@ def all_tensors(config):
 
 
 def head_tensors(config, head):
-    """Names of the tensors of a head; a checkpoint without it is a base model to tune.
+    """Returns the tensor names of a head; a base model's checkpoint lacks them.
 
     Args:
         config: `EncoderConfig`.
-        head: str, such as `"masked_lm"` or `"classifier"`.
+        head: str. Name of the head, such as `"masked_lm"` or `"classifier"`.
 
     Returns:
         list of `TensorName`, all optional.
@@ -214,50 +214,49 @@ def _heads(config):
 
 
 def has_class(config, head):
-    """bool. Whether `transformers` has a class for that kind of encoder with a head."""
+    """Returns whether `transformers` has a class for this kind of encoder with a head."""
     return head in layout_of(config).classes
 
 
 def has_key(config, field):
-    """bool. Whether the `config.json` of that kind of encoder says a field of `EncoderConfig`."""
+    """Returns whether the encoder's `config.json` can state an `EncoderConfig` field."""
     return field in layout_of(config).keys
 
 
 def tied_tensors(config):
-    """dict of tensors of the masked language model's head that are copies of others, which they
-    are in old files, to the names of those others."""
+    """Returns a dict of duplicate masked LM head tensors in old files to the tensors they copy."""
     return layout_of(config).tied_tensors()
 
 
 def tensor_prefix(config):
-    """str. What the encoder's tensors begin with in the files of a model with a head."""
+    """Returns the prefix of the encoder's tensor names in models with a head."""
     return layout_of(config).prefix + "."
 
 
 def class_of(config, head):
-    """str. The class of `transformers` for an encoder of `config` with that head."""
+    """Returns the name of the `transformers` class for an encoder with a head."""
     return layout_of(config).classes[head]
 
 
 def has_head(directory, config, head):
-    """bool. Whether a `ModelSource` says that its model, of `config`, has that head."""
+    """Returns whether a `ModelSource` states that its model, of `config`, has this head."""
     stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
 
 
 def classifier_dropout(directory, config):
-    """float or None. The dropout rate before a classifier that a `ModelSource` states.
+    """Returns the dropout rate before a classifier that a `ModelSource` states, or None.
 
     Args:
         directory: `ModelSource`.
         config: `EncoderConfig`.
 
     Raises:
-        InputError: it is no rate, from 0 to less than 1.
+        InputError: the value is not in [0, 1).
     """
     return rate(directory.config, classifier_dropout_key(config), None)
 
 
 def classifier_dropout_key(config):
-    """str. The key of `config.json` for the dropout rate before a classifier."""
+    """Returns the key of `config.json` for the dropout rate before a classifier."""
     return layout_of(config).dropout_key

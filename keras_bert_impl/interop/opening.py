@@ -1,4 +1,4 @@
-"""Opens a model, in whatever form it is."""
+"""Opens models in all supported file formats."""
 
 import hashlib
 import json
@@ -20,22 +20,23 @@ from keras_bert_impl.io.reading import file_within, read_json
 
 
 def open_model(name_or_path, generator=False, base=None):
-    """Opens a model for reading; no code in its files is run.
+    """Opens a model for reading, without running any code in its files.
 
     Args:
-        name_or_path: str or `Path`. A name, as `hub.local_directory` takes it, or a directory:
-            in the Hugging Face layout, of `sentence-transformers`, with a checkpoint of Google's, a SavedModel of TF Hub, a
-            preset of KerasHub, or with what was tuned of a model, by `save_tuned` or `peft`. Of a
-            checkpoint also its prefix (`.../bert_model.ckpt`).
-        generator: bool, default False. Of Google's ELECTRA, whose checkpoints hold two models,
-            the generator and not the discriminator.
-        base: as `name_or_path`: what a model was tuned from. Default: what its directory names.
+        name_or_path: str or `Path`. A name accepted by `hub.local_directory`, or a directory: in
+            the Hugging Face or `sentence-transformers` layout, with a Google checkpoint, a TF Hub
+            SavedModel, a KerasHub preset, or fine-tuned weights written by `save_tuned` or `peft`.
+            For a checkpoint also its prefix (`.../bert_model.ckpt`).
+        generator: bool, default False. Whether to open the generator instead of the discriminator
+            of a Google ELECTRA checkpoint, which holds both.
+        base: str or `Path`, as `name_or_path`. Base model of fine-tuned weights. Default: the one
+            named in their directory.
 
     Returns:
         `ModelSource`.
 
     Raises:
-        InputError: no such model, a missing or damaged file.
+        InputError: the model does not exist, or a file is missing or damaged.
     """
     if _is_prefix(name_or_path):
         path = Path(name_or_path)
@@ -60,7 +61,7 @@ def open_model(name_or_path, generator=False, base=None):
 
 
 def fingerprint(name_or_path, base=None):
-    """sha256, in hex, of the configuration and all tensors of a model; reads all of them.
+    """Computes the SHA-256, in hex, of a model's configuration and tensors, reading all of them.
 
     Args:
         name_or_path, base: see `open_model`.
@@ -89,13 +90,13 @@ def _open_tuned(path, base):
 
 
 def _is_prefix(name):
-    """Whether a path is one of a checkpoint and not of a directory."""
+    """Returns whether a path is the prefix of a checkpoint and not a directory."""
     path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else ""
     is_name = isinstance(name, str) and "://" in name
     return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
 
 
 def open_keras_hub_model(model):
-    """The same for a backbone or task of KerasHub; see `interop.keras_hub.open_keras_hub`."""
+    """Opens a KerasHub backbone or task; see `interop.keras_hub.models.open_keras_hub`."""
     config, tensors = open_keras_hub(model)
     return ModelSource(tensors.path, config, tensors)

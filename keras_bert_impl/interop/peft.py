@@ -1,7 +1,7 @@
-"""LoRA as the `peft` library writes it: `adapter_config.json` and names of tensors.
+"""LoRA in the format of the `peft` library: `adapter_config.json` and tensor names.
 
-Where a matrix of theirs holds several of ours, as the fused ones of ModernBERT do, our products
-stand in one of theirs whose second matrix is made of blocks.
+If one of its matrices holds several of ours, as ModernBERT's fused ones do, our LoRA products are
+stored as a single product whose second matrix is made of blocks, one per product.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
 from keras_bert_impl.io.errors import InputError, shown
 
 _ROOT = "base_model.model."
-_PLACES = {  # places in a block to the names of `Adapter.projections`
+_PLACES = {  # path in a block -> name in `Adapter.projections`
     "attention/query": "query",
     "attention/key": "key",
     "attention/value": "value",
@@ -28,27 +28,27 @@ TASK_TYPES = {
     "token_classifier": "TOKEN_CLS",
     "question_answerer": "QUESTION_ANS",
 }
-# Settings by which other arithmetic hides behind the same names.
+# Settings that change the computation but not the tensor names.
 _OFF = ("use_dora", "lora_bias", "use_qalora", "layer_replication", "trainable_token_indices")
 _A = ".lora_A.weight"
-# Expressions that cannot take long: names, and groups, digits and `.*` between them.
+# Regular expressions that match fast: names, with groups, digits and `.*` between them.
 _PATTERN = re.compile(
     r"\^?(?:[\w-]|\\?\.|\.[*+]|\\d\+?|\[\d-\d\]\+?|\((?:[\w.-]+\|)*[\w.-]+\)){1,200}\$?"
 )
 
 
 def to_peft(config, added, changed, head, base):
-    """What `peft` loads onto the base model.
+    """Converts LoRA weights to the format that `peft` loads onto the base model.
 
     Args:
         config: `EncoderConfig` with LoRA.
-        added: dict of paths of LoRA's variables to arrays.
-        changed: dict of names of other tensors, with the prefix of the encoder's, to arrays.
-        head: str or None, as of `interop.head_tensors`.
-        base: str, the name of the base model.
+        added: dict of LoRA variable paths to arrays.
+        changed: dict of other tensor names, with the encoder's prefix, to arrays.
+        head: str or None. See `interop.head_tensors`.
+        base: str. Name of the base model.
 
     Returns:
-        (dict for `adapter_config.json`, dict of names to arrays).
+        (dict for `adapter_config.json`, dict of tensor names to arrays).
     """
     adapter, prefix = config.adapter, tensor_prefix(config)
     tensors = {_ROOT + name: array for name, array in changed.items()}
@@ -92,24 +92,23 @@ def to_peft(config, added, changed, head, base):
 
 
 def from_peft(config, settings, tensors, base):
-    """The opposite, of what `peft` or `to_peft` wrote.
+    """Converts LoRA weights written by `peft` or `to_peft` to our format.
 
-    LoRA on matrices outside of the blocks, such as the pooler's (`target_modules="all-linear"`),
-    is added to the base model's.
+    LoRA on matrices outside the blocks, such as the pooler's (`target_modules="all-linear"`), is
+    merged into the base model's weights.
 
     Args:
         config: `EncoderConfig` of the base model.
-        settings: `Document`, the content of `adapter_config.json`.
-        tensors: dict of names to arrays.
+        settings: `Document`. The content of `adapter_config.json`.
+        tensors: dict of tensor names to arrays.
         base: `ModelSource` of the base model.
 
     Returns:
-        (`Adapter`, or None where the blocks have no LoRA; dict of paths of its variables to
-        arrays; dict of names of other tensors, those of the encoder without its prefix, to
-        arrays).
+        (`Adapter`, or None if the blocks have no LoRA; dict of its variable paths to arrays; dict
+        of other tensor names, without the prefix for the encoder's, to arrays).
 
     Raises:
-        InputError: no LoRA, or one of another arithmetic.
+        InputError: the weights have no LoRA, or a variant with a different computation.
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
@@ -145,10 +144,10 @@ def from_peft(config, settings, tensors, base):
 
 
 def _without_copies(tensors):
-    """Tensors under the names that the base model has for them.
+    """Returns the tensors under their names in the base model.
 
-    Beside a module that was trained whole, `peft` may save copies of it and of what it was before;
-    where it has LoRA, its bias is one of `base_layer`.
+    For fully trained modules, `peft` may also save copies of the module and of its original
+    weights. For modules with LoRA, it stores the bias under `base_layer`.
     """
     kept = {}
     for name, array in tensors.items():
@@ -159,11 +158,13 @@ def _without_copies(tensors):
 
 
 def _product(settings, tensors, short, module):
-    """(first matrix `[rank, inputs]`, second `[units, rank]`, scale) of a module's LoRA."""
+    """Returns (first matrix `[rank, inputs]`, second `[units, rank]`, scale) of a module's LoRA."""
     a, b = (tensors.pop(f"{short}.lora_{m}.weight", None) for m in "AB")
     shapes = [None if matrix is None else matrix.shape for matrix in (a, b)]
     if None in shapes or a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
-        raise InputError(f"{settings.source}: LoRA of {short:.200} has shapes {shapes[0]} and {shapes[1]}.")
+        raise InputError(
+            f"{settings.source}: LoRA of {short:.200} has shapes {shapes[0]} and {shapes[1]}."
+        )
     return a, b, _scale(settings, module, len(a))
 
 
@@ -178,7 +179,7 @@ def _merged(settings, base, tensor, a, b, scale):
 
 
 def matrices(config):
-    """dict of the tensors of matrices in blocks to where LoRA's variables of their parts are."""
+    """Maps the name of each weight matrix in a block to the LoRA variable paths of its parts."""
     plain = dataclasses.replace(config, adapter=None)
     found = {}
     for name in encoder_tensors(plain):
@@ -189,7 +190,7 @@ def matrices(config):
 
 
 def _scale(settings, module, rank):
-    """float. What the product of a module's matrix is multiplied by."""
+    """Returns the factor of a module's LoRA product."""
     ranks, alphas = settings.mapping("rank_pattern"), settings.mapping("alpha_pattern")
     key, other = _matching(ranks, module), _matching(alphas, module)
     stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
@@ -205,7 +206,7 @@ def _scale(settings, module, rank):
 
 
 def _matching(patterns, module):
-    """The first key that a module has: its name, the end of it, or an expression for these."""
+    """Returns the first key that matches a module: its name, a suffix of it, or a pattern."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(
@@ -218,9 +219,12 @@ def _matching(patterns, module):
 
 
 def _in_one_shape(config, settings, products):
-    """(`Adapter`, its variables), of matrices that may differ in rank and scale.
+    """Brings LoRA products of different ranks and scales to one rank and scale.
 
-    Narrow ones are filled up with zeros; a matrix without a product has one of zeros.
+    Pads smaller ranks with zeros; a matrix without a product gets one of zeros.
+
+    Returns:
+        (`Adapter`, dict of its variable paths to arrays).
     """
     size = max(len(a) for a, _, _ in products.values())
     scale = next(iter(products.values()))[2]

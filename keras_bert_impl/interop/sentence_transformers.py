@@ -1,4 +1,4 @@
-"""The files of the `sentence-transformers` library: what makes a model's vector of a text."""
+"""Reads `sentence-transformers` files: how a model computes the vector of a text."""
 
 from keras_bert_impl.hub.contents import SENTENCE_ENCODER
 from keras_bert_impl.interop.tensor_files import open_tensors
@@ -11,16 +11,16 @@ POOLINGS = {
     "max": "pooling_mode_max_tokens",
 }
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-# Activations of Dense modules: ours, and the class that the library writes.
+# Activations of Dense modules: our name -> class written by the library.
 ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
     "tanh": "torch.nn.modules.activation.Tanh",
     "relu": "torch.nn.modules.activation.ReLU",
     "gelu": "torch.nn.modules.activation.GELU",
 }
-# A module that the library lacks: it refuses the model, where it would take the last layer.
+# Module unknown to the library, so it rejects the model instead of using only the last layer.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys of an encoder's settings that change no vector here.
+# Keys of an encoder's settings that do not affect its vectors here.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 _DEFAULTS = (
     ("transformer_task", "feature-extraction"),
@@ -39,17 +39,17 @@ _HARMLESS_ARGUMENTS = {
 
 
 def transformer_directory(directory):
-    """The folder of the encoder and its tokenizer in a model directory.
+    """Returns the folder of the encoder and its tokenizer in a model directory.
 
     Args:
         directory: `Path` of a model directory.
 
     Returns:
-        `Path`: the folder that `modules.json` names, which in old models is `0_Transformer`; the
-        directory itself where there is no such file.
+        `Path` of the folder named in `modules.json`, which is `0_Transformer` in older models; the
+        directory itself without such a file.
 
     Raises:
-        InputError: a damaged file.
+        InputError: a file is damaged.
     """
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS and folder:
@@ -58,19 +58,19 @@ def transformer_directory(directory):
 
 
 def read_sentence_settings(directory):
-    """How the files of `sentence-transformers` make one vector of a text.
+    """Reads how `sentence-transformers` files compute one vector per text.
 
     Args:
         directory: `Path` of a model directory.
 
     Returns:
-        dict of arguments of `TextEmbedder`: `pooling`, `normalize`, `num_layers`, `layer_weights`
-        (list of float, or None for layers concatenated), `projections`, `do_lower_case`,
-        `prompts`, `default_prompt_name`, `similarity_fn_name`, `truncate_dim` and, where it is
-        limited, `max_length`; empty where there is no `modules.json`.
+        dict of `TextEmbedder` arguments: `pooling`, `normalize`, `num_layers`, `layer_weights`
+        (list of float, or None to concatenate layers), `projections`, `do_lower_case`, `prompts`,
+        `default_prompt_name`, `similarity_fn_name`, `truncate_dim` and, if limited, `max_length`.
+        Empty without a `modules.json`.
 
     Raises:
-        InputError: a damaged file, or a module or setting that cannot be followed.
+        InputError: a file is damaged, or a module or setting is not supported.
     """
     modules = _modules(directory)
     if not modules:
@@ -101,9 +101,9 @@ def read_sentence_settings(directory):
 
 
 def _modules(directory):
-    """list of (kind, folder, name) of the modules in `modules.json`; empty without such a file.
+    """Returns a (kind, folder, name) list of the modules in `modules.json`; empty without it.
 
-    The kind is the name of a class of the library, or None for code of the model's own.
+    The kind is the name of a class of the library, or None for the model's own code.
     """
     path = file_within(directory, "modules.json")
     if not path.exists():
@@ -128,9 +128,9 @@ def _transformer(directory, folder):
     _check_transformer(settings, where)
     read = {"do_lower_case": _bool(settings, "do_lower_case", False, where)}
     length = settings.get("max_seq_length")
-    if length is None:  # since version 6 it is the tokenizer's
+    if length is None:  # since version 6, the tokenizer's setting
         length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
-        # Where there is no limit a number with 30 digits stands there.
+        # Without a limit, the value is a number with 30 digits.
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
     if type(length) is not int or length < 1:
@@ -139,7 +139,7 @@ def _transformer(directory, folder):
 
 
 def _check_transformer(settings, where):
-    """Refuses settings of a Transformer module that would change its vectors."""
+    """Rejects settings of a Transformer module that would change its vectors."""
     for key, value in settings.items():
         is_default = value in (None, {}) or (key, value) in _DEFAULTS
         if key.endswith(("_args", "_kwargs")) and isinstance(value, dict):
@@ -212,8 +212,16 @@ def _normalize(directory, folder):
     return {"normalize": True}
 
 
-# Names of classes of the library -> (stage, function of directory and folder to settings).
-_TRANSFORMERS = ("Transformer", "BERT", "RoBERTa", "DistilBERT", "CamemBERT", "ALBERT", "XLMRoBERTa")
+# Class name in the library -> (stage, function of directory and folder that returns settings).
+_TRANSFORMERS = (
+    "Transformer",
+    "BERT",
+    "RoBERTa",
+    "DistilBERT",
+    "CamemBERT",
+    "ALBERT",
+    "XLMRoBERTa",
+)
 _READERS = {
     **{name: (0, _transformer) for name in _TRANSFORMERS},
     "WeightedLayerPooling": (1, _weighted_layers),
@@ -221,21 +229,21 @@ _READERS = {
     "Pooling": (2, _pooling),
     "Dense": (3, _dense),
     "LayerNorm": (3, lambda directory, folder: {"projections": [{"kind": "layer_norm"}]}),
-    "Dropout": (3, lambda directory, folder: {}),  # of training
+    "Dropout": (3, lambda directory, folder: {}),  # only for training
     "Normalize": (4, _normalize),
 }
-_ONCE = (0, 1, 2)  # stages of which there is one module
+_ONCE = (0, 1, 2)  # stages with a single module
 
 
 def read_projections(directory):
-    """The tensors of the modules after the pooling.
+    """Reads the tensors of the modules after the pooling.
 
     Args:
         directory: `Path` of a model directory.
 
     Returns:
-        list of dicts of numpy arrays, one for each of the `projections` that
-        `read_sentence_settings` returns: `kernel` and maybe `bias`, or `gamma` and `beta`.
+        list of dicts of NumPy arrays, one for each of the `projections` returned by
+        `read_sentence_settings`: `kernel` and optionally `bias`, or `gamma` and `beta`.
 
     Raises:
         InputError: a file or tensor is missing or damaged.
@@ -251,7 +259,9 @@ def _projection_tensors(folder, kind):
     tensors = open_tensors(folder)
     names = {"Dense": {"kernel": "linear.weight", "bias": "linear.bias"},
              "LayerNorm": {"gamma": "norm.weight", "beta": "norm.bias"}}[kind]
-    read = {ours: tensors.read(theirs) for ours, theirs in names.items() if theirs in tensors.header}
+    read = {
+        ours: tensors.read(theirs) for ours, theirs in names.items() if theirs in tensors.header
+    }
     if not read:
         raise InputError(f"{tensors.path} has no tensor {next(iter(names.values()))}.")
     if "kernel" in read:

@@ -1,4 +1,4 @@
-"""Writing the files of the `sentence-transformers` library into a model directory."""
+"""Writes `sentence-transformers` files into a model directory."""
 
 import json
 
@@ -13,14 +13,14 @@ _LIBRARY = "sentence_transformers.models."
 def write_sentence_settings(directory, settings, projections, depth, hidden_dim):
     """Writes the files that `read_sentence_settings` and the library read.
 
-    The library refuses a model of concatenated layers, which it does not know.
+    The library rejects models with concatenated layers, which it does not support.
 
     Args:
         directory: `Path`.
-        settings: dict, as from `read_sentence_settings`.
-        projections: list of dicts of arrays, as from `read_projections`.
-        depth: int, all layers of the encoder.
-        hidden_dim: int, of the encoder.
+        settings: dict, as returned by `read_sentence_settings`.
+        projections: list of dicts of arrays, as returned by `read_projections`.
+        depth: int. Total number of encoder layers.
+        hidden_dim: int. Hidden width of the encoder.
     """
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}

@@ -1,27 +1,28 @@
-"""A model in Hugging Face's terms, whatever its files are: configuration, and tensors by name."""
+"""A model with Hugging Face configuration keys and tensor names, whatever its file format."""
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 
 _DTYPES = ("F64", "F32", "F16", "BF16")
-# Checkpoints converted from the first BERT code name the parameters of LayerNorm so.
+# Checkpoints converted from the original BERT code use these names for LayerNorm parameters.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
 class ModelSource:
-    """A model in Hugging Face's terms, open for reading: `open_model` makes them.
+    """A model with Hugging Face keys and names, opened for reading by `open_model`.
 
     Args:
-        path: `Path`, for messages, and where the tokenizer's files are.
-        config: dict, as the content of a `config.json`.
-        tensors: object with `path`, for messages; `header`, a dict of the name of each tensor to
-            (dtype such as `"F32"`, shape); and `read(name)`, its array.
+        path: `Path` of the tokenizer's files; also used in error messages.
+        config: dict with the content of a `config.json`.
+        tensors: object with the attributes `path`, for error messages, and `header`, a dict of
+            tensor names to (dtype such as `"F32"`, shape), and the method `read(name)`, which
+            returns an array.
 
     Attributes:
         config: `Document`.
-        adapter: `Adapter` of what was tuned, or None.
-        prefix: str. What names of the encoder's tensors may begin with, in models with a head.
-        task_path: `Path`. Where the files of a task are.
+        adapter: `Adapter` of fine-tuned weights, or None.
+        prefix: str. Optional prefix of the encoder's tensor names, found in models with a head.
+        task_path: `Path` of the task's files.
     """
 
     def __init__(self, path, config, tensors):
@@ -36,13 +37,13 @@ class ModelSource:
         return len(self._tensors.header)
 
     def shape(self, name):
-        """The shape of a tensor, or None where the checkpoint does not have it.
+        """Returns the shape of a tensor, or None if the checkpoint lacks it.
 
         Args:
-            name: str, with or without the `prefix`.
+            name: str. Tensor name with or without the `prefix`.
 
         Raises:
-            InputError: its numbers are of a type that cannot be read.
+            InputError: the tensor's dtype is not supported.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -56,10 +57,10 @@ class ModelSource:
         return shape
 
     def read(self, name):
-        """The array of a tensor, or None where the checkpoint does not have it.
+        """Returns a tensor as an array, or None if the checkpoint lacks it.
 
         Args:
-            name: str, with or without the `prefix`.
+            name: str. Tensor name with or without the `prefix`.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -68,7 +69,7 @@ class ModelSource:
         return self._tensors.read(spelling)
 
     def unread(self):
-        """Sorted names of the tensors that nobody asked for."""
+        """Returns the sorted names of the tensors that have not been read."""
         return sorted(set(self._tensors.header) - self._read)
 
     def _spelling(self, name):

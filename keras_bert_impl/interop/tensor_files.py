@@ -1,15 +1,15 @@
-"""The files that hold the tensors of a model directory: safetensors, whole or in shards."""
+"""Tensor files of a model directory: single files or shards."""
 
 import struct
 
-import ml_dtypes  # noqa: F401 - makes numpy know bfloat16
+import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
 import safetensors
 
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, parse_json, read_json
 
-_MAX_HEADER = 16 << 20  # bytes; that of 1,000 tensors has 100 kB
+_MAX_HEADER = 16 << 20  # bytes; 1,000 tensors take 100 kB
 
 
 class SafetensorsFile:
@@ -20,8 +20,8 @@ class SafetensorsFile:
 
     Attributes:
         path: `Path`.
-        header: dict of the name of each tensor to (dtype such as `"F32"`, shape), known before
-            anything is allocated for them.
+        header: dict of tensor names to (dtype such as `"F32"`, shape), known before any tensor is
+            allocated.
 
     Raises:
         InputError: the file is damaged.
@@ -30,7 +30,7 @@ class SafetensorsFile:
     def __init__(self, path):
         self.path = path
         try:
-            # The library takes the last of two tensors of one name.
+            # The library silently takes the last of two tensors with the same name.
             with open(path, "rb") as file:
                 (size,) = struct.unpack("<Q", file.read(8))
                 if size > _MAX_HEADER:
@@ -47,25 +47,25 @@ class SafetensorsFile:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def read(self, name):
-        """The array of a tensor."""
-        # Opened for each tensor: the pages of a mapped file count as memory until it is closed.
+        """Returns a tensor as an array."""
+        # Opened for each tensor: a mapped file's pages count as memory until it is closed.
         with safetensors.safe_open(self.path, framework="np") as file:
             return file.get_tensor(name)
 
 
 class Shards:
-    """Several files that hold the tensors together, as an index says.
+    """Several tensor files that belong together according to an index.
 
     Args:
         index: `Path` of the index, such as `model.safetensors.index.json`.
         kind: `SafetensorsFile` or `TorchFile`.
 
     Attributes:
-        path, header: as of `SafetensorsFile`.
+        path, header: see `SafetensorsFile`.
 
     Raises:
-        InputError: the index or a shard is damaged, a shard lies elsewhere, or they contradict
-            each other.
+        InputError: the index or a shard is damaged, a shard lies outside the directory, or the
+            index and the shards contradict each other.
     """
 
     def __init__(self, index, kind):
@@ -90,12 +90,12 @@ class Shards:
                     raise InputError(f"{index} does not say that {name} has tensor {tensor:.200}.")
 
     def read(self, name):
-        """The array of a tensor."""
+        """Returns a tensor as an array."""
         return self._shards[self._places[name]].read(name)
 
 
 def open_tensors(directory):
-    """The tensors of a directory in the Hugging Face layout; safetensors before PyTorch's files.
+    """Opens the tensors of a Hugging Face directory; prefers safetensors to PyTorch files.
 
     Args:
         directory: `Path`.
@@ -104,7 +104,7 @@ def open_tensors(directory):
         `SafetensorsFile`, `TorchFile` or `Shards`.
 
     Raises:
-        InputError: there are none, or a file is damaged.
+        InputError: the directory has no weights, or a file is damaged.
     """
     kinds = {"model.safetensors": SafetensorsFile, "pytorch_model.bin": TorchFile}
     for name, kind in kinds.items():

@@ -1,9 +1,9 @@
-"""`pytorch_model.bin`: the tensors that `torch.save` wrote, read without running the file.
+"""Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
-Such a file is a pickle, a program that may call anything. Here its instructions are read by the
-standard library's disassembler and taken as data: nothing that it names is ever looked up. What
-they describe may refer to itself or be nested without end, so no value of the file is hashed,
-compared or formatted unless it is a string or a number.
+Such a file is a pickle: a program that may call anything. Here its instructions are read with the
+standard library's disassembler and treated as data; no name in it is ever looked up. The values
+they describe may refer to themselves or be nested without end, so a value from the file is hashed,
+compared or formatted only if it is a string or a number.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, shown
 
-# The program of a model has some hundred kB and some ten thousand instructions.
+# A model's program has about 100 kB and 10,000 instructions.
 _MAX_PROGRAM = 16 << 20  # bytes
 _MAX_INSTRUCTIONS = 1 << 20
-_MAX_MARKS = 100  # open at the same time
+_MAX_MARKS = 100  # open at once
 _MAX_TUPLE = 64  # values
 _MAX_NAME = 1_000  # characters
-_MAX_IMPORT = 100  # characters of the name of a module, and of what is in it
-_MAX_SHARING = 8  # numbers of all tensors for each that the file has: some models tie their weights
-_MAX_BITS = 128  # of a whole number
-_MAGIC = 0x1950A86A20F9469CFC6C  # begins the files of PyTorch before 1.6
+_MAX_IMPORT = 100  # characters of a module name, or of a name in it
+_MAX_SHARING = 8  # tensor elements per element stored in the file: some models tie their weights
+_MAX_BITS = 128  # per integer
+_MAGIC = 0x1950A86A20F9469CFC6C  # begins files of PyTorch before 1.6
 _TYPES = {
     "torch.DoubleStorage": ("F64", np.dtype("<f8")),
     "torch.FloatStorage": ("F32", np.dtype("<f4")),
@@ -46,14 +46,14 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class _Name:
-    """What an instruction would import."""
+    """A name that an instruction would import."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """Numbers of one type, somewhere in the file."""
+    """Numbers of one type, stored somewhere in the file."""
 
     kind: str
     key: str
@@ -62,7 +62,7 @@ class _Storage:
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """A view of a storage; offset and strides count numbers."""
+    """A view of a storage; offset and strides count elements."""
 
     storage: _Storage
     offset: int
@@ -71,7 +71,7 @@ class _Tensor:
 
 
 class TorchFile:
-    """The tensors of a file of `torch.save`, as PyTorch 1.6 and newer or older versions write it.
+    """The tensors in a `torch.save` file, in the format of PyTorch 1.6 and newer or older versions.
 
     Args:
         path: `Path`.
@@ -81,7 +81,7 @@ class TorchFile:
         header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
 
     Raises:
-        InputError: the file is damaged, or holds something else than a dict of tensors.
+        InputError: the file is damaged, or holds something other than a dict of tensors.
 
     Example:
         >>> file = TorchFile(Path("pytorch_model.bin"))
@@ -92,8 +92,8 @@ class TorchFile:
     def __init__(self, path):
         self.path = path
         with self._errors():
-            self._places = None  # of the storages, in old files
-            self._sizes = {}  # of the storages: bytes that the file has for each
+            self._places = None  # storage -> byte offset, in old files
+            self._sizes = {}  # storage -> bytes available in the file
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
@@ -115,7 +115,7 @@ class TorchFile:
             }
 
     def read(self, name):
-        """The array of a tensor."""
+        """Returns a tensor as an array."""
         tensor = self._tensors[name]
         dtype = _TYPES[tensor.storage.kind][1]
         with self._errors():
@@ -125,7 +125,7 @@ class TorchFile:
             return np.ndarray(tensor.shape, dtype, data, strides=strides)
 
     def _check_stored(self, name, tensor):
-        """A tensor may claim any size: nothing is allocated for more than the file has."""
+        """Checks that the file holds a tensor's data, so no more than that is ever allocated."""
         key = tensor.storage.key
         if key not in self._sizes:
             raise ValueError(f"it has no storage {self._folder}data/{key}")
@@ -134,7 +134,7 @@ class TorchFile:
             raise ValueError(f"tensor {name} is cut off")
 
     def _check_shared(self):
-        """Whoever reads all tensors needs no more memory than in proportion to the file."""
+        """Checks that reading all tensors takes memory in proportion to the file size."""
         sizes = (
             math.prod(tensor.shape) * _TYPES[tensor.storage.kind][1].itemsize
             for tensor in self._tensors.values()
@@ -144,7 +144,7 @@ class TorchFile:
 
     @contextlib.contextmanager
     def _errors(self):
-        """What reading a damaged file may raise, as one clear error."""
+        """Converts the exceptions raised by damaged files to an `InputError`."""
         try:
             yield
         except InputError:
@@ -153,12 +153,12 @@ class TorchFile:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}.") from error
         except (
             *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError),
-            *(struct.error, zipfile.BadZipFile, RuntimeError),  # that of `zipfile` for encryption
+            *(struct.error, zipfile.BadZipFile, RuntimeError),  # `zipfile` on encrypted files
         ) as error:
             what = str(error) or type(error).__name__
             raise InputError(f"{self.path} is damaged: {what:.300}.") from error
 
-    # === PyTorch 1.6 and newer: an archive of the program and of each storage ===
+    # === PyTorch 1.6 and newer: a zip archive of the program and the storages ===
 
     def _read_zip_program(self):
         with zipfile.ZipFile(self.path) as archive:
@@ -190,7 +190,7 @@ class TorchFile:
             file.seek(begin * itemsize)
             return file.read(size)
 
-    # === Before: a number, a version, a system, the program; then all storages in a row ===
+    # === Older versions: magic number, version, system, program; then all storages in a row ===
 
     def _read_old_program(self):
         with open(self.path, "rb") as file:
@@ -219,7 +219,7 @@ class TorchFile:
 
 
 def _entry(archive, name):
-    """An entry of an archive, open for reading: stored as it is, which also rules out bombs."""
+    """Opens an uncompressed archive entry for reading, which also rules out zip bombs."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"{name} is compressed")
@@ -227,7 +227,7 @@ def _entry(archive, name):
 
 
 def _extent(tensor):
-    """How many numbers of its storage a tensor reaches over."""
+    """Returns how many elements of its storage a tensor spans."""
     if 0 in tensor.shape:
         return 0
     return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.strides))
@@ -236,7 +236,7 @@ def _extent(tensor):
 def _check_extent(name, tensor):
     if len(tensor.shape) != len(tensor.strides):
         raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
-    # A tensor that repeats its numbers may claim any size.
+    # Zero strides would let a tensor claim any size.
     if math.prod(tensor.shape) > tensor.storage.size:
         raise ValueError(f"tensor {name} has more numbers than its storage")
     if tensor.offset + _extent(tensor) > tensor.storage.size:
@@ -254,14 +254,14 @@ _MARK = object()
 
 
 def _interpret(file, path, storages=None):
-    """The value that the instructions of a pickle describe, up to their STOP.
+    """Evaluates the instructions of a pickle up to STOP, without executing anything.
 
     Args:
-        file: `io.BytesIO`: a read of terabytes then gives what there is.
-        path: `Path`, for errors.
-        storages: dict that gets each `_Storage` by its key.
+        file: `io.BytesIO`. Reading terabytes from it returns only what it holds.
+        path: `Path`, for error messages.
+        storages: dict that receives each `_Storage` by its key.
     """
-    stack, memo, marked = [], {}, []  # the last: the stacks below each mark
+    stack, memo, marked = [], {}, []  # marked: the stacks below each mark
     for number, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if number == _MAX_INSTRUCTIONS:
             raise ValueError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
@@ -299,7 +299,7 @@ def _interpret(file, path, storages=None):
             arguments = stack.pop()
             stack.append(_made(stack.pop(), arguments, path))
         elif name == "BUILD":
-            stack.pop()  # attributes, such as the versions of modules
+            stack.pop()  # attributes, such as module versions
         elif name == "SETITEM":
             key, value = stack.pop(-2), stack.pop()
             stack[-1].update({_name(key): value})
@@ -320,14 +320,14 @@ def _interpret(file, path, storages=None):
 
 
 def _checked(value):
-    """A string or number that an instruction has as its argument."""
+    """Returns the string or number argument of an instruction, checking its size."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number in it has more than {_MAX_BITS} bits")
     return value
 
 
 def _name(value, most=_MAX_NAME):
-    """str. What must be a key or a name: anything else may take forever to be hashed."""
+    """Returns a key or name that must be a str; other types might take forever to hash."""
     if type(value) is not str or len(value) > most:
         raise ValueError(f"a key in it is not a string of at most {most} characters")
     return value
@@ -341,7 +341,7 @@ def _tuple(items):
 
 
 def _whole_numbers(values):
-    """tuple of int, from 0 on: a shape or strides."""
+    """Returns a tuple of non-negative int, such as a shape or strides, after checking it."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
         raise ValueError("a tensor in it has no proper shape")
     return values
@@ -363,7 +363,7 @@ def _storage(identity, storages):
 
 
 def _made(function, arguments, path):
-    """What PyTorch would get of a call, for the few that make a dict of tensors."""
+    """Returns the result of a call, for the few calls that build a dict of tensors."""
     if type(function) is not _Name or type(arguments) is not tuple:
         raise ValueError("a call in it is not one of a function")
     name = function.name
@@ -373,7 +373,7 @@ def _made(function, arguments, path):
         storage, offset, shape, strides = arguments[:4]
         if type(storage) is not _Storage:
             raise ValueError("a tensor in it has no storage")
-        if len(arguments) > 6 and arguments[6]:  # a dict, of what changes the numbers
+        if len(arguments) > 6 and arguments[6]:  # a dict of flags that change the numbers
             raise ValueError("a tensor in it is the negative or conjugate of what is stored")
         _whole_numbers((offset,))
         return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))

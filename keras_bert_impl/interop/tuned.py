@@ -1,9 +1,9 @@
-"""What was tuned of a model, in a directory of its own: to be read onto the base model.
+"""Fine-tuned weights in a separate directory, to be loaded onto their base model.
 
-The directory has `config.json`, as that of a whole model, which also names the base and has the
-checksum of its weights; and `adapter_model.safetensors`. For LoRA they are with
-`adapter_config.json` in the layout of `peft`, whose own directories have no `config.json` and, if they are old,
-`adapter_model.bin`.
+The directory contains `adapter_model.safetensors` and a `config.json` like that of a whole model,
+which also names the base model and states the checksum of its weights. For LoRA, the directory
+follows the layout of `peft`, with `adapter_config.json`. Directories written by `peft` itself have
+no `config.json` and, from older versions, an `adapter_model.bin`.
 """
 
 import dataclasses
@@ -31,21 +31,21 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_json
 
-OWN_SETTINGS = "keras_bert_impl"  # a key of config.json that other libraries pass over
+OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
-_KINDS = {_TENSORS: SafetensorsFile, "adapter_model.bin": TorchFile}  # the second of older peft
+_KINDS = {_TENSORS: SafetensorsFile, "adapter_model.bin": TorchFile}  # the latter of older peft
 
 
 class TunedSource(ModelSource):
-    """A base model under what was tuned of it.
+    """A base model with fine-tuned weights that replace or extend its own.
 
     Args:
         base: `ModelSource`.
-        config: dict, as the content of a `config.json`.
+        config: dict with the content of a `config.json`.
         adapter: `Adapter` or None.
-        tensors: dict of names, those of the encoder without its prefix, and of paths of the
+        tensors: dict of tensor names, without the prefix for the encoder's, and paths of the
             adapter's variables, to arrays.
-        directory: `Path` of what was tuned.
+        directory: `Path` of the fine-tuned weights.
     """
 
     def __init__(self, base, config, adapter, tensors, directory):
@@ -68,7 +68,7 @@ class TunedSource(ModelSource):
         self._base.prefix = self.prefix
         if name in self._own:
             self._unread_own.discard(name)
-            self._base.read(name)  # what is replaced is no tensor that was forgotten
+            self._base.read(name)  # marks the replaced tensor as read
             return self._own[name]
         return self._base.read(name)
 
@@ -77,38 +77,38 @@ class TunedSource(ModelSource):
 
 
 def is_tuned(directory):
-    """bool. Whether a directory holds what was tuned of a model, and not a whole one."""
+    """Returns whether a directory holds fine-tuned weights rather than a whole model."""
     return any(file_within(directory, name).exists() for name in _KINDS)
 
 
 def base_of(directory):
-    """The name of the base model, as the directory has it.
+    """Returns the name of the base model stated in a directory.
 
     Raises:
-        InputError: it names none.
+        InputError: the directory names no base model.
     """
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
     if not name:
         raise InputError(f"{directory} does not name the model that it was tuned from; give base.")
-    # peft's names of models on the hub
+    # peft writes hub names without a scheme.
     is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
     return f"hf://{name}" if is_on_hub else name
 
 
 def open_tuned(directory, base):
-    """A base model under what was tuned of it.
+    """Opens a base model with fine-tuned weights.
 
     Args:
-        directory: `Path`.
+        directory: `Path` of the fine-tuned weights.
         base: `ModelSource`.
 
     Returns:
         `TunedSource`.
 
     Raises:
-        InputError: a file is missing or damaged, or what was tuned is of another base.
+        InputError: a file is missing or damaged, or the weights belong to another base model.
     """
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
@@ -131,7 +131,8 @@ def open_tuned(directory, base):
         added = {}
     if stated and stated.text("sha256") != fingerprint(base, plain, tensors):
         raise InputError(
-            f"{directory} was tuned from {stated.text('name', None)}, and the weights of {base.path} are "
+            f"{directory} was tuned from {stated.text('name', None)}, and the weights of "
+            f"{base.path} are "
             "others; give the model that it was tuned from as base."
         )
     if config:
@@ -143,16 +144,16 @@ def open_tuned(directory, base):
 
 
 def write_tuned(directory, config, encoder, head, added, changed, base_name, base):
-    """Writes what `open_tuned` reads.
+    """Writes fine-tuned weights for `open_tuned`.
 
     Args:
         directory: `Path` of an existing directory.
         config: dict for `config.json`.
         encoder: `EncoderConfig`.
-        head: str or None, as of `interop.head_tensors`.
-        added: dict of paths of the adapter's variables to arrays.
-        changed: dict of names of other tensors, with the prefix of the encoder's, to arrays.
-        base_name: str.
+        head: str or None. See `interop.head_tensors`.
+        added: dict of the adapter's variable paths to arrays.
+        changed: dict of other tensor names, with the encoder's prefix, to arrays.
+        base_name: str. Name of the base model.
         base: `ModelSource`.
     """
     plain = dataclasses.replace(encoder, adapter=None)
@@ -168,24 +169,26 @@ def write_tuned(directory, config, encoder, head, added, changed, base_name, bas
     _write_json(directory / "config.json", config | {OWN_SETTINGS: own})
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     safetensors.numpy.save_file(tensors, directory / _TENSORS, metadata={"format": "pt"})
-    # The library makes a file that only its owner can read.
+    # safetensors creates a file that only its owner can read.
     shutil.copymode(directory / "config.json", directory / _TENSORS)
 
 
 def fingerprint(base, config, changed):
-    """The checksum of those of a base model's weights, without pooler, that were not tuned.
+    """Computes the checksum of a base model's encoder weights that were not fine-tuned.
+
+    The pooler is not included.
 
     Args:
         base: `ModelSource`.
         config: `EncoderConfig`.
-        changed: names of tensors that do not count.
+        changed: iterable of str. Names of tensors to exclude.
 
     Returns:
-        str: SHA-256 over name, shape and float32 numbers of each tensor, by name.
+        str. SHA-256 over the name, shape and float32 values of each tensor, sorted by name.
     """
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
-    # A task need not have the pooler.
+    # Not every task has the pooler.
     config = dataclasses.replace(config, use_pooler=False)
     for name in sorted({name.tensor for name in encoder_tensors(config)} - set(changed)):
         array = base.read(name)
@@ -196,20 +199,20 @@ def fingerprint(base, config, changed):
 
 
 def _read_settings(directory):
-    """(`config.json`, `adapter_config.json`) as `Document`s, empty where there is none."""
+    """Reads `config.json` and `adapter_config.json` as `Document`s, empty if missing."""
     paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
     return [read_json(path) if path.exists() else Document({}, path) for path in paths]
 
 
 def _own_settings(config):
-    """(what is said of the base as a dict, the adapter, dict of all other settings of ours)."""
+    """Returns (dict stating the base model, adapter, dict of our other settings)."""
     own = config.mapping(OWN_SETTINGS)
     others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
     return own.mapping("base"), own.mapping("adapter", None), others
 
 
 def _own_blocks(config, adapter, added):
-    """Variables as they were before their products were put into one of blocks."""
+    """Splits the block products written by `to_peft` into the original LoRA variables."""
     blocks = {}
     for parts in peft.matrices(config).values():
         parts = [part for part in parts if peft.place(part) in adapter.projections]

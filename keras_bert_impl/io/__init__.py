@@ -1,1 +1,1 @@
-"""Files, addresses and errors: everything that reads bytes of others or writes ours."""
+"""Reading external files and addresses, writing our own files, and input errors."""

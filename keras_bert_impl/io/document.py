@@ -1,24 +1,24 @@
-"""An object in a file of others, whose values are read by their types."""
+"""Type-checked access to an object in an external file."""
 
 import math
 import re
 
 from keras_bert_impl.io.errors import InputError, shown
 
-_LARGEST = 2**31 - 1  # of a whole number without a limit of its own: what int32 holds
+_LARGEST = 2**31 - 1  # int32 maximum; bounds integers without an explicit limit
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REQUIRED = object()
 
 
 class Document(dict):
-    """An object in a file of others, whose values are read by type.
+    """A JSON or YAML object from an external file, with type-checked access to its values.
 
-    A value `null` is one that is missing. It stays a dict, for what is only passed on.
+    A `null` value counts as missing. The document is still a dict, so it can be passed on as is.
 
     Args:
         values: dict.
-        source: str or `Path`. The file, for errors.
-        inside: str. Where in the file the object stands, such as `"model."`.
+        source: str or `Path`. The file, for error messages.
+        inside: str. Key prefix of the object within the file, such as `"model."`.
 
     Example:
         >>> config = read_json(Path("config.json"))
@@ -34,15 +34,15 @@ class Document(dict):
         self.inside = inside
 
     def integer(self, key, default=_REQUIRED, least=None, most=_LARGEST):
-        """int. A whole number within limits; `default` where it is missing.
+        """Returns an integer within limits, or `default` if it is missing.
 
         Args:
             key: str.
-            default: any value. Without it a missing one raises.
-            least, most: limits that the number may have.
+            default: any value. If not given, a missing value raises an error.
+            least, most: inclusive limits.
 
         Raises:
-            InputError: there is none, or another value.
+            InputError: the value is missing without a default, or invalid.
         """
         low = -_LARGEST if least is None else least
         limits = f", at least {least}" if most == _LARGEST else f" from {low} to {most}"
@@ -50,11 +50,11 @@ class Document(dict):
         return self._value(key, default, what, lambda v: type(v) is int and low <= v <= most)
 
     def number(self, key, default=_REQUIRED, least=None, above=None, below=None, most=None):
-        """float or int. A finite number within limits; see `integer`.
+        """Returns a finite float or int within limits; see `integer`.
 
         Args:
-            least, most: limits that the number may have.
-            above, below: limits that it may not have.
+            least, most: inclusive limits.
+            above, below: exclusive limits.
         """
         words = {"at least": least, "above": above, "below": below, "at most": most}
         words = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
@@ -72,11 +72,11 @@ class Document(dict):
         return self._value(key, default, " ".join(["a number", " and ".join(words)]).strip(), holds)
 
     def flag(self, key, default=_REQUIRED):
-        """bool; see `integer`."""
+        """Returns a bool; see `integer`."""
         return self._value(key, default, "true or false", lambda value: type(value) is bool)
 
     def text(self, key, default=_REQUIRED, choices=None):
-        """str, one of `choices` where these are given; see `integer`."""
+        """Returns a str, one of `choices` if given; see `integer`."""
         what = "a string" if choices is None else f"one of {', '.join(choices)}"
 
         def holds(value):
@@ -85,7 +85,7 @@ class Document(dict):
         return self._value(key, default, what, holds)
 
     def mapping(self, key, default=_REQUIRED):
-        """`Document` of an object inside this one, empty where it is missing; see `integer`."""
+        """Returns a nested object as a `Document`, empty if it is missing; see `integer`."""
         default = {} if default is _REQUIRED else default
         value = self._value(key, default, "an object", lambda value: isinstance(value, dict))
         if not isinstance(value, dict):
@@ -93,15 +93,15 @@ class Document(dict):
         return Document(value, self.source, f"{self.inside}{key}.")
 
     def mappings(self):
-        """list of (key, `Document`): of all values, each of which must be an object."""
+        """Returns a list of (key, `Document`) for all values, each of which must be an object."""
         return [(key, self.mapping(key)) for key in self]
 
     def list_of(self, key, kind, default=_REQUIRED):
-        """list of values of one type, `str`, `int` or `dict`, whose objects are `Document`s.
+        """Returns a list of values of one type; `dict` values become `Document`s.
 
         Args:
-            key, default: see `integer`. An empty list is one.
-            kind: type of the values.
+            key, default: see `integer`. An empty list is not missing.
+            kind: type of the values: `str`, `int`, `float` or `dict`.
         """
         names = {str: "strings", int: "whole numbers", float: "numbers", dict: "objects"}
 
@@ -118,11 +118,11 @@ class Document(dict):
         ]
 
     def error(self, key, what):
-        """`InputError`: the value of a key is not what it must be.
+        """Creates the `InputError` for a missing or invalid value.
 
         Args:
             key: str.
-            what: str, what it must be, such as `"a string"`.
+            what: str. The expected value, such as `"a string"`.
         """
         place = f"{self.source}: {self.inside}{key}"
         if self.get(key) is None:
@@ -139,5 +139,5 @@ class Document(dict):
 
 
 def _is_text(value):
-    """Whether it is a str that UTF-8 has: JSON can escape half of a surrogate pair."""
+    """Returns whether a value is a UTF-8 encodable str; JSON can escape half a surrogate pair."""
     return type(value) is str and (value.isascii() or not _SURROGATE.search(value))

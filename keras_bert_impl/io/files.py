@@ -1,11 +1,11 @@
-"""Files of this machine: what there is to read, and outputs that appear whole or not at all.
+"""Local files, and outputs that appear complete or not at all.
 
-An output is written aside, into a hidden scratch folder `.NAME.RANDOM.aside` on the same disk,
-while a lock on `.NAME.RANDOM.writing` is held; the next writer in that folder removes those of dead
-processes. One new entry appears by one rename. Several entries of a folder are replaced together:
-they are gathered in `.replacing` there, which appears by one rename, too, and decides that they
-are the content from now on. Then the old ones are moved away, and the new ones in. Where this is
-cut short, whoever writes to or reads from the folder next ends it: see `recover`.
+An output is first written to a hidden scratch folder `.NAME.RANDOM.aside` on the same disk, under a
+lock on `.NAME.RANDOM.writing`. The next writer in that folder removes the scratch folders of dead
+processes. A single new entry appears by one rename. Several entries of a folder are replaced
+together: they are gathered in `.replacing` in that folder, which also appears by one rename and
+commits the new contents. The old entries are then moved out, and the new ones in. If this is
+interrupted, the next process that writes to or reads from the folder completes it: see `recover`.
 """
 
 import contextlib
@@ -39,50 +39,50 @@ _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT
 _OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
 _REPLACING = ".replacing"
 _OWNER = ".owner"
-_PATIENCE = 60  # seconds that a few renames of another process may take
-_CLAIMS = weakref.WeakValueDictionary()  # by path: locks of this process
+_PATIENCE = 60  # maximum seconds for another process's few renames
+_CLAIMS = weakref.WeakValueDictionary()  # path -> lock held by this process
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
-# From version 4 on a file takes the place of a missing lock, and outlives its process.
+# From version 4 on, filelock replaces a missing lock with a file that outlives its process.
 _NO_FALLBACK = (
     {"fallback_to_soft": False}
     if "fallback_to_soft" in inspect.signature(filelock.FileLock.__init__).parameters
     else {}
 )
 
-_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` leaves one slash of gs://bucket
+_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` reduces gs://bucket to one slash
 
 
 def is_remote(path):
-    """bool: whether a str or `Path` names a file on a bucket, which `remote_files` is for."""
+    """Returns whether a str or `Path` names a file on a bucket; see `remote_files`."""
     return "://" in os.fspath(path)
 
 
 def exists(name):
-    """bool: whether there is a file or a folder of this name."""
+    """Returns whether a file or folder of this name exists."""
     return os.path.exists(name)
 
 
 def files_in(folder):
-    """Paths of all files below a folder, from there; None for a file."""
+    """Returns the relative paths of all files below a folder; None if it is not a folder."""
     if not os.path.isdir(folder):
         return None
     return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
 
 
 def read_from(name):
-    """A file that is open for reading: binary, buffered."""
+    """Opens a file for reading: binary, buffered."""
     return open(name, "rb")
 
 
 @contextlib.contextmanager
 def replace_file(path):
-    """Yields a path to write to; it becomes `path` when the block succeeds.
+    """Yields a path to write to, which becomes `path` if the block succeeds.
 
     Args:
-        path: str or `Path` of the file to make; an existing file is replaced in one step.
+        path: str or `Path` of the file. An existing file is replaced atomically.
 
     Raises:
-        InputError: the disk is full or the folder cannot be written.
+        InputError: the disk is full or the folder is not writable.
 
     Example:
         with replace_file("scores.json") as temporary:
@@ -97,38 +97,38 @@ def replace_file(path):
 
 
 def write_json(path, value):
-    """Writes a value as an indented JSON file, whole or not at all; raises as `replace_file`."""
+    """Writes a value as an indented JSON file atomically; raises as `replace_file` does."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
 def replace_directory(path):
-    """Yields an empty directory to write to; it becomes `path` when the block succeeds.
+    """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
-    Where `path` exists already, the new entries replace those of the same name, all together, and
-    other entries stay: a directory named by mistake loses nothing.
+    If `path` already exists, the new entries together replace those of the same names, and all
+    other entries are kept: naming the wrong directory by mistake loses nothing else.
 
     Args:
-        path: str or `Path` of the directory to make or fill.
+        path: str or `Path` of the directory to create or fill.
 
     Raises:
-        InputError: the disk is full, `path` is a file, or its parent cannot be written.
+        InputError: the disk is full, `path` is a file, or its parent is not writable.
     """
     path = absolute(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; give the name of a directory to write.")
-    # Inside an existing directory: its parent may be another disk, or closed to us.
+    # Inside an existing directory: its parent may be on another disk, or not writable.
     folder = path if path.exists() else path.parent
     if path == folder:
-        _remove_dead(path.parent)  # of a process that was killed after the renaming
+        _remove_dead(path.parent)  # left by a process that was killed after the rename
     with clear_errors(path), _scratch(folder, path.name) as scratch:
         new = scratch / path.name
         new.mkdir()
         yield new
         if path == folder:
             _replace_entries(new, path, scratch)
-        elif not _becomes(new, path):  # another process made it meanwhile
+        elif not _becomes(new, path):  # another process created it in the meantime
             with _scratch(path, path.name) as inside:
                 _replace_entries(new, path, inside)
 
@@ -138,10 +138,10 @@ def replace_files(*paths):
     """Yields a path to write to for each of `paths`; all files appear together, or none.
 
     Args:
-        *paths: str or `Path` of files in one folder, which is made if needed.
+        *paths: str or `Path` of files in one folder, which is created if needed.
 
     Raises:
-        InputError: as `replace_file`.
+        InputError: see `replace_file`.
     """
     paths = [absolute(path) for path in paths]
     for path in paths:
@@ -157,9 +157,9 @@ def replace_files(*paths):
 
 @contextlib.contextmanager
 def temporary_directory():
-    """Yields an empty directory among the temporary files, and removes it in the end.
+    """Yields an empty temporary directory, and removes it at the end.
 
-    Of a killed process the next one removes it, unlike those of `tempfile`.
+    If the process is killed, the next call removes it, unlike the directories of `tempfile`.
     """
     with _scratch(Path(tempfile.gettempdir()), "keras-bert") as scratch:
         (scratch / "keras-bert").mkdir()
@@ -167,16 +167,17 @@ def temporary_directory():
 
 
 def recover(folder):
-    """Ends a replacement of a folder's entries that the end of its process has cut short.
+    """Completes a replacement of a folder's entries that was interrupted by the process's end.
 
-    To be called before a folder is read that `replace_directory` or `replace_files` may have
-    written. Waits for a living process that is about it.
+    Call this before reading a folder that `replace_directory` or `replace_files` may have written.
+    Waits for a running process that is replacing the entries.
 
     Args:
-        folder: str or `Path`; there may be none.
+        folder: str or `Path`; need not exist.
 
     Raises:
-        InputError: it has to be ended, and the folder cannot be written.
+        InputError: the replacement has to be completed, and the folder is not writable or another
+            process does not finish.
     """
     folder = Path(folder)
     while (owner := _owner(folder)) is not None:
@@ -187,19 +188,20 @@ def recover(folder):
 
 
 def claim(path):
-    """Locks a file, in one step, for as long as somebody refers to what is returned.
+    """Locks a file without waiting, for as long as the returned object is referenced.
 
-    One lock for all of this process: whoever interrupts a run in a notebook, where the traceback
-    keeps it alive, may start it again. On a file system without locks nobody is refused.
+    The lock belongs to the whole process: after interrupting a run in a notebook, where the
+    traceback keeps the lock alive, the user can start the run again. On a file system without
+    locks, every claim succeeds.
 
     Args:
-        path: `Path`; the folder is made if needed.
+        path: `Path`. Its folder is created if needed.
 
     Returns:
-        An object with a method `release`; None where another process has the lock.
+        An object with a `release` method, or None if another process holds the lock.
 
     Raises:
-        InputError: the path is on a bucket, or the folder cannot be written.
+        InputError: the path is on a bucket, or the folder is not writable.
     """
     path = absolute(path)
     with clear_errors(path):
@@ -218,10 +220,10 @@ def claim(path):
 
 
 def absolute(path):
-    """Absolute `Path`, with a name of its own, which `.` and `..` do not have.
+    """Returns an absolute `Path` that ends in a name instead of `.` or `..`.
 
     Raises:
-        InputError: it is on a bucket.
+        InputError: the path is on a bucket.
     """
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
@@ -232,7 +234,7 @@ def absolute(path):
 
 @contextlib.contextmanager
 def _scratch(folder, name):
-    """Yields a new, locked scratch folder in `folder`, and removes it in the end."""
+    """Yields a new, locked scratch folder in `folder`, and removes it at the end."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     recover(folder)
@@ -241,15 +243,15 @@ def _scratch(folder, name):
         scratch, lock = _pair(folder, f".{name[:100]}.{secrets.token_hex(4)}")
         scratch.mkdir()
         with _held(lock, _PATIENCE):
-            # Whoever takes us for dead removes the folder first, then the lock: as long as there is
-            # the folder, the lock that we hold is the one that others find.
+            # A process that takes this one for dead removes the folder first, then the lock. While
+            # the folder exists, the lock held here is the one that other processes find.
             if scratch.is_dir():
                 try:
                     yield scratch
                 finally:
                     shutil.rmtree(scratch, ignore_errors=True)
                     lock.unlink(missing_ok=True)
-                    with contextlib.suppress(OSError):  # where they hold what was written
+                    with contextlib.suppress(OSError):  # not empty: they hold the output
                         for parent in missing:
                             parent.rmdir()
                 return
@@ -257,15 +259,15 @@ def _scratch(folder, name):
 
 
 def _pair(folder, stem):
-    """`Path`s of a scratch folder and of its lock."""
+    """Returns the `Path`s of a scratch folder and its lock."""
     return folder / f"{stem}.aside", folder / f"{stem}.writing"
 
 
 @contextlib.contextmanager
 def _held(path, seconds):
-    """Locks a file inside the block; yields whether it does.
+    """Locks a file inside the block; yields whether the lock is held.
 
-    Where the file system has no locks nobody is taken for dead, and nothing is ever removed.
+    On a file system without locks, no process is considered dead, and nothing is ever removed.
     """
     lock = filelock.FileLock(path, timeout=seconds, **_NO_FALLBACK)
     is_held = True
@@ -284,19 +286,19 @@ def _held(path, seconds):
 
 
 def _remove_dead(folder):
-    """Removes the scratch folders of processes that are no more."""
+    """Removes the scratch folders of processes that have ended."""
     entries = []
-    with contextlib.suppress(OSError):  # it may be written, but not listed
+    with contextlib.suppress(OSError):  # the folder may be writable but not listable
         entries = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
     for stem in {found[1] for found in map(_OURS.fullmatch, entries) if found}:
-        # Some may be of other users, which cannot be opened.
+        # Some may belong to other users and cannot be opened.
         with contextlib.suppress(OSError), _held(_pair(folder, stem)[1], 0) as is_dead:
             if is_dead:
                 _clear(folder, stem)
 
 
 def _clear(folder, stem):
-    """Ends what a dead process did and removes its scratch folder, the lock of which is held."""
+    """Completes a dead process's work and removes its scratch folder, whose lock is held."""
     scratch, lock = _pair(folder, stem)
     if _owner(folder) == stem:
         _finish(folder, scratch)
@@ -305,7 +307,7 @@ def _clear(folder, stem):
 
 
 def _becomes(new, path):
-    """Renames a directory; returns False where another one has the name."""
+    """Renames a directory; returns False if another one has the name."""
     try:
         os.rename(new, path)
     except OSError as error:
@@ -316,9 +318,9 @@ def _becomes(new, path):
 
 
 def _replace_entries(new, folder, scratch):
-    """Replaces entries of `folder` by those of `new`, all together."""
+    """Replaces entries of `folder` with those of `new`, all together."""
     (new / _OWNER).write_text(scratch.name.removesuffix(".aside"), encoding="utf-8")
-    for _ in range(100):  # others may come between
+    for _ in range(100):  # other processes may get in between
         recover(folder)
         if _becomes(new, folder / _REPLACING):
             _finish(folder, scratch)
@@ -327,16 +329,16 @@ def _replace_entries(new, folder, scratch):
 
 
 def _owner(folder):
-    """The stem of the scratch folder of who replaces entries of `folder`; None without one."""
+    """Returns the scratch folder's stem of the process replacing entries of `folder`, or None."""
     with contextlib.suppress(OSError, ValueError):
         stem = (folder / _REPLACING / _OWNER).read_text(encoding="utf-8")
         return stem if _OURS.fullmatch(f"{stem}.aside") and Path(stem).name == stem else None
 
 
 def _finish(folder, scratch):
-    """Moves entries out of `folder`, and those of `.replacing` in. The lock of their owner is held.
+    """Moves the old entries out of `folder`, and those in `.replacing` in. The lock must be held.
 
-    Old and new entries are never there together: who does not know of `recover` finds some missing.
+    Old and new entries never coexist: a reader that does not call `recover` finds some missing.
     """
     replacing, old = folder / _REPLACING, scratch / "old"
     old.mkdir(parents=True, exist_ok=True)
@@ -345,7 +347,7 @@ def _finish(folder, scratch):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(folder / name, old / name)
-    except OSError:  # an entry that must not be moved: all stay as they were
+    except OSError:  # an entry cannot be moved: restore all of them
         for entry in old.iterdir():
             os.replace(entry, folder / entry.name)
         os.rename(replacing, scratch / "refused")
@@ -353,15 +355,15 @@ def _finish(folder, scratch):
     for name in names:
         os.replace(replacing / name, folder / name)
     (replacing / _OWNER).unlink()
-    with contextlib.suppress(OSError):  # the next one may be there already
+    with contextlib.suppress(OSError):  # the next replacement may have begun
         replacing.rmdir()
 
 
 @contextlib.contextmanager
 def clear_errors(path, hint="Nothing was left behind; free some space or choose another place."):
-    """Turns errors of the disk inside the block into an `InputError` that names `path`.
+    """Converts disk errors inside the block to an `InputError` that names `path`.
 
-    Libraries that are not Python's say in words alone that a disk is full.
+    Non-Python libraries report a full disk only in the text of their errors.
     """
     try:
         yield
@@ -369,7 +371,7 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
         inner = Path(error.path).parts if isinstance(error, _CannotWriteError) else ()
         if not any(map(_OURS.fullmatch, inner)):
             raise
-        raise _CannotWriteError(path, error.code, hint) from error  # in the scratch folder
+        raise _CannotWriteError(path, error.code, hint) from error  # hides the scratch path
     except Exception as error:
         code = getattr(error, "errno", None)
         if code is None:
@@ -381,12 +383,12 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
 
 
 class _CannotWriteError(InputError):
-    """The disk does not take a file.
+    """A file cannot be written to the disk.
 
     Args:
-        path: what was to be written.
-        code: int, of `errno`.
-        hint: str, what to do.
+        path: file to be written.
+        code: int. `errno` code.
+        hint: str. What to do.
     """
 
     def __init__(self, path, code, hint):

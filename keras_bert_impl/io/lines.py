@@ -1,4 +1,4 @@
-"""Lines of text files: line ends, encodings, compression, standard input."""
+"""Lines of text files: line endings, encodings, compression and standard input."""
 
 import bz2
 import codecs
@@ -15,10 +15,10 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 
 STANDARD_INPUT = "-"
-_LONGEST_LINE = 1 << 28  # bytes; compressed, a line without end has a thousandth of its length
+_LONGEST_LINE = 1 << 28  # bytes; compressed, an endless line takes a thousandth of its length
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
-_WIDE = {  # the longer marks first: one begins with the other
+_WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -27,7 +27,7 @@ _WIDE = {  # the longer marks first: one begins with the other
 
 
 def suffix_of(path):
-    """str. The suffix of a file in lower case, without one of compression."""
+    """Returns a file's suffix in lower case, ignoring a compression suffix."""
     path = Path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
@@ -35,30 +35,31 @@ def suffix_of(path):
 
 
 def read_lines(path):
-    """Yields (line number from 1, text without line end) of a text file.
+    """Yields (line number from 1, text without line ending) for each line of a text file.
 
     Args:
         path: str or `Path`; `"-"` for standard input. See `raw_lines`.
 
     Raises:
-        InputError: no such file, wrong encoding, or a NUL; with the line.
+        InputError: the file does not exist, has the wrong encoding or contains a NUL; names the
+            line.
     """
     for number, line in raw_lines(path):
         yield number, decoded(line, path, number)
 
 
 def raw_lines(path):
-    """Yields (line number from 1, bytes with the line end) of a text file.
+    """Yields (line number from 1, bytes with line ending) for each line of a text file.
 
-    Lines end in LF or CRLF; in a file without any LF, in CR. Other characters, such as U+2028 or a
-    form feed, end no line. The bytes are UTF-8 without byte order mark: a file in UTF-16 or UTF-32
-    with its mark is converted, and one compressed by gzip, xz or bzip2 is decompressed.
+    Lines end in LF or CRLF, or in CR if the file has no LF. Other characters, such as U+2028 or a
+    form feed, do not end a line. The bytes are UTF-8 without a byte order mark. UTF-16 and UTF-32
+    files with a byte order mark are converted; gzip, xz and bzip2 files are decompressed.
 
     Args:
         path: str or `Path`; `"-"` for standard input.
 
     Raises:
-        InputError: the file cannot be read, is damaged, or has a line of more than 256 MiB.
+        InputError: the file cannot be read, is damaged, or has a line longer than 256 MiB.
     """
     with open_bytes(path) as file:
         lines = _bounded_lines(file, path)
@@ -81,13 +82,13 @@ def _bounded_lines(file, path):
 
 @contextlib.contextmanager
 def open_bytes(path):
-    """A buffered binary file to read: decompressed, UTF-8 without byte order mark.
+    """Opens a buffered binary file for reading: decompressed, UTF-8, without a byte order mark.
 
     Args:
         path: str or `Path`; `"-"` for standard input.
 
     Raises:
-        InputError: it cannot be read, or is damaged.
+        InputError: the file cannot be read or is damaged.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -97,7 +98,9 @@ def open_bytes(path):
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}. Copy or compress it again.") from error
     except UnicodeError as error:
-        raise InputError(f"{path} is not the text that its byte order mark says: {error}.") from error
+        raise InputError(
+            f"{path} is not the text that its byte order mark says: {error}."
+        ) from error
 
 
 def _opened(path, stack):
@@ -113,7 +116,7 @@ def _opened(path, stack):
 
 
 def _converted(file, stack):
-    """The file behind its byte order mark, in UTF-8."""
+    """Returns the file as UTF-8, positioned after any byte order mark."""
     if not hasattr(file, "peek"):
         file = io.BufferedReader(file)
     beginning = file.peek(4)[:4]
@@ -128,7 +131,7 @@ def _converted(file, stack):
 
 
 class _AsUtf8(io.RawIOBase):
-    """The UTF-8 of a text file."""
+    """Raw stream that encodes a text file as UTF-8."""
 
     def __init__(self, text):
         self._text, self._left = text, b""
@@ -145,7 +148,7 @@ class _AsUtf8(io.RawIOBase):
 
 
 def decoded(line, path, number):
-    """str of a line's bytes, without line end; errors as of `read_lines`."""
+    """Decodes the bytes of a line to a str without line ending; raises as `read_lines` does."""
     try:
         return text_of(line)
     except InputError as error:
@@ -153,10 +156,10 @@ def decoded(line, path, number):
 
 
 def text_of(line):
-    """str of a line's bytes, without line end.
+    """Decodes the bytes of a line to a str without line ending.
 
     Raises:
-        InputError: a NUL byte, or bytes that are not UTF-8.
+        InputError: the line has a NUL byte, or bytes that are not UTF-8.
     """
     if b"\0" in line:
         raise InputError("a NUL byte; this is no text file, or UTF-16 without its mark.")

@@ -1,7 +1,7 @@
-"""Reading files that somebody else wrote: text, JSON, YAML, and what lies in a model directory.
+"""Reads external files: text, JSON, YAML and the files of a model directory.
 
-Whatever stands in such a file, reading it ends in a value of the right type or in an `InputError`
-that names the file and the key.
+Whatever the file contains, reading it either returns a value of the right type or raises an
+`InputError` that names the file and the key.
 """
 
 import contextlib
@@ -15,28 +15,29 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
-_MAX_BYTES = 64 << 20  # the largest published texts and JSON files have some MiB
-_MAX_YAML_BYTES = 256 << 10  # recipes have a few; PyYAML needs seconds for a MiB
+_MAX_BYTES = 64 << 20  # the largest published text and JSON files are a few MiB
+_MAX_YAML_BYTES = 256 << 10  # recipes are a few KiB; PyYAML needs seconds per MiB
 _MAX_NESTING = 100
 _YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_MAX_DIGITS = 100  # of a number in YAML
+_MAX_DIGITS = 100  # per number in YAML
 
 
 def file_within(directory, name):
-    """The path of a file of a model directory, which must lie in it.
+    """Returns the path of a file that must lie inside a model directory.
 
-    A symbolic link may lead to another place in the directory and, in the cache of the Hugging
-    Face hub, to the `blobs` beside its snapshots.
+    A symbolic link may lead to another place in the directory or, in the Hugging Face hub's cache,
+    to `blobs` next to `snapshots`.
 
     Args:
         directory: str or `Path`.
-        name: str, with `/` between folders.
+        name: str. File name, with `/` between folders.
 
     Returns:
-        `Path`; there may be no such file.
+        `Path`. The file need not exist.
 
     Raises:
-        InputError: the name or a link leads out of the directory, or to what is no regular file.
+        InputError: the name or a link leads out of the directory, or to something other than a
+            regular file.
     """
     directory = Path(directory)
     parts = PurePosixPath(name)
@@ -47,7 +48,7 @@ def file_within(directory, name):
     path = directory / name
     try:
         target, roots = path.resolve(), [directory.resolve()]
-    except (OSError, RuntimeError) as error:  # links in a circle
+    except (OSError, RuntimeError) as error:  # a cycle of links
         raise InputError(f"{path} cannot be followed: {error}.") from error
     if roots[0].parent.name == "snapshots":
         roots.append(roots[0].parents[1] / "blobs")
@@ -63,8 +64,8 @@ def file_within(directory, name):
 
 
 def _check_content(path):
-    """Raises an `InputError` for what Git leaves in place of a large file."""
-    with contextlib.suppress(OSError):  # whoever reads it will say so
+    """Raises an `InputError` if the file is a pointer that Git LFS left instead of the content."""
+    with contextlib.suppress(OSError):  # reported when the file is read
         if path.stat().st_size < 1000 and path.read_bytes().startswith(_POINTER):
             raise InputError(
                 f"{path} is a pointer of Git LFS, not the file itself: run `git lfs pull` where it "
@@ -73,20 +74,20 @@ def _check_content(path):
 
 
 def is_plain_name(name):
-    """bool. Whether a str is the name of a file or folder alone, as every system has them."""
+    """Returns whether a str is a single file or folder name, valid on every system."""
     is_short = len(name.encode("utf-8", "surrogatepass")) <= 255
     is_name = name not in ("", ".", "..") and not set(name) & set("/\\")
     return is_name and is_short and name.isprintable()
 
 
 def read_bytes(path):
-    """The content of a file that should be small.
+    """Returns the content of a file that is expected to be small.
 
     Args:
         path: `Path`.
 
     Raises:
-        InputError: it cannot be read or is very large.
+        InputError: the file cannot be read or is too large.
     """
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -97,13 +98,13 @@ def read_bytes(path):
 
 
 def read_text(path):
-    """The text of a small UTF-8 file.
+    """Returns the text of a small UTF-8 file.
 
     Args:
         path: `Path`.
 
     Raises:
-        InputError: it cannot be read, is very large or no text; names the line.
+        InputError: the file cannot be read, is too large, or is not text; names the line.
     """
     data = read_bytes(path)
     try:
@@ -121,7 +122,7 @@ def read_text(path):
 
 
 def read_json(path):
-    """The object in a small JSON file.
+    """Reads the object in a small JSON file.
 
     Args:
         path: `Path`.
@@ -130,33 +131,33 @@ def read_json(path):
         `Document`.
 
     Raises:
-        InputError: it is damaged, has a key twice or is something else than an object.
+        InputError: the file is damaged, has a duplicate key or does not hold an object.
     """
     return _document(parse_json(read_text(path), path), path, "one JSON object")
 
 
 def parse_json(text, source):
-    """The value of a JSON text.
+    """Parses a JSON text.
 
     Args:
         text: str or bytes.
-        source: what to call it in an error.
+        source: name of the text in error messages.
 
     Raises:
-        InputError: it is damaged, nested too deeply, has a key twice or a number of more digits
-            than Python reads.
+        InputError: the text is damaged, nested too deeply, has a duplicate key, or a number with
+            more digits than Python reads.
     """
     damaged = "{source}, line {error.lineno}, is not valid JSON: {error.msg}."
     return _parsed(text, False, damaged, "{source} {error}.", source=source)
 
 
 def parse_json_line(text, source=None, finite=False):
-    """The value of a line of a file with JSON on each line.
+    """Parses one line of a JSON Lines file.
 
     Args:
         text: str or bytes.
-        source: what to call the line in an error; None for nothing.
-        finite: bool. Whether NaN and Infinity, which Python's JSON has, are refused.
+        source: name of the line in error messages; None to omit it.
+        finite: bool. Whether to reject NaN and Infinity, which Python's JSON parser accepts.
 
     Raises:
         InputError: see `parse_json`.
@@ -167,7 +168,7 @@ def parse_json_line(text, source=None, finite=False):
 
 
 def _parsed(text, finite, damaged, not_read, **place):
-    """The value of a JSON text; the other arguments are the messages of errors, and their parts."""
+    """Parses a JSON text; the other arguments are the error messages and their parts."""
     try:
         return _json_value(text, finite)
     except json.JSONDecodeError as error:
@@ -177,7 +178,7 @@ def _parsed(text, finite, damaged, not_read, **place):
 
 
 def read_yaml(path):
-    """The mapping in a small YAML file; empty where the file is.
+    """Reads the mapping in a small YAML file; empty if the file is.
 
     Args:
         path: `Path`.
@@ -186,14 +187,14 @@ def read_yaml(path):
         `Document`.
 
     Raises:
-        InputError: it is damaged, has a key twice or is something else than a mapping.
+        InputError: the file is damaged, has a duplicate key or does not hold a mapping.
     """
     value = parse_yaml(read_text(path), path)
     return _document({} if value is None else value, path, "a YAML mapping of keys to values")
 
 
 def parse_yaml(text, source):
-    """The value of a YAML text, of plain types; see `parse_json`."""
+    """Parses a YAML text into plain types; see `parse_json`."""
     if len(text) > _MAX_YAML_BYTES:
         raise InputError(f"{source} has more than {_MAX_YAML_BYTES >> 10} KiB of YAML.")
     try:
@@ -209,7 +210,7 @@ def parse_yaml(text, source):
         raise InputError(f"{source} {error}.") from error
     except RecursionError as error:
         raise InputError(f"{source} is nested too deeply to be YAML of settings.") from error
-    # What the library makes of numbers, dates and tags that are none.
+    # PyYAML raises these for invalid numbers, dates and tags.
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise InputError(f"{source}: not valid YAML: {shown(str(error))}.") from error
 
@@ -221,11 +222,11 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """Why a text has no value; what it is called comes before."""
+    """The reason a text cannot be parsed; follows the name of the text in a message."""
 
 
 def _unique(pairs):
-    """dict of pairs of key and value."""
+    """Builds a dict from key-value pairs; rejects duplicate keys."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen = set()
@@ -245,7 +246,7 @@ def _decoder(finite):
 
 
 def _json_value(text, finite=False):
-    """The value of a JSON text; raises `JSONDecodeError` or `_NotRead`."""
+    """Parses a JSON text; raises `JSONDecodeError` or `_NotRead`."""
     try:
         if isinstance(text, bytes):
             text = text.decode(json.detect_encoding(text))
@@ -257,7 +258,7 @@ def _json_value(text, finite=False):
         raise _NotRead(f"is not valid JSON: {error}") from error
     except RecursionError as error:
         raise _NotRead("is not valid JSON of data: it is nested too deeply") from error
-    except ValueError as error:  # more than 4,300 digits
+    except ValueError as error:  # a number with more than 4,300 digits
         raise _NotRead("is not valid JSON of data: it has a number of too many digits") from error
     if text.count("[") + text.count("{") > _MAX_NESTING:
         _check_nesting(value, len(text))
@@ -265,8 +266,10 @@ def _json_value(text, finite=False):
 
 
 def _check_nesting(value, size):
-    """Goes through the levels of a value, which has fewer parts than its text of `size` has
-    characters, unless names in YAML stand for the same part again and again."""
+    """Rejects values that are nested too deeply, or larger than their text of `size` characters.
+
+    YAML aliases can repeat a part of a text any number of times.
+    """
     level, depth, found = [value], 0, 0
     while level:
         depth, inner = depth + 1, []
@@ -282,7 +285,7 @@ def _check_nesting(value, size):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain types alone, no key twice, and nothing that takes long."""
+    """YAML loader of plain types; rejects duplicate keys and slow input."""
 
     def flatten_mapping(self, node):
         seen = set()

@@ -1,4 +1,4 @@
-"""Files on a bucket, named as `gs://bucket/records`: on whatever TensorFlow has a file system for."""
+"""Files on a bucket, such as `gs://bucket/records`, in any file system TensorFlow supports."""
 
 import contextlib
 import errno
@@ -13,10 +13,10 @@ from keras_bert_impl.io.errors import InputError
 
 
 def exists(name):
-    """bool: whether a bucket has a file or a folder of this name.
+    """Returns whether a file or folder of this name exists on a bucket.
 
     Raises:
-        InputError: it cannot be asked.
+        InputError: the bucket cannot be accessed.
     """
     try:
         return tf.io.gfile.exists(name)
@@ -25,10 +25,10 @@ def exists(name):
 
 
 def read_from(name):
-    """A file on a bucket that Python reads as its own: binary, buffered.
+    """Opens a file on a bucket as a Python file: binary, buffered.
 
     Raises:
-        OSError: here or while it is read.
+        OSError: on opening or reading.
     """
     return io.BufferedReader(_Raw(name), 1 << 20)
 
@@ -52,7 +52,7 @@ class _Raw(io.RawIOBase):
 
 
 def files_in(folder):
-    """Paths of all files below a folder on a bucket, from there; None for a file."""
+    """Returns the relative paths of all files below a bucket folder; None if it is not a folder."""
     if not tf.io.gfile.isdir(folder):
         return None
     root = PurePosixPath(folder)
@@ -65,10 +65,10 @@ def files_in(folder):
 
 @contextlib.contextmanager
 def replace_file(path):
-    """`files.replace_file`, for names on a bucket, too.
+    """Same as `files.replace_file`, but also accepts names on a bucket.
 
     Raises:
-        InputError: as that one, or the bucket takes no file.
+        InputError: see `files.replace_file`, or the bucket is not writable.
     """
     if not files.is_remote(path):
         with files.replace_file(path) as temporary:
@@ -84,13 +84,13 @@ def upload(directory, name, last=None):
     """Copies the files of a directory to a folder on a bucket.
 
     Args:
-        directory: `Path`, of files alone.
-        name: str, of the folder.
-        last: str, the file that tells readers that all are there: folders on a bucket have no
-            rename, and appear file by file.
+        directory: `Path` of a directory that contains only files.
+        name: str. Name of the folder.
+        last: str. File to copy last, which tells readers that all are there. Folders on a bucket
+            cannot be renamed, so files appear one by one.
 
     Raises:
-        InputError: the bucket takes no file.
+        InputError: the bucket is not writable.
     """
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == last, path.name)):
         _copy(path, os.path.join(name, path.name))
@@ -105,7 +105,7 @@ def _copy(path, name):
 
 @contextlib.contextmanager
 def os_errors():
-    """What TensorFlow says of files inside the block as the `OSError` that Python's would be."""
+    """Converts TensorFlow's file errors inside the block to the equivalent `OSError`."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:

@@ -1,4 +1,4 @@
-"""BERT, ALBERT and ELECTRA as Google published them: TensorFlow's checkpoints and SavedModels."""
+"""Google's published BERT, ALBERT and ELECTRA: TensorFlow checkpoints and SavedModels."""
 
 from keras_bert_impl.interop.google.opening import (
     is_google_checkpoint,

@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow: finding them, and reading their variables one at a time."""
+"""Finds TensorFlow checkpoints, and reads their variables one at a time."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from keras_bert_impl.interop.google.index import read_index
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_text
 
-# TensorFlow's names of the types that can be read; at some others it ends the process.
+# TensorFlow names of the supported dtypes; some others make it end the process.
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _TYPES |= {name: name for name in ("int32", "int64", "bool", "string")}
 
@@ -15,18 +15,19 @@ _FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
 def find_checkpoint(path):
-    """The checkpoint that a path means.
+    """Finds the checkpoint that a path refers to.
 
     Args:
-        path: str or `Path`: the prefix of a checkpoint, one of its files (`.index`,
-            `.data-00000-of-00001`, `.meta`), a directory with one, or a SavedModel. Of several checkpoints in a directory it is the one that the file
-            `checkpoint` names, else the one of the highest step.
+        path: str or `Path`. The prefix of a checkpoint, one of its files (`.index`,
+            `.data-00000-of-00001`, `.meta`), a directory with one, or a SavedModel. If a directory
+            has several checkpoints, the one named in the file `checkpoint` is used, else the one
+            with the highest step.
 
     Returns:
-        `Path` of the prefix, or None where there is no checkpoint.
+        `Path` of the prefix, or None if there is no checkpoint.
 
     Raises:
-        InputError: several checkpoints, and nothing that says which one.
+        InputError: there are several checkpoints, and it is unclear which one to use.
     """
     path = Path(path)
     file = _FILE.fullmatch(path.name)
@@ -58,7 +59,10 @@ def _index(prefix):
 
 
 def _latest(directory):
-    """What the file `checkpoint` names; of a path only its end: directories are moved."""
+    """Returns the checkpoint named in the file `checkpoint`, or None.
+
+    Only the base name of its path is used, because directories are moved.
+    """
     if not (directory / "checkpoint").is_file():
         return None
     text = read_text(file_within(directory, "checkpoint"))
@@ -67,17 +71,17 @@ def _latest(directory):
 
 
 class Checkpoint:
-    """The variables of a checkpoint, under the names that they have there.
+    """The variables of a checkpoint, under their names in it.
 
     Args:
-        prefix: `Path`, what the names of its files begin with.
+        prefix: `Path`. Prefix of the checkpoint's file names.
 
     Attributes:
         path: `Path` of the index.
-        variables: dict of the name of each to `Variable`.
+        variables: dict of variable names to `Variable`.
 
     Raises:
-        InputError: a file is missing or damaged, or shorter than its tensors.
+        InputError: a file is missing, damaged, or shorter than its tensors.
     """
 
     def __init__(self, prefix):
@@ -88,14 +92,14 @@ class Checkpoint:
         self._prefix = str(prefix)
 
     def read(self, name):
-        """The array of a variable; TensorFlow compares its checksum."""
+        """Returns a variable as an array; TensorFlow verifies its checksum."""
         import tensorflow as tf
 
         dtype, shape = self.variables[name].dtype, self.variables[name].shape
         if dtype not in _TYPES or (dtype == "string" and shape):
             raise InputError(f"{self.path}: tensor {name:.200} has dtype {dtype}: no number.")
         try:
-            # A CheckpointReader copies, and leaves holes of a quarter of a model in the memory.
+            # A CheckpointReader makes copies, and fragments memory by a quarter of the model size.
             (tensor,) = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
                 tensor_names=[name],

@@ -1,8 +1,8 @@
-"""The index of a checkpoint of TensorFlow, read with care.
+"""Reads and checks the index of a TensorFlow checkpoint.
 
-TensorFlow ends the process where an index claims a shape that cannot be, so it only gets to see
-indices that were read here before. The file is a sorted table in blocks, with one
-`BundleEntryProto` for each tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
+TensorFlow ends the process if an index states an impossible shape, so it only opens indices that
+were checked here first. The file is a sorted table in blocks, with one `BundleEntryProto` per
+tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
 `tensorflow/core/protobuf/tensor_bundle.proto`).
 """
 
@@ -15,9 +15,9 @@ from keras_bert_impl.io.reading import file_within
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
-_MAX_BYTES = 64 << 20  # that of a BERT has some KiB
+_MAX_BYTES = 64 << 20  # a BERT's index has a few KiB
 _MAX_NAME = 1_000
-_MAX_ROWS = 100_000  # three bytes make a row with a long name, which repeats the one before
+_MAX_ROWS = 100_000  # three bytes can encode a row with a long name that repeats the previous one
 _MAX_RANK = 8
 _SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
 _ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
@@ -25,25 +25,25 @@ _ITEMSIZE |= {"DT_INT32": 4, "DT_INT64": 8, "DT_BOOL": 1}
 
 
 class _Damaged(Exception):
-    """Bytes that are no table."""
+    """The bytes are not a valid table."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """What an index says of a variable: a dtype such as `"F32"` or `"int64"`, and the shape."""
+    """Dtype, such as `"F32"` or `"int64"`, and shape of a variable, as stated in an index."""
 
     dtype: str
     shape: tuple
 
 
 def read_index(prefix):
-    """The variables of a checkpoint, none of which goes beyond the files of data.
+    """Reads a checkpoint's variables, checking that the data files contain all of them.
 
     Args:
-        prefix: `Path`, what the names of the files of the checkpoint begin with.
+        prefix: `Path`. Prefix of the checkpoint's file names.
 
     Returns:
-        dict of the name of each variable to `Variable`.
+        dict of variable names to `Variable`.
 
     Raises:
         InputError: a file is missing, the index is damaged, or a tensor is not in the data.
@@ -86,7 +86,7 @@ def _data_file(prefix, shard, num_shards):
 
 
 def _check_string(path, name, entry, data):
-    """The length of a string stands before it and its checksum: TensorFlow allocates that much."""
+    """Checks the length stored before a string and its checksum: TensorFlow allocates that much."""
     with open(data, "rb") as file:
         file.seek(entry.offset)
         start = _Bytes(file.read(min(entry.size, 10)))
@@ -122,11 +122,11 @@ def _variable(path, name, entry, sizes):
 
 
 def _table(data):
-    """dict of all keys and values of a sorted table."""
+    """Returns a dict of all keys and values in a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise _Damaged("its end is not that of an index")
     footer = _Bytes(data[-_FOOTER:])
-    footer.handle()  # of what nothing needs
+    footer.handle()  # the metaindex, which is not needed
     rows, end = {}, 0
     for _, handle in _rows(data, *footer.handle()):
         offset, size = _Bytes(handle).handle()
@@ -141,7 +141,7 @@ def _table(data):
 
 
 def _rows(data, offset, size):
-    """Yields pairs of keys and values of one block."""
+    """Yields the key-value pairs of a block."""
     if offset + size + 1 > len(data) or size < 4:
         raise _Damaged("a block lies outside of it")
     if data[offset + size]:
@@ -160,7 +160,7 @@ def _rows(data, offset, size):
 
 
 class _Bytes:
-    """Bytes that are read from the front."""
+    """Bytes that are consumed from the front."""
 
     def __init__(self, data):
         self._data, self.place = data, 0
@@ -175,7 +175,7 @@ class _Bytes:
         return self._data[self.place - count : self.place]
 
     def number(self):
-        """An unsigned number in groups of seven bits, the lowest first."""
+        """Reads an unsigned variable-length integer: groups of seven bits, lowest first."""
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
@@ -185,5 +185,5 @@ class _Bytes:
         raise _Damaged("a number is too long")
 
     def handle(self):
-        """Where a block is: its first byte and its size."""
+        """Reads the location of a block: byte offset and size."""
         return self.number(), self.number()

@@ -1,7 +1,7 @@
-"""Variables of TensorFlow 1, which have names: BERT, ALBERT and ELECTRA.
+"""TensorFlow 1 variables of BERT, ALBERT and ELECTRA, which are identified by name.
 
-A module of TF Hub has the names of a checkpoint. A model that was trained on top of one has them
-below the name of the module there: `module/bert/...` beside its own `output_weights`.
+TF Hub modules use the same names as checkpoints. In a model trained on top of a module, the names
+are below the module's name: `module/bert/...` next to the model's own `output_weights`.
 """
 
 import re
@@ -10,7 +10,7 @@ from keras_bert_impl.interop.google.names import ALBERT, BERT, ELECTRA, electra_
 from keras_bert_impl.interop.google.tensors import Place
 from keras_bert_impl.io.errors import InputError
 
-# What is in a checkpoint of a training run besides the model.
+# Variables of a training run other than the model's.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")
 _IN_THE_ENCODER = re.compile("(bert|electra|generator)/encoder/")
 _ELECTRA_SCOPES = {
@@ -20,18 +20,18 @@ _ELECTRA_SCOPES = {
 
 
 def named_places(checkpoint, generator):
-    """What model is in a checkpoint, and where its tensors stand.
+    """Identifies the model in a checkpoint and locates its tensors.
 
     Args:
         checkpoint: `Checkpoint`.
-        generator: bool. Whether to take ELECTRA's generator, not the discriminator.
+        generator: bool. Whether to use ELECTRA's generator instead of the discriminator.
 
     Returns:
-        `model_type` as in a Hugging Face configuration; dict of the names of tensors to `Place`.
-        Variables of no known name keep it.
+        (`model_type` as in a Hugging Face configuration, dict of tensor names to `Place`).
+        Variables with an unknown name keep it.
 
     Raises:
-        InputError: no such model in it, or its tensors are in parts.
+        InputError: the checkpoint has no such model, or its tensors are saved in parts.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
@@ -42,7 +42,7 @@ def named_places(checkpoint, generator):
             continue
         known = ((name, name.to_huggingface(short)) for name in names)
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
-        slot = short.rpartition("/")[0] in variables  # of some optimizer
+        slot = short.rpartition("/")[0] in variables  # belongs to some optimizer
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
             raise InputError(
                 f"{checkpoint.path}: {variable:.200} is in no layer of a BERT, ALBERT or ELECTRA; "
@@ -53,7 +53,7 @@ def named_places(checkpoint, generator):
 
 
 def _by_short_name(checkpoint):
-    """dict of the names that the encoder's code gives to all names of variables."""
+    """Returns a dict of the encoder code's variable names to the names in the checkpoint."""
     scope = _scope(checkpoint)
     variables = {name.removeprefix(scope): name for name in checkpoint.variables}
     for short, name in sorted(variables.items()):
@@ -70,7 +70,7 @@ def _by_short_name(checkpoint):
 
 
 def _scope(checkpoint):
-    """What the names of the encoder's variables begin with: nothing, or such as `module/`."""
+    """Returns the prefix of the encoder's variable names: empty, or such as `module/`."""
     words = re.compile(r"(.*/)?(bert|electra)/embeddings/word_embeddings")
     found = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
     if len(found) > 1:

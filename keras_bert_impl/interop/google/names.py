@@ -1,4 +1,4 @@
-"""Names of the variables in checkpoints of google-research's bert, albert and electra.
+"""Variable names in the checkpoints of google-research's bert, albert and electra.
 
 Sources: `modeling.py`, `run_pretraining.py`, `run_classifier.py` and `run_squad.py` of these
 repositories.
@@ -10,12 +10,12 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Name:
-    """Two names of one tensor.
+    """Google and Hugging Face names of a tensor.
 
     Args:
         google: str. Name of the variable; `#` stands for a number.
-        huggingface: str. Name in a model directory, with as many `#`.
-        transpose: bool. Whether there it is the other way around.
+        huggingface: str. Name in a model directory, with the same number of `#`.
+        transpose: bool. Whether a model directory stores the transpose.
     """
 
     google: str
@@ -23,11 +23,11 @@ class Name:
     transpose: bool = False
 
     def to_huggingface(self, name):
-        """The other name of a variable, or None where this is not its."""
+        """Converts a Google name; returns None if it does not match."""
         return _renamed(name, self.google, self.huggingface)
 
     def to_google(self, name):
-        """The opposite."""
+        """Converts a Hugging Face name; returns None if it does not match."""
         return _renamed(name, self.huggingface, self.google)
 
 
@@ -41,7 +41,7 @@ def _renamed(name, source, target):
 
 
 def dense(google, huggingface):
-    """The two names of a dense layer."""
+    """Returns the `Name`s of a dense layer's two tensors."""
     return [
         Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
         Name(f"{google}/bias", f"{huggingface}.bias"),
@@ -49,7 +49,7 @@ def dense(google, huggingface):
 
 
 def layer_norm(google, huggingface):
-    """The two names of a layer normalization."""
+    """Returns the `Name`s of a layer normalization's two tensors."""
     return [
         Name(f"{google}/gamma", f"{huggingface}.weight"),
         Name(f"{google}/beta", f"{huggingface}.bias"),
@@ -139,10 +139,10 @@ ELECTRA = [
 
 
 def electra_generator(names):
-    """The list of `Name` of the generator, which may share its embeddings.
+    """Returns a list of the generator's `Name`s; it may share the discriminator's embeddings.
 
     Args:
-        names: names of all variables of the checkpoint.
+        names: names of all variables in the checkpoint.
     """
     own = "generator/embeddings/word_embeddings" in names
     return [

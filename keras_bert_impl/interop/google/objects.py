@@ -1,11 +1,11 @@
-"""Checkpoints of objects, as TensorFlow 2's Model Garden and the SavedModels of TF Hub have.
+"""Object-based checkpoints, as in the TensorFlow 2 Model Garden and TF Hub SavedModels.
 
-The variables are found by the name that each had in its program (`full_name` in the graph of
-objects). The path through the objects, the other way, depends on how the encoder was made:
+Variables are found by the name each had in its program (`full_name` in the object graph). The path
+through the objects, in contrast, depends on how the encoder was built:
 `encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
 `variables/5` are the same matrix. Sources: tf-models-official 2.20,
-`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`;
-of the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
+`official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for
+the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
 `official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
 """
 
@@ -26,12 +26,12 @@ _EMBEDDINGS = {
     "position_embedding": "position_embeddings",
     "type_embeddings": "token_type_embeddings",
 }
-_FIRST_EMBEDDINGS = {  # of `BertModel`, whose word embeddings are called as above
+_FIRST_EMBEDDINGS = {  # of `BertModel`, whose word embeddings are named as above
     "embedding_postprocessor/position_embeddings": "position_embeddings",
     "embedding_postprocessor/type_embeddings": "token_type_embeddings",
 }
 _IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
-# Keras counts layers of one name in a program: the second model has `word_embeddings_1`.
+# Keras numbers layers of the same name in a program: the second model has `word_embeddings_1`.
 _COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
 _BERT_LAYER = {
     "self_attention/query": "attention.self.query",
@@ -111,23 +111,23 @@ _NAMES = {
         *dense("next_sentence/logits", "sop_classifier.classifier"),
     ],
 }
-# The Model Garden's head has a dense layer of its own where BERT has the pooler. The encoder's,
-# `pooler_transform`, is then a layer that nothing trained.
+# The Model Garden's head has a separate dense layer in the role of BERT's pooler. The encoder's
+# `pooler_transform` is then untrained.
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
 def object_places(checkpoint):
-    """What model is in a checkpoint of objects, and where its tensors stand.
+    """Identifies the model in an object-based checkpoint and locates its tensors.
 
     Args:
         checkpoint: `Checkpoint`.
 
     Returns:
-        `model_type` as in a Hugging Face configuration; dict of the names of tensors to `Place`;
-        number of attention heads. Variables of no known name keep it.
+        (`model_type` as in a Hugging Face configuration, dict of tensor names to `Place`, number of
+        attention heads or None). Variables with an unknown name keep it.
 
     Raises:
-        InputError: no such model in it, or two.
+        InputError: the checkpoint has no such model, or two.
     """
     variables = _variables(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
@@ -155,7 +155,7 @@ def object_places(checkpoint):
 
 
 def _variables(checkpoint):
-    """dict of the keys of the model's variables in the checkpoint to their full names."""
+    """Returns a dict of the model variables' keys in the checkpoint to their full names."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -186,16 +186,16 @@ def _model_type(checkpoint, full_names):
     if "transformer/self_attention/query/kernel" in names:
         return "albert"
     if re.search("(transformer|encoder)/layer_0/self_attention/query/kernel", names):
-        # A BERT with narrow embeddings is what an ELECTRA is.
+        # A BERT with narrow embeddings is equivalent to an ELECTRA.
         return "electra" if "embedding_projection/kernel" in names else "bert"
     some = ", ".join(f"{name:.80}" for name in names.split("\n")[:3]) or "nothing"
     raise InputError(f"{checkpoint.path} has no BERT, ALBERT or ELECTRA in it, but {some}.")
 
 
 def _renamed(full_name, names):
-    """The `Name` of a variable, and its name in a model directory.
+    """Returns the `Name` of a variable, and its name in a model directory.
 
-    The scope of the encoder, such as `bert_encoder_v2/`, comes before what is looked for.
+    The name is looked up without the encoder's scope, such as `bert_encoder_v2/`.
     """
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
@@ -208,7 +208,7 @@ def _renamed(full_name, names):
 
 
 def _place(key, shape, name):
-    """Heads and their width are two dimensions here, and one in a model directory."""
+    """Locates a tensor, merging the heads and their width into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Place(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # a bias, [heads, width] or [hidden]
@@ -221,7 +221,7 @@ def _place(key, shape, name):
 
 
 def _num_heads(checkpoint, places):
-    """Of the first query matrix, `[hidden, heads, width]`."""
+    """Returns the number of heads from the first query matrix, `[hidden, heads, width]`."""
     query = next(place for name, place in sorted(places.items()) if ".query.weight" in name)
     shape = checkpoint.variables[query.variable].shape
     return shape[1] if len(shape) == 3 else None

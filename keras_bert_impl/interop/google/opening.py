@@ -1,4 +1,4 @@
-"""Google's checkpoints and SavedModels, presented as a model directory is."""
+"""Opens Google checkpoints and SavedModels like model directories."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from keras_bert_impl.io.reading import file_within
 
 
 def is_google_checkpoint(path):
-    """bool. Whether a path is a checkpoint of TensorFlow, a directory with one, or a SavedModel.
+    """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel.
 
     Args:
-        path: str or `Path`, as of `open_google_checkpoint`.
+        path: str or `Path`. See `open_google_checkpoint`.
     """
     path = Path(path)
     if path.is_dir():
@@ -25,23 +25,23 @@ def is_google_checkpoint(path):
 
 
 def open_google_checkpoint(path, generator=False):
-    """Opens a BERT, ALBERT or ELECTRA in one of the forms that Google published them in.
+    """Opens a BERT, ALBERT or ELECTRA in one of Google's published formats.
 
-    These are a checkpoint of TensorFlow 1 (`bert_model.ckpt`), a checkpoint of the Model Garden's
-    encoders and pre-trainers, and a module or SavedModel of TF Hub. Nothing in them is run.
+    These are TensorFlow 1 checkpoints (`bert_model.ckpt`), checkpoints of the Model Garden's
+    encoders and pre-trainers, and TF Hub modules or SavedModels. No code in them is run.
 
     Args:
-        path: str or `Path`: a directory, the prefix of the checkpoint in it
+        path: str or `Path`. A directory, the prefix of the checkpoint in it
             (`.../bert_model.ckpt`), or one of its files, such as `bert_model.ckpt.index`.
-        generator: bool, default False. Of an ELECTRA, whether to take the generator and not the
+        generator: bool, default False. Whether to open the generator of an ELECTRA instead of the
             discriminator.
 
     Returns:
-        dict as in a Hugging Face `config.json`; `GoogleTensors` with Hugging Face's names.
+        (dict as in a Hugging Face `config.json`, `GoogleTensors` with Hugging Face names).
 
     Raises:
-        InputError: a file is missing or damaged; there is no such model in it; the configuration
-            and the tensors contradict each other.
+        InputError: a file is missing or damaged; the checkpoint has no such model; or the
+            configuration and the tensors contradict each other.
 
     Example:
         >>> config, tensors = open_google_checkpoint("uncased_L-12_H-768_A-12")
@@ -70,9 +70,9 @@ def open_google_checkpoint(path, generator=False):
 
 
 def _found(path):
-    """The prefix of a checkpoint, and the directory with the other files of the model."""
+    """Returns the prefix of a checkpoint, and the directory with the model's other files."""
     prefix = find_checkpoint(path)
     if prefix is None:
         raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
-    above = prefix.parent.parent  # of the folder `variables` of a SavedModel
+    above = prefix.parent.parent  # above the folder `variables` of a SavedModel
     return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent

@@ -1,4 +1,4 @@
-"""What the program in a SavedModel says of the model in it; it is read, and never run."""
+"""Reads model settings from the program in a SavedModel, without running it."""
 
 import dataclasses
 import struct
@@ -7,18 +7,18 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_bytes
 
-_MAX_NODES = 12  # the scale of an attention is this near to its softmax
+_MAX_NODES = 12  # an attention's scale is at most this many nodes from its softmax
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Settings that no shape of a tensor may show.
+    """Settings that tensor shapes do not always show.
 
     Args:
-        path: `Path` of the file, for messages.
+        path: `Path` of the file, for error messages.
         hidden_act: str, as in a Hugging Face configuration.
-        num_layers: int. Attentions that come one after another.
-        head_width: int, the width of an attention head, or None where the program scales by no
+        num_layers: int. Number of consecutive attentions.
+        head_width: int. Width of an attention head, or None if the program does not scale by a
             constant.
     """
 
@@ -29,7 +29,7 @@ class Program:
 
 
 def read_program(path):
-    """Reads the operations in a SavedModel.
+    """Reads settings from the operations in a SavedModel.
 
     Args:
         path: `Path` of a `saved_model.pb`.
@@ -38,7 +38,7 @@ def read_program(path):
         `Program`.
 
     Raises:
-        InputError: the file is damaged, or has no attention in it.
+        InputError: the file is damaged or contains no attention.
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
@@ -48,8 +48,8 @@ def read_program(path):
         saved.ParseFromString(read_bytes(path))
     except DecodeError as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
-    # TensorFlow 1 has graphs, TensorFlow 2 functions that call each other; the largest one has all
-    # layers in it.
+    # TensorFlow 1 has graphs; TensorFlow 2 has functions that call each other. The largest one
+    # contains all layers.
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
@@ -67,7 +67,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """The width of the heads of each attention; None for all where none has a scale."""
+    """Returns the head width of each attention; all None if none has a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -75,7 +75,10 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """What an attention scales its scores for, by `1 / sqrt(width)`; None for another softmax."""
+    """Returns the head width an attention scales scores for; None for another softmax.
+
+    The scale is `1 / sqrt(width)`.
+    """
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -84,19 +87,19 @@ def _head_width(softmax, by_name):
         inputs = [found for found in inputs if found is not None]
         if node.op == "Mul":
             for scale in map(_scalar, inputs):
-                if 1e-3 < scale <= 1:  # the mask is multiplied, too: by a large negative number
+                if 1e-3 < scale <= 1:  # excludes the mask, scaled by a large negative number
                     return round(scale**-2)
         ahead += inputs
     return None
 
 
 def _producer(name):
-    """The node that an input comes from: `node`, `node:2`, `node:output:0` or `^node`."""
+    """Returns the node of an input: `node`, `node:2`, `node:output:0` or `^node`."""
     return name.lstrip("^").split(":")[0]
 
 
 def _scalar(node):
-    """The number of a constant without dimensions; 0 for anything else."""
+    """Returns the value of a scalar float constant; 0 for any other node."""
     from tensorflow.core.framework.types_pb2 import DT_FLOAT
 
     tensor = node.attr["value"].tensor

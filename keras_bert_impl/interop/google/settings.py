@@ -1,23 +1,23 @@
-"""The configuration of Google's models: their JSON or YAML files, and what the shapes say."""
+"""Configuration of Google models, from their JSON or YAML files and their tensor shapes."""
 
 from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json, read_yaml
 
 _JSON_FILES = ("bert_config.json", "albert_config.json", "electra_config.json")
-_YAML_KEYS = {  # of the Model Garden's encoders -> of `bert_config.json`
+_YAML_KEYS = {  # Model Garden encoder key -> key of `bert_config.json`
     "num_layers": "num_hidden_layers",
     "hidden_activation": "hidden_act",
     "dropout_rate": "hidden_dropout_prob",
     "attention_dropout_rate": "attention_probs_dropout_prob",
     "embedding_width": "embedding_size",
 }
-# What "gelu" computes. BERT was published with erf, and transformers computes that; its code has
-# had the tanh approximation since commit bee6030, after the first models. ELECTRA's has erf,
-# ALBERT's tanh (`modeling.py` of each), the Model Garden tanh (`official/modeling/activations`).
+# What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
+# used the tanh approximation since commit bee6030, after the first models. ELECTRA uses erf, ALBERT
+# tanh (`modeling.py` of each), and the Model Garden tanh (`official/modeling/activations`).
 _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 _MODEL_GARDEN_GELU = "gelu_new"
-_BLOCKS = {  # what comes before the number of a block, and two of its matrices
+_BLOCKS = {  # prefix of a block number, and two of the block's matrices
     "bert": ("bert.encoder.layer.", "attention.self.query.weight", "intermediate.dense.weight"),
     "electra": (
         "electra.encoder.layer.",
@@ -43,7 +43,7 @@ _SECOND_HEAD = {
 
 
 def read_settings(directory):
-    """The settings in the configuration file of a directory.
+    """Reads the configuration file of a directory.
 
     Args:
         directory: `Path`.
@@ -54,7 +54,7 @@ def read_settings(directory):
     Raises:
         InputError: the file is damaged.
     """
-    for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):  # of a module
+    for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):  # assets: TF Hub
         path = file_within(directory, name)
         if path.exists():
             return path, _without_null(read_json(path))
@@ -75,22 +75,22 @@ def _without_null(settings):
 
 
 def huggingface_settings(model_type, tensors, file, stated, num_heads=None, program=None):
-    """The configuration of a model as Hugging Face has it.
+    """Creates a model's Hugging Face configuration.
 
     Args:
-        model_type: `"bert"`, `"albert"` or `"electra"`.
+        model_type: str. `"bert"`, `"albert"` or `"electra"`.
         tensors: `GoogleTensors`.
         file: `Path` of the configuration file, or None.
-        stated: dict, what is in it.
-        num_heads: int, or None where no shape of a tensor shows it.
+        stated: dict with the content of the file.
+        num_heads: int. Number of attention heads, or None if no tensor shape shows it.
         program: `Program` of a SavedModel, or None.
 
     Returns:
         dict for `encoder_config`.
 
     Raises:
-        InputError: the file and the shapes of the tensors contradict each other, or something is
-            in neither.
+        InputError: the file and the tensor shapes contradict each other, or neither determines a
+            setting.
     """
     sizes = _sizes(model_type, tensors, num_heads)
     if program is not None:
@@ -100,7 +100,7 @@ def huggingface_settings(model_type, tensors, file, stated, num_heads=None, prog
             raise InputError(f"{file}: {key} is {shown(stated[key])}, but {where} is for {value}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
-    if model_type == "electra":  # its checkpoints come without a file; all have heads of 64
+    if model_type == "electra":  # published without a configuration; all head widths are 64
         settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
     for key in ("num_hidden_layers", "num_attention_heads"):
         if key not in settings:
@@ -116,17 +116,17 @@ def huggingface_settings(model_type, tensors, file, stated, num_heads=None, prog
 
 
 def gelu(model_type, by_objects):
-    """str. What the activation `"gelu"` of a configuration file is called by Hugging Face.
+    """Returns Hugging Face's name for the activation `"gelu"` of a configuration file.
 
     Args:
-        model_type: `"bert"`, `"albert"` or `"electra"`.
+        model_type: str. `"bert"`, `"albert"` or `"electra"`.
         by_objects: bool. Whether the file is the Model Garden's.
     """
     return _MODEL_GARDEN_GELU if by_objects else _GELU[model_type]
 
 
 def _program_sizes(program, hidden_size):
-    """dict of the keys that a program decides, as of `_sizes`."""
+    """Returns a dict of the keys that a program determines; see `_sizes`."""
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:
@@ -141,7 +141,7 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """dict of the keys that the shapes decide to (value, what shows it)."""
+    """Returns a dict of the keys that tensor shapes determine to (value, what shows it)."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
@@ -183,7 +183,7 @@ def _of(tensors, name):
 
 
 def _head(model_type, header):
-    """The head of a model by the tensors that it has, a key of `LAYOUTS[...].classes`."""
+    """Returns the head that the tensors show, a key of `LAYOUTS[...].classes`."""
     masked_lm, second = _MASKED_LM[model_type] in header, _SECOND_HEAD[model_type] in header
     if "qa_outputs.weight" in header:
         return "question_answerer"

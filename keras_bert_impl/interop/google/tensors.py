@@ -1,4 +1,4 @@
-"""The variables of a checkpoint of Google's, in the names and the layout of Hugging Face."""
+"""Presents the variables of a Google checkpoint with Hugging Face names and layout."""
 
 import dataclasses
 import math
@@ -9,12 +9,12 @@ from keras_bert_impl.io.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a tensor stands in a checkpoint, and how it is turned.
+    """Location of a tensor in a checkpoint, and how to convert it.
 
     Args:
         variable: str. Name of the variable.
-        shape: the shape it is brought to first; None for its own.
-        transpose: bool. Whether it is then transposed.
+        shape: tuple of int. New shape; None to keep the variable's shape.
+        transpose: bool. Whether to transpose after reshaping.
     """
 
     variable: str
@@ -23,18 +23,18 @@ class Place:
 
 
 class GoogleTensors:
-    """The tensors of a checkpoint; each is read when it is asked for.
+    """The tensors of a checkpoint, each read on request.
 
     Args:
         checkpoint: `Checkpoint`.
-        places: dict of the name of a tensor to `Place`.
+        places: dict of tensor names to `Place`.
 
     Attributes:
-        path: `Path` of the index of the checkpoint.
-        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
+        path: `Path` of the checkpoint's index.
+        header: dict of tensor names to (dtype such as `"F32"`, shape).
 
     Raises:
-        InputError: a variable has a shape that its name cannot have.
+        InputError: the shape of a variable does not fit its name.
     """
 
     def __init__(self, checkpoint, places):
@@ -53,15 +53,15 @@ class GoogleTensors:
         return variable.dtype, shape[::-1] if place.transpose else shape
 
     def read(self, name):
-        """The array of a tensor."""
+        """Returns a tensor as an array."""
         return self._turned(name, self._checkpoint.read(self._places[name].variable))
 
     def read_slot(self, name, slot):
-        """What the optimizer kept of a tensor, or None where the checkpoint does not have it.
+        """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it.
 
         Args:
-            name: str, as in `header`.
-            slot: `"adam_m"` or `"adam_v"`, the mean of the gradients and of their squares.
+            name: str. Name of the tensor, as in `header`.
+            slot: str. `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
         """
         variable = f"{self._places[name].variable}/{slot}"
         variables = self._checkpoint.variables
@@ -77,7 +77,7 @@ class GoogleTensors:
 
     @property
     def global_step(self):
-        """int. Steps of training, or None where the checkpoint does not say."""
+        """int. Number of training steps, or None if the checkpoint does not state it."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))

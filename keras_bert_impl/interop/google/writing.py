@@ -1,4 +1,4 @@
-"""Writing a checkpoint that the first BERT and ALBERT code of Google loads."""
+"""Writes checkpoints for Google's original BERT and ALBERT code."""
 
 import json
 import shutil
@@ -28,17 +28,17 @@ _PREFIX = "bert_model.ckpt"
 
 
 def write_google_checkpoint(directory, config, tensors, vocabulary=None):
-    """Writes `bert_model.ckpt` with its configuration file, and `vocab.txt`.
+    """Writes `bert_model.ckpt` with its configuration file and optionally `vocab.txt`.
 
     Args:
         directory: `Path` of an existing directory.
-        config: dict of a BERT or an ALBERT, as in a Hugging Face `config.json`.
-        tensors: dict of name, as in a model directory, to numpy array.
-        vocabulary: `Path` of a `vocab.txt` to put beside it; None for none.
+        config: dict of a BERT or ALBERT, as in a Hugging Face `config.json`.
+        tensors: dict of names, as in a model directory, to NumPy arrays.
+        vocabulary: `Path` of a `vocab.txt` to copy; None for none.
 
     Raises:
-        InputError: the model is of another kind, has a tensor that such checkpoints do not, or is
-            an ALBERT with the exact GELU, for which Google's code has no name.
+        InputError: the model is of another type, has a tensor without a name in such checkpoints,
+            or is an ALBERT with the exact GELU, for which Google's code has no name.
 
     Example:
         source = open_model("path/to/model")
@@ -76,7 +76,7 @@ def write_google_checkpoint(directory, config, tensors, vocabulary=None):
 
 
 def _google_name(name, model_type):
-    """Name of a variable and whether it is transposed, or None."""
+    """Returns (variable name, whether to transpose), or None if the tensor has no such name."""
     for spelling in (name, f"{model_type}.{name}"):  # a base model's names have no prefix
         for known in _KINDS[model_type]:
             google = known.to_google(spelling)

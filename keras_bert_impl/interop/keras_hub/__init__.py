@@ -1,1 +1,1 @@
-"""KerasHub's models and presets, in both directions."""
+"""Conversion of KerasHub models and presets in both directions."""

@@ -1,4 +1,4 @@
-"""The heads of KerasHub's tasks: which of them are computed as ours."""
+"""Maps KerasHub task heads to ours, where both are computed the same way."""
 
 from keras_bert_impl.interop.huggingface import (
     classifier_dropout_key,
@@ -7,27 +7,27 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.keras_hub.places import head_places
 
-# Ends of the names of classes; the last one is that of old presets.
+# Class name suffix -> head; the last suffix is from old presets.
 _TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
-# Keys of a config.json that KerasHub's files cannot say. They stand beside its own settings in
-# task.json, where KerasHub does not look.
+# Keys of `config.json` that KerasHub files cannot express. They are stored next to its settings in
+# task.json, where KerasHub ignores them.
 NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """The head of a task that KerasHub and we compute in the same way, or why there is none.
+    """A task head that KerasHub and this package compute the same way, or why there is none.
 
     Args:
         kind: `Kind` of the backbone.
         config: `EncoderConfig` of the backbone.
-        task: str, name of the task's class, such as `"BertTextClassifier"`.
-        arguments: dict, what `get_config` of the task returns.
+        task: str. Name of the task class, such as `"BertTextClassifier"`.
+        arguments: dict returned by the task's `get_config`.
 
     Attributes:
-        name: str, `"classifier"` or `"masked_lm"`; None for none.
-        reason: str, why there is none.
-        task: str, name of the task's class.
-        arguments: dict, those of the class beside backbone and preprocessor.
+        name: str. `"classifier"` or `"masked_lm"`; None for none.
+        reason: str. Why there is none.
+        task: str. Name of the task class.
+        arguments: dict. Arguments of the class other than backbone and preprocessor.
         config: dict for `config.json`.
         places: list of `Place`.
     """
@@ -72,17 +72,17 @@ class Head:
 
 
 def head_of(kind, config, described, tensors):
-    """The head of a model directory as one of KerasHub's tasks.
+    """Finds the KerasHub task for the head of a model directory.
 
     Args:
         kind: `Kind` of the backbone.
         config: `EncoderConfig`.
         described: dict, as in a `config.json`.
-        tensors: dict of Hugging Face's names to arrays.
+        tensors: dict of Hugging Face names to arrays.
 
     Returns:
-        `Head`, whose `name` is None where KerasHub computes it in another way; None where there
-        is no head, or KerasHub has no such task.
+        `Head`, whose `name` is None if KerasHub computes it differently; None if the model has no
+        head or KerasHub has no such task.
     """
     for end, name in _TASKS.items():
         classes = huggingface_config(config, name)["architectures"]
@@ -92,7 +92,7 @@ def head_of(kind, config, described, tensors):
         arguments = {}
         if name == "classifier":
             dropout = described.get(classifier_dropout_key(config))
-            arguments["num_classes"] = len(tensors[names[-1]])  # the last one is a bias
+            arguments["num_classes"] = len(tensors[names[-1]])  # the last tensor is a bias
             arguments["dropout"] = config.dropout if dropout is None else dropout
         return Head(kind, config, kind.backbone.removesuffix("Backbone") + end, arguments)
     return None

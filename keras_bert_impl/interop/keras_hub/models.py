@@ -1,4 +1,4 @@
-"""KerasHub's backbones and tasks as they stand in memory."""
+"""Converts KerasHub backbones and tasks in memory."""
 
 import logging
 from pathlib import Path
@@ -16,18 +16,18 @@ _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F
 
 
 class KerasHubTensors:
-    """The variables of a model of KerasHub under Hugging Face's names.
+    """The variables of a KerasHub model under Hugging Face names.
 
     Args:
-        model: the backbone or task.
-        places: dict of the name of each tensor to its `Place`.
+        model: backbone or task.
+        places: dict of tensor names to `Place`.
 
     Attributes:
-        path: `Path`, for messages: the name of the class.
-        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
+        path: `Path` for error messages: the name of the class.
+        header: dict of tensor names to (dtype such as `"F32"`, shape).
 
     Raises:
-        InputError: the model has other variables than its class makes, as with LoRA or quantized.
+        InputError: the variables differ from those of the class, as with LoRA or quantization.
     """
 
     def __init__(self, model, places):
@@ -54,7 +54,7 @@ class KerasHubTensors:
             self.header[name] = dtype, place.original_shape
 
     def read(self, name):
-        """The array of a tensor."""
+        """Returns a tensor as an array."""
         place = self._places[name]
         if not place.path:
             return np.zeros(place.original_shape, "float32")
@@ -62,28 +62,28 @@ class KerasHubTensors:
 
 
 def open_keras_hub(model):
-    """A backbone or task of KerasHub as a model directory of Hugging Face's.
+    """Presents a KerasHub backbone or task as a Hugging Face model directory.
 
-    Heads that are computed as ours, and come along: the text classifiers of BERT, RoBERTa,
-    XLM-RoBERTa, ALBERT and DistilBERT without an activation on the logits and with the default
-    `hidden_dim`; the masked language models of RoBERTa and XLM-RoBERTa. Those of BERT, ALBERT
-    and DistilBERT normalize with an epsilon of 1e-5, and BERT's has the exact GELU on an encoder
-    with the approximate one; the publications and ours have one epsilon and one GELU throughout.
+    Heads that are computed the same way as ours are included: the text classifiers of BERT,
+    RoBERTa, XLM-RoBERTa, ALBERT and DistilBERT without an activation on the logits and with the
+    default `hidden_dim`; the masked LMs of RoBERTa and XLM-RoBERTa. The masked LMs of BERT, ALBERT
+    and DistilBERT normalize with an epsilon of 1e-5, and BERT's uses the exact GELU on an encoder
+    with the approximate one. The publications and our models use one epsilon and one GELU
+    throughout.
 
-    RoBERTa's backbones have no segments and no positions for padding: the tensors have rows of
-    zeros there.
+    RoBERTa backbones have no segments and no positions for padding; the tensors have rows of zeros
+    there.
 
     Args:
-        model: one of `keras_hub.models`: a `BertBackbone`, `RobertaBackbone`,
-            `XLMRobertaBackbone`, `AlbertBackbone`, `DistilBertBackbone` or `ElectraBackbone`, or
-            a task with one.
+        model: `BertBackbone`, `RobertaBackbone`, `XLMRobertaBackbone`, `AlbertBackbone`,
+            `DistilBertBackbone` or `ElectraBackbone` of `keras_hub.models`, or a task with one.
 
     Returns:
         (config, tensors): dict as in a `config.json`, and `KerasHubTensors`.
 
     Raises:
-        InputError: another class, an argument that our encoder does not compute, or a head that
-            is not computed as ours.
+        InputError: another class, an argument that our encoder does not support, or a head that is
+            computed differently.
     """
     backbone = getattr(model, "backbone", model)
     kind = _kind_of(backbone)
@@ -112,20 +112,20 @@ def _kind_of(backbone):
 
 
 def to_keras_hub(config, tensors, dtype=None):
-    """A backbone of KerasHub with the weights of an encoder.
+    """Creates a KerasHub backbone with the weights of an encoder.
 
-    It computes the same, but for what it has no place for: see `fit_encoder`.
+    It computes the same outputs, except for what it has no variables for: see `fit_encoder`.
 
     Args:
         config: `EncoderConfig`.
-        tensors: dict of Hugging Face's names, without a prefix, to arrays.
+        tensors: dict of Hugging Face names, without a prefix, to arrays.
         dtype: Keras dtype policy of the backbone.
 
     Returns:
-        A backbone of `keras_hub.models`. A pooler that it has and the encoder has not is new.
+        A backbone of `keras_hub.models`. A pooler that the encoder lacks is newly initialized.
 
     Raises:
-        InputError: no backbone has this configuration; names what it cannot have.
+        InputError: no backbone supports the configuration; names the unsupported fields.
     """
     kind, arguments = arguments_of(config)
     tensors = fit_encoder(config, tensors)
@@ -141,12 +141,12 @@ def to_keras_hub(config, tensors, dtype=None):
 
 
 def assign(model, places, tensors):
-    """Sets those variables of a model of KerasHub of which there are tensors.
+    """Sets the variables of a KerasHub model for which there are tensors.
 
     Args:
         model: backbone or task.
         places: list of `Place`.
-        tensors: dict of Hugging Face's names to arrays.
+        tensors: dict of Hugging Face names to arrays.
     """
     variables = {variable.path: variable for variable in model.weights}
     for place in places:
@@ -156,20 +156,20 @@ def assign(model, places, tensors):
 
 
 def fit_encoder(config, tensors):
-    """The tensors of an encoder as they come back from a backbone of KerasHub.
+    """Returns an encoder's tensors as they would be read back from a KerasHub backbone.
 
-    The pooler of RoBERTa, XLM-RoBERTa and DistilBERT is left out, with a warning; a segment
-    embedding of RoBERTa is added to the positions; padding has no position of its own, which
-    changes outputs at padding only.
+    The pooler of RoBERTa, XLM-RoBERTa and DistilBERT is left out with a warning. A segment
+    embedding of RoBERTa is added to the positions. Padding has no separate position, which changes
+    outputs only at padding.
 
     Args:
-        config, tensors: as of `to_keras_hub`.
+        config, tensors: see `to_keras_hub`.
 
     Returns:
         dict of names to arrays.
 
     Raises:
-        InputError: as of `to_keras_hub`.
+        InputError: see `to_keras_hub`.
     """
     kind, _ = arguments_of(config)
     places = encoder_places(kind, config)
@@ -190,7 +190,7 @@ def fit_encoder(config, tensors):
 
 
 def _only_segment(places, tensors):
-    """The row that every token gets and KerasHub has no place for; -0.0, which adds nothing."""
+    """Returns the only segment embedding if KerasHub has none, or -0.0, which adds nothing."""
     rows = [tensors[place.name.tensor] for place in places if not place.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)

@@ -1,4 +1,4 @@
-"""KerasHub's encoders in our terms: the classes and their arguments."""
+"""Maps KerasHub backbone classes and their arguments to `EncoderConfig`."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from keras_bert_impl.interop.layouts.bert import READ
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 
-_ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
+_ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
     "vocabulary_size": "vocabulary_size",
     "num_layers": "num_layers",
     "num_heads": "num_heads",
@@ -17,26 +17,26 @@ _ARGUMENTS = {  # field of EncoderConfig -> argument of a backbone
     "max_length": "max_sequence_length",
 }
 _SEGMENTS = {"num_segments": "num_segments"}
-_NO_MATTER = {"name", "trainable", "dtype"}  # arguments that do not change the arithmetic
-# Fields that a backbone cannot state, and that do not change what it computes: the first is about
-# new weights, the second is the tokenizer's, the third is said by the tensors.
+_NO_MATTER = {"name", "trainable", "dtype"}  # arguments that do not change the computation
+# Fields that a backbone cannot state and that do not change its computation: the first applies to
+# new weights, the second is the tokenizer's, the third follows from the tensors.
 _NOT_STATED = ("initializer_range", "pad_token_id", "use_pooler")
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A class of KerasHub's backbones.
+    """A KerasHub backbone class.
 
     Attributes:
-        backbone: str, name of the class.
-        tokenizer: str, name of the class of its tokenizer.
+        backbone: str. Name of the class.
+        tokenizer: str. Name of its tokenizer class.
         arguments: dict. Field of `EncoderConfig` -> argument of the class.
-        fixed: dict. Fields that the class has by its nature.
-        tables: str. The layer that holds the embeddings, with a `/`, or nothing.
-        projection: str. The layer after the embeddings, where there is one.
-        has_pooler: bool.
-        block: str. Name of the layer of a block, with a place for its number.
-        tasks: tuple of str. Heads of its tasks whose arithmetic is ours.
+        fixed: dict. Fields with a fixed value in this class.
+        tables: str. Layer that holds the embeddings, ending in `/`, or an empty string.
+        projection: str. Layer that projects the embeddings, if any.
+        has_pooler: bool. Whether the class has a pooler.
+        block: str. Layer name of a block, with a placeholder for its number.
+        tasks: tuple of str. Task heads that are computed the same way as ours.
     """
 
     backbone: str
@@ -59,7 +59,7 @@ class Kind:
 
 
 def _roberta(prefix, architecture):
-    # The rows of positions begin with the first token's, there are no segments.
+    # The position rows begin with the first token's, and there are no segments.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
         f"{prefix}Backbone",
@@ -114,15 +114,15 @@ KINDS = {kind.backbone: kind for kind in _KINDS}
 
 
 def config_of(kind, arguments, source):
-    """The `EncoderConfig` of a backbone.
+    """Creates the `EncoderConfig` of a backbone.
 
     Args:
         kind: `Kind`.
-        arguments: dict, what `get_config` of the backbone returns.
-        source: what to call it in an error.
+        arguments: dict returned by the backbone's `get_config`.
+        source: name of the backbone in error messages.
 
     Raises:
-        InputError: an argument is missing, or is one that our encoder does not compute.
+        InputError: an argument is missing or not supported by our encoder.
     """
     arguments = Document(arguments, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
@@ -141,7 +141,7 @@ def config_of(kind, arguments, source):
     }
     fields |= kind.fixed | {"attention_dropout": fields["dropout"], "use_pooler": kind.has_pooler}
     if kind.architecture == "electra" and fields["embedding_dim"] == fields["hidden_dim"]:
-        fields["embedding_dim"] = None  # there is a map only where it is needed
+        fields["embedding_dim"] = None  # the projection exists only if the widths differ
     try:
         return EncoderConfig(**fields)
     except InputError as error:
@@ -149,7 +149,7 @@ def config_of(kind, arguments, source):
 
 
 def arguments_of(config):
-    """The class and the arguments of a backbone that computes what our encoder does.
+    """Finds the backbone class and arguments that compute the same as our encoder.
 
     Args:
         config: `EncoderConfig`.
@@ -158,7 +158,7 @@ def arguments_of(config):
         (`Kind`, dict).
 
     Raises:
-        InputError: there is no such backbone; names the fields.
+        InputError: no backbone supports the configuration; names the fields.
     """
     kind = next((kind for kind in _KINDS if kind.architecture == config.architecture), None)
     if kind is None:
@@ -172,7 +172,7 @@ def arguments_of(config):
     arguments = {theirs: fields[ours] for ours, theirs in kind.arguments.items()}
     there = config_of(kind, arguments, kind.backbone).to_dict()
     if kind.architecture in ("roberta", "xlm-roberta") and not config.num_segments:
-        there["num_segments"] = 0  # a row of zeros for all tokens is none
+        there["num_segments"] = 0  # adding a row of zeros to all tokens changes nothing
     fields = config.to_dict()
     lost = [name for name in fields if there[name] != fields[name] and name not in _NOT_STATED]
     if kind.has_segments and not config.num_segments:

@@ -1,4 +1,4 @@
-"""Where the variables of KerasHub's models stand, and Hugging Face's tensors of them."""
+"""Maps variables of KerasHub models to Hugging Face tensors."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert_impl.interop.huggingface import encoder_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
 
-_BLOCK = {  # part of our block -> layer of KerasHub's
+_BLOCK = {  # part of our block -> KerasHub layer
     "attention/query": "self_attention_layer/query",
     "attention/key": "self_attention_layer/key",
     "attention/value": "self_attention_layer/value",
@@ -29,14 +29,14 @@ _HEADS = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a tensor stands in a model of KerasHub.
+    """Location of a tensor in a KerasHub model.
 
     Args:
-        name: `TensorName`, of ours and of Hugging Face's.
-        path: str, of KerasHub's variable: names of layers and of the variable; "" where KerasHub
-            has none, and Hugging Face's tensor is rows of zeros.
-        shape: tuple of int, of that variable.
-        offset: int. Rows that Hugging Face's tensor has before KerasHub's.
+        name: `TensorName`. Maps our variable to the Hugging Face tensor.
+        path: str. KerasHub variable path of layer names and variable name; "" if KerasHub has no
+            such variable, and the Hugging Face tensor is rows of zeros.
+        shape: tuple of int. Shape of the KerasHub variable.
+        offset: int. Number of rows in the Hugging Face tensor before KerasHub's.
     """
 
     name: TensorName
@@ -46,32 +46,32 @@ class Place:
 
     @property
     def original_shape(self):
-        """tuple of int. The shape of Hugging Face's tensor."""
+        """tuple of int. Shape of the Hugging Face tensor."""
         shape = self._flat
         return shape[::-1] if self.name.transpose else (shape[0] + self.offset, *shape[1:])
 
     @property
     def _flat(self):
-        """The shape with all heads in one dimension."""
+        """tuple of int. Shape with all attention heads in one dimension."""
         if len(self.shape) == 3:
             hidden = math.isqrt(math.prod(self.shape))
             return hidden, hidden
         return (math.prod(self.shape),) if self.path.endswith("/bias") else self.shape
 
     def to_original(self, array):
-        """Hugging Face's tensor of KerasHub's array."""
+        """Converts a KerasHub array to the Hugging Face tensor."""
         array = array.reshape(self._flat)
         if self.offset:
             array = np.concatenate([np.zeros((self.offset, array.shape[1]), array.dtype), array])
         return array.T if self.name.transpose else array
 
     def from_original(self, array):
-        """KerasHub's array of Hugging Face's tensor."""
+        """Converts a Hugging Face tensor to the KerasHub array."""
         return (array.T if self.name.transpose else array[self.offset :]).reshape(self.shape)
 
 
 def encoder_places(kind, config):
-    """list of `Place` of all variables of a backbone."""
+    """Returns a list of the `Place` of every variable in a backbone."""
     places = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
         shape = _shape(name.variable, config)
@@ -84,13 +84,13 @@ def encoder_places(kind, config):
 
 
 def head_places(kind, config, names, num_classes):
-    """list of `Place` of the variables of a head.
+    """Returns a list of the `Place` of every variable in a head.
 
     Args:
         kind: `Kind`.
         config: `EncoderConfig`.
         names: list of `TensorName`.
-        num_classes: int, of a classifier.
+        num_classes: int. Number of classes of a classifier.
     """
     return [
         Place(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
@@ -99,7 +99,7 @@ def head_places(kind, config, names, num_classes):
 
 
 def _path(kind, variable):
-    """KerasHub's path of one of our variables."""
+    """Returns the KerasHub path of one of our variables."""
     if variable.startswith("layer_"):
         layer, part = variable.split("/", 1)
         part, last = part.rsplit("/", 1)
@@ -118,7 +118,7 @@ def _path(kind, variable):
 
 
 def _shape(variable, config, num_classes=0):
-    """The shape that KerasHub has for one of our variables."""
+    """Returns the KerasHub shape of one of our variables."""
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)

@@ -1,7 +1,7 @@
-"""Presets of KerasHub: directories with a configuration and weights in HDF5 files.
+"""Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-They are read with h5py and not through KerasHub: its `from_preset` makes whatever class the files
-name, and holds all weights once more than we need them.
+They are read with h5py instead of KerasHub, whose `from_preset` instantiates whatever class the
+files name, and holds one more copy of all weights than needed.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
-_PACKAGES = ("keras_hub", "keras_nlp")  # the second one is the name that old presets have
+_PACKAGES = ("keras_hub", "keras_nlp")  # the latter in old presets
 _WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _SHARD = re.compile(r"model_\d{5}\.weights\.h5")
 _DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 _INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
 _INDICES |= {"bias": "1", "beta": "1"}
-# The folder of a layer in the file has the name of its class, the first time without a number.
+# A layer's folder in the file is named after its class; repeats get a number.
 _CLASSES = {
     "token_embedding": "reversible_embedding",
     "position_embedding": "position_embedding",
@@ -51,25 +51,25 @@ _ATTRIBUTES = {
 
 
 def is_preset(config):
-    """bool. Whether a `config.json` (a dict) is that of a KerasHub preset."""
+    """Returns whether a `config.json` (a dict) belongs to a KerasHub preset."""
     return "registered_name" in config
 
 
 def open_preset(directory):
-    """A preset as a model directory of Hugging Face's, with the head of its task.
+    """Presents a preset as a Hugging Face model directory, with the head of its task.
 
-    Nothing but the classes of `KINDS` is accepted, no class is made and no code is run. Heads
-    come along as in `open_keras_hub`; others stay behind, with a warning.
+    Only the classes in `KINDS` are accepted; no class is instantiated and no code is run. Heads are
+    included as in `open_keras_hub`; others are left out with a warning.
 
     Args:
-        directory: str or `Path`, with `config.json` and `model.weights.h5`, or shards.
+        directory: str or `Path`, with `config.json` and `model.weights.h5` or shards.
 
     Returns:
         (config, tensors): dict as in a `config.json`, and `PresetTensors`.
 
     Raises:
-        InputError: a file is missing or damaged, contradicts the configuration, or has links out
-            of it; another class; an argument that our encoder does not compute.
+        InputError: a file is missing or damaged, contradicts the configuration, or has links to
+            the outside; another class; an argument that our encoder does not support.
     """
     directory = Path(directory)
     path = file_within(directory, "config.json")
@@ -92,7 +92,7 @@ def open_preset(directory):
 
 
 def _serialized(path):
-    """Name of the class without the package, and arguments, in a JSON file of KerasHub."""
+    """Reads (class name without the package, arguments) from a KerasHub JSON file."""
     value = read_json(path)
     package, _, name = value.text("registered_name").partition(">")
     if package not in _PACKAGES or value.get("config") is None:
@@ -104,7 +104,7 @@ def _serialized(path):
 
 
 def _weights_files(directory):
-    """list of `Path`: the one file, or the shards."""
+    """Returns a list of the `Path` of the single weights file, or of each shard."""
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]
@@ -127,7 +127,7 @@ def _weights_files(directory):
 
 
 def _check_number_of_layers(path, config, files):
-    """A damaged number is found before so many names are made."""
+    """Checks the number of blocks before creating their names, in case it is damaged."""
     found = 0
     for file in files:
         with opened(file) as content:
@@ -140,7 +140,7 @@ def _check_number_of_layers(path, config, files):
 
 
 def _head(directory, kind, config):
-    """`Head`, or None where there is none."""
+    """Returns the `Head`, or None if there is none to read."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None
@@ -156,18 +156,18 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """The variables in HDF5 files under Hugging Face's names; read one at a time.
+    """The variables in HDF5 files under Hugging Face names, read one at a time.
 
     Args:
-        path: `Path` of the preset, for messages.
-        parts: list of (prefix of the tensors' names, list of `Place`, list of files).
+        path: `Path` of the preset, for error messages.
+        parts: list of (prefix of the tensor names, list of `Place`, list of files).
 
     Attributes:
         path: `Path`.
-        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
+        header: dict of tensor names to (dtype such as `"F32"`, shape).
 
     Raises:
-        InputError: a variable is missing, has another shape than the configuration says, is no
+        InputError: a variable is missing, its shape contradicts the configuration, it is not a
             plain array of numbers in its file, or a file is damaged.
     """
 
@@ -183,7 +183,7 @@ class PresetTensors:
                 self.header[name] = _dtype(place, arrays.get(place)), place.original_shape
 
     def read(self, name):
-        """The array of a tensor."""
+        """Returns a tensor as an array."""
         place, array = self._found[name]
         if array is None:
             return np.zeros(place.original_shape, "float32")
@@ -191,7 +191,7 @@ class PresetTensors:
 
 
 def _dtype(place, array):
-    """The type of a tensor's numbers, once its shape is right."""
+    """Returns a tensor's dtype after checking its shape."""
     if array is None:
         return "F32"
     if array.shape != place.shape:
@@ -203,7 +203,7 @@ def _dtype(place, array):
 
 
 def _find(names, files):
-    """list of `StoredArray` of the names, each in any of the files."""
+    """Returns a list of the `StoredArray` of each name, found in any of the files."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []
@@ -228,8 +228,8 @@ def _spellings(name):
 
 
 def _names(places):
-    """The names that Keras gives the variables in a file of weights."""
-    numbers = {}  # of the layers of each class, in the order of the model
+    """Returns the names that Keras gives to the variables in a weights file."""
+    numbers = {}  # class -> layer -> index, in model order
     names = []
     for place in places:
         layer, *inner, variable = place.path.split("/")

@@ -1,4 +1,4 @@
-"""Writes presets of KerasHub: a backbone or a task, with its tokenizer."""
+"""Writes KerasHub presets: a backbone or task, with its tokenizer."""
 
 import json
 import logging
@@ -17,26 +17,26 @@ _log = logging.getLogger(__name__)
 
 
 def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
-    """Writes a directory that `from_preset` of KerasHub's models and tokenizers loads.
+    """Writes a directory that the `from_preset` of KerasHub models and tokenizers loads.
 
-    A head that one of KerasHub's tasks computes in the same way is written, with a preprocessor if
-    there is a tokenizer: `TextClassifier.from_preset` and `MaskedLM.from_preset` then take raw
-    strings, of up to the encoder's longest row. Other heads are left out, with a warning.
+    A head that a KerasHub task computes the same way is written too, with a preprocessor if a
+    tokenizer is given: `TextClassifier.from_preset` and `MaskedLM.from_preset` then accept raw
+    strings, up to the encoder's maximum length. Other heads are left out with a warning.
 
     Args:
         directory: str or `Path`; files of the same names are replaced.
         described: dict, as in a `config.json`.
-        tensors: dict of Hugging Face's names to arrays; those of the encoder with or without the
-            prefix that they have beside a head.
-        tokenizer: a tokenizer of KerasHub, as `tokenizers.keras_hub_tokenizers.to_keras_hub`
-            makes it; None for none.
+        tensors: dict of Hugging Face names to arrays, with or without the prefix that the
+            encoder's names have in models with a head.
+        tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub.tokenizers.to_keras_hub`;
+            None for none.
 
     Returns:
-        dict of names to arrays: what was written, as it comes back.
+        dict of names to the arrays written, as they are read back.
 
     Raises:
-        InputError: no backbone has this configuration (names what it cannot have), or the
-            directory cannot be written.
+        InputError: no backbone supports the configuration (names the unsupported fields), or the
+            directory is not writable.
 
     Example:
         >>> write_keras_hub_preset("preset", described, tensors)
@@ -62,7 +62,7 @@ def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
             model.save_to_preset(str(temporary))
             if tokenizer is not None:
                 tokenizer.save_to_preset(str(temporary))
-        except OSError as error:  # the library for .h5 files does not always say which
+        except OSError as error:  # h5py does not always state the error code
             raise InputError(f"cannot write {directory}: {error}.".replace("\n", " ")) from error
         if head:
             _write_notes(temporary / "task.json", described)
@@ -70,7 +70,7 @@ def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
 
 
 def _parts(config, tensors):
-    """The tensors of the encoder, without a prefix, and those of heads."""
+    """Returns the encoder's tensors, without a prefix, and the heads' tensors."""
     heads = {name.tensor for name in all_tensors(config)[1]} & set(tensors)
     prefix = tensor_prefix(config)
     encoder = {name.removeprefix(prefix): tensors[name] for name in tensors if name not in heads}
@@ -78,7 +78,7 @@ def _parts(config, tensors):
 
 
 def _head(kind, config, described, tensors):
-    """`Head`, or None where there is none that KerasHub computes in the same way."""
+    """Returns the `Head`, or None if KerasHub does not compute it the same way."""
     head = head_of(kind, config, described, tensors)
     if head and not head.name:
         _log.warning("only the encoder is written: %s", head.reason)
@@ -87,7 +87,7 @@ def _head(kind, config, described, tensors):
 
 
 def _task(backbone, head, tensors, tokenizer, max_length):
-    """The task of KerasHub with a head, which takes raw strings if there is a tokenizer."""
+    """Creates the KerasHub task with a head; given a tokenizer, it accepts raw strings."""
     import keras_hub
 
     preprocessor = None
@@ -101,7 +101,7 @@ def _task(backbone, head, tensors, tokenizer, max_length):
 
 
 def _write_notes(path, described):
-    """Adds to task.json what only ours needs, such as the names of the classes."""
+    """Adds to task.json what only this package needs, such as the class names."""
     notes = {name: described[name] for name in NOTES if name in described}
     settings = json.loads(Path(path).read_text(encoding="utf-8"))
     text = json.dumps(settings | {"keras_bert_impl": notes}, indent=4)

@@ -1,4 +1,4 @@
-"""How the files of each kind of model are written, by the `model_type` in `config.json`."""
+"""File layouts of all architectures, by the `model_type` in `config.json`."""
 
 from keras_bert_impl.interop.layouts.albert import AlbertLayout
 from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
@@ -23,8 +23,8 @@ LAYOUTS = {
     )
 }
 
-# Heads of pre-training, for kinds whose published files have no place for them. `transformers`
-# leaves tensors of these names alone.
+# Pre-training heads of architectures whose published files have no names for them. `transformers`
+# ignores tensors with these names.
 OWN_HEADS = {
     "next_sentence": dense("next_sentence/dense", "next_sentence.dense"),
     "sentence_order": dense("sentence_order/dense", "sentence_order.dense"),
@@ -36,6 +36,6 @@ OWN_HEADS = {
 
 
 def layout_of(config):
-    """How the files of an encoder are written, for its `EncoderConfig`."""
+    """Returns the file layout of an encoder with this `EncoderConfig`."""
     causal = LAYOUTS.get(f"{config.architecture}-decoder") if config.causal else None
     return causal or LAYOUTS[config.architecture]

@@ -1,11 +1,11 @@
-"""ALBERT."""
+"""File layout of ALBERT."""
 
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
 class AlbertLayout(BertLayout):
-    """ALBERT: narrow embeddings with a map, and one block for all layers."""
+    """ALBERT: factorized embeddings, and one block shared by all layers."""
 
     model_type = "albert"
     prefix = "albert"

@@ -1,11 +1,11 @@
-"""BERT, and the models whose files are written like its own: RoBERTa's and ELECTRA's."""
+"""File layouts of BERT and of models with similar files: RoBERTa and ELECTRA."""
 
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 from keras_bert_impl.io.document import Document
 
-_MOST_LAYERS = 1_000  # where they share their weights, no tensor shows that there are fewer
-_OF_PAIRS = ("next_sentence", "sentence_order")  # heads
-ACTIVATIONS = {  # of `transformers`; of those that compute the same, the first is written
+_MOST_LAYERS = 1_000  # if layers share weights, no tensor shows that there are fewer
+_OF_PAIRS = ("next_sentence", "sentence_order")  # heads for sentence pairs
+ACTIVATIONS = {  # of `transformers`; the first of several equivalent names is written
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -26,7 +26,7 @@ def _from_zero(config, key):
 
 
 def rate(config, key, *default):
-    """float. A rate of dropout in a `Document`; where there is none, the default, if any."""
+    """Reads a dropout rate from a `Document`; a missing one is the default, if given."""
     return config.number(key, *default, least=0, below=1)
 
 
@@ -38,7 +38,7 @@ def _base(config, key):
     return config.number(key, above=0)
 
 
-# How the fields of `EncoderConfig` are read from a `Document`; that of None is for all others.
+# `EncoderConfig` field -> function that reads it from a `Document`; None is for all others.
 READ = {
     None: _count,
     "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
@@ -61,20 +61,20 @@ READ = {
 
 
 class BertLayout:
-    """What `config.json` and the tensors of a BERT are called.
+    """Keys of `config.json` and tensor names of BERT.
 
     Attributes:
-        model_type: str, as in `config.json`.
-        architecture: str, that of the `EncoderConfig`.
-        prefix: str. What the names of the encoder's tensors begin with in models with a head.
-        keys: dict. Field of `EncoderConfig` -> key of `config.json`.
-        required: fields that `config.json` must state.
-        silent: dict. Fields that have another value than `EncoderConfig`'s default where
-            `config.json` does not state them.
-        fixed: dict. Keys that change the arithmetic, with the one value that is supported.
+        model_type: str. `model_type` in `config.json`.
+        architecture: str. `architecture` of the `EncoderConfig`.
+        prefix: str. Prefix of the encoder's tensor names in models with a head.
+        keys: dict. `EncoderConfig` field -> key of `config.json`.
+        required: tuple of str. Fields that `config.json` must state.
+        silent: dict. Values of fields that `config.json` does not state, where they differ from
+            the defaults of `EncoderConfig`.
+        fixed: dict. Keys that change the computation -> the only supported value.
         classes: dict. Head -> class of `transformers`.
-        dropout_key: str. Key of `config.json` for the rate before the classifier.
-        read: dict. Field -> function of a `Document` and a key that reads it by its type.
+        dropout_key: str. Key of `config.json` for the dropout rate before the classifier.
+        read: dict. Field -> function of a `Document` and a key that reads the value by its type.
     """
 
     model_type = "bert"
@@ -100,7 +100,7 @@ class BertLayout:
     silent = {}
     fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
-    decoder = "cls.predictions.decoder"  # the output matrix of the masked language model
+    decoder = "cls.predictions.decoder"  # output matrix of the masked LM head
     token_embeddings = "embeddings.word_embeddings.weight"
     classes = {
         None: "BertModel",
@@ -120,7 +120,7 @@ class BertLayout:
         return self.model_type.removesuffix("-decoder")
 
     def stated(self, config):
-        """dict of the fields that a configuration states, with the values of its keys.
+        """Returns a dict of the fields stated in a configuration to the values of their keys.
 
         Args:
             config: `Document`.
@@ -132,26 +132,26 @@ class BertLayout:
         }
 
     def to_fields(self, settings):
-        """Fields of an `EncoderConfig` from what `config.json` says of them.
+        """Converts values of `config.json` to `EncoderConfig` fields.
 
         Args:
-            settings: dict of the stated fields, with the values of `config.json`.
+            settings: dict of the stated fields to their values in `config.json`.
         """
         return settings
 
     def to_settings(self, fields):
-        """The opposite: values for `config.json` from the fields of an `EncoderConfig`."""
+        """Converts `EncoderConfig` fields to values of `config.json`."""
         return {name: fields[name] for name in self.keys}
 
     def encoder_tensors(self, config):
-        """List of `TensorName` of an encoder."""
+        """Returns a list of the `TensorName`s of an encoder."""
         names = self._embeddings(config)
         for index in range(config.num_layers):
             names += self._block(f"layer_{index}", f"encoder.layer.{index}")
         return names + self._pooler(config)
 
     def tied_tensors(self):
-        """dict of second copies in a head, which some files have, to what they are copies of."""
+        """Returns a dict of duplicate head tensors in some files to the tensors they copy."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -183,11 +183,11 @@ class BertLayout:
         ]
 
     def _pooler(self, config):
-        # Checkpoints of a masked language model alone have no pooler.
+        # Checkpoints with only a masked LM have no pooler.
         return dense("pooler/dense", "pooler.dense", optional=True) if config.use_pooler else []
 
     def heads(self):
-        """dict of the names of the heads to lists of `TensorName`."""
+        """Returns a dict of head names to lists of `TensorName`."""
         return {
             "masked_lm": [
                 *dense("masked_lm/dense", "cls.predictions.transform.dense"),
@@ -195,7 +195,7 @@ class BertLayout:
                 TensorName("masked_lm/output_bias", "cls.predictions.bias"),
             ],
             "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
-            # In the same place, as in ALBERT's published code
+            # Same tensor as next_sentence, as in ALBERT's published code.
             "sentence_order": dense("sentence_order/dense", "cls.seq_relationship"),
             "classifier": dense("classifier/dense", "classifier"),
             "token_classifier": dense("token_classifier/dense", "classifier"),
@@ -205,7 +205,7 @@ class BertLayout:
 
 
 class RobertaLayout(BertLayout):
-    """RoBERTa, and with other names of the classes XLM-RoBERTa and CamemBERT."""
+    """RoBERTa, XLM-RoBERTa and CamemBERT, which differ in their class names."""
 
     prefix = "roberta"
     decoder = "lm_head.decoder"
@@ -221,7 +221,7 @@ class RobertaLayout(BertLayout):
         self.classes["left_to_right"] = f"{class_prefix}ForCausalLM"
 
     def to_fields(self, settings):
-        # The rows before the first token's are that of padding and, before it, unused ones.
+        # Rows before the first token's: padding's row and, before that, unused ones.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}
@@ -245,7 +245,7 @@ class RobertaLayout(BertLayout):
 
 
 class ElectraLayout(BertLayout):
-    """ELECTRA's discriminators and generators."""
+    """ELECTRA discriminators and generators."""
 
     model_type = "electra"
     prefix = "electra"
@@ -264,7 +264,7 @@ class ElectraLayout(BertLayout):
     }
 
     def to_fields(self, settings):
-        # There is a map from the embeddings only where it is needed.
+        # The embedding projection exists only if the widths differ.
         same = settings["embedding_dim"] == settings["hidden_dim"]
         return settings | {"embedding_dim": None if same else settings["embedding_dim"]}
 
@@ -302,5 +302,5 @@ class ElectraLayout(BertLayout):
 
 
 def without_pairs(heads):
-    """The heads of `BertLayout` that its kin share."""
+    """Returns the heads of `BertLayout` that similar architectures share."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}

@@ -1,11 +1,11 @@
-"""DistilBERT."""
+"""File layout of DistilBERT."""
 
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
 
 
 class DistilBertLayout(BertLayout):
-    """DistilBERT: no segments, no pooler, and names of its own."""
+    """DistilBERT: no segments, no pooler, and other key and tensor names."""
 
     model_type = "distilbert"
     prefix = "distilbert"

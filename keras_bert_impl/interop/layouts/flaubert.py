@@ -1,4 +1,4 @@
-"""FlauBERT, in the layout of XLM."""
+"""File layout of FlauBERT, which follows XLM's."""
 
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
@@ -6,7 +6,7 @@ from keras_bert_impl.io.document import Document
 
 
 class FlaubertLayout(BertLayout):
-    """FlauBERT: no segments, no pooler; the small and the large one normalize before."""
+    """FlauBERT: no segments, no pooler; the small and large models use pre-norm."""
 
     model_type = "flaubert"
     prefix = "transformer"

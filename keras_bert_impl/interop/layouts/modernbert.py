@@ -1,4 +1,4 @@
-"""ModernBERT, and the same that looks back alone."""
+"""File layouts of ModernBERT and of its causal decoder."""
 
 from keras_bert_impl.interop.layouts.bert import BertLayout
 from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel
@@ -9,7 +9,7 @@ _BASES = {_FULL: "rotary_base", _SLIDING: "local_rotary_base"}
 
 
 class ModernBertLayout(BertLayout):
-    """ModernBERT: rotary positions, local and global layers, gates, no biases."""
+    """ModernBERT: rotary positions, local and global layers, gated feed-forward, no biases."""
 
     model_type = "modernbert"
     prefix = "model"
@@ -32,10 +32,10 @@ class ModernBertLayout(BertLayout):
         "pooling": "classifier_pooling",
         "rotary_base": "global_rope_theta",
         "local_rotary_base": "local_rope_theta",
-        "rotary": "rope_parameters",  # both bases, in files of transformers 5
+        "rotary": "rope_parameters",  # both bases, in transformers 5 files
         "global_every": "global_attn_every_n_layers",
-        "layer_types": "layer_types",  # in files of transformers 5
-        "window": "local_attention",  # of both sides
+        "layer_types": "layer_types",  # in transformers 5 files
+        "window": "local_attention",  # both sides together
     }
     silent = {
         "max_length": 8192,
@@ -71,7 +71,7 @@ class ModernBertLayout(BertLayout):
     def to_fields(self, settings):
         fields = dict(settings)
         rates = {fields[name] for name in ("dropout", "attention_dropout", "mlp_dropout")}
-        if len(rates) > 1:  # that of attention is also that of its outputs
+        if len(rates) > 1:  # attention_dropout also applies to the attention's outputs
             raise InputError("embedding_dropout, attention_dropout and mlp_dropout differ.")
         del fields["mlp_dropout"]
         fields |= _rotary_bases(fields.pop("rotary", {}))
@@ -135,7 +135,7 @@ class ModernBertLayout(BertLayout):
 
 
 class ModernBertDecoderLayout(ModernBertLayout):
-    """A causal ModernBERT, as the decoders of Weller et al. 2025 (arXiv:2507.11412)."""
+    """Causal ModernBERT, such as the decoders of Weller et al. 2025 (arXiv:2507.11412)."""
 
     model_type = "modernbert-decoder"
     silent = ModernBertLayout.silent | {"causal": True}
@@ -147,7 +147,7 @@ class ModernBertDecoderLayout(ModernBertLayout):
 
     def to_fields(self, settings):
         fields = super().to_fields(settings)
-        if fields["window"] is not None:  # half of `local_attention` counts the token itself here
+        if fields["window"] is not None:  # here half of `local_attention` includes the token itself
             fields["window"] -= 1
         return fields
 
@@ -177,7 +177,7 @@ class ModernBertDecoderLayout(ModernBertLayout):
 
 
 def _rotary_bases(parameters):
-    """Fields of an `EncoderConfig` from `rope_parameters`."""
+    """Converts `rope_parameters` to `EncoderConfig` fields."""
     fields = {}
     for kind in parameters:
         values = parameters.mapping(kind)
@@ -189,7 +189,7 @@ def _rotary_bases(parameters):
 
 
 def _global_every(types, num_layers):
-    """The distance of the global layers in `layer_types`."""
+    """Returns the interval between global layers in `layer_types`."""
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:

@@ -1,22 +1,23 @@
-"""Where the variables of a model stand in a checkpoint."""
+"""Maps the variables of a model to tensors in a checkpoint."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorName:
-    """Where a variable stands in a checkpoint.
+    """Location of a variable in a checkpoint.
 
     Args:
         variable: str. Path of the Keras variable.
-        tensor: str. Name of the tensor; for one of the encoder without the prefix, such as
-            `bert.`, that models with a head have.
-        transpose: bool. Whether the checkpoint has it the other way around, as PyTorch keeps
-            the matrix of a linear layer.
-        optional: bool. Whether checkpoints may lack it; the variable then keeps its fresh value.
-        part: int. Which part of the tensor the variable is, where that holds several; lists of
-            names have all of them, in order.
-        num_parts: int. Of how many parts of equal size, along the first axis, the tensor is made.
+        tensor: str. Name of the tensor. Encoder tensors are named without the prefix, such as
+            `bert.`, that they have in models with a head.
+        transpose: bool. Whether the checkpoint stores the transpose, as PyTorch does for the
+            weights of linear layers.
+        optional: bool. Whether checkpoints may lack the tensor; the variable then keeps its
+            initial value.
+        part: int. Index of the variable's part in a tensor that holds several variables. Lists of
+            names contain all parts, in order.
+        num_parts: int. Number of equal parts in the tensor, along the first axis.
     """
 
     variable: str
@@ -28,14 +29,14 @@ class TensorName:
 
 
 def kernel(ours, theirs, part=0, num_parts=1):
-    """The matrix of a linear layer without a bias; arguments as of `TensorName`."""
+    """Returns the name of a linear layer's matrix without a bias; see `TensorName`."""
     return TensorName(
         f"{ours}/kernel", f"{theirs}.weight", transpose=True, part=part, num_parts=num_parts
     )
 
 
 def dense(ours, theirs, optional=False):
-    """The two tensors of a linear layer."""
+    """Returns the two names of a linear layer."""
     return [
         TensorName(f"{ours}/kernel", f"{theirs}.weight", transpose=True, optional=optional),
         TensorName(f"{ours}/bias", f"{theirs}.bias", optional=optional),
@@ -43,7 +44,7 @@ def dense(ours, theirs, optional=False):
 
 
 def layer_norm(ours, theirs, optional=False):
-    """The two tensors of a layer normalization."""
+    """Returns the two names of a layer normalization."""
     return [
         TensorName(f"{ours}/gamma", f"{theirs}.weight", optional=optional),
         TensorName(f"{ours}/beta", f"{theirs}.bias", optional=optional),
@@ -51,5 +52,5 @@ def layer_norm(ours, theirs, optional=False):
 
 
 def optional(names):
-    """The same names, of tensors that a checkpoint may lack."""
+    """Returns the same names, marked as optional."""
     return [dataclasses.replace(name, optional=True) for name in names]
