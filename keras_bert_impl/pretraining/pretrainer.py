@@ -140,7 +140,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             predictions: float. Masked tokens per token.
 
         Returns:
-            float. Counts matrix products only; see `training.flops.encoder_flops`.
+            float. Counts matrix products only; see `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]

@@ -1,4 +1,4 @@
-"""`keras-bert merge`: merges a model fine-tuned with LoRA into an ordinary model directory."""
+"""`keras-bert merge`: writes a model fine-tuned with LoRA as an ordinary model directory."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`keras-bert vocab`: learns a WordPiece vocabulary from text, or extends an existing one."""
+"""`keras-bert vocab`: learns a WordPiece vocabulary, or extends a vocabulary of any kind."""
 
 from keras_bert_impl.cli.common import Progress, positive_int
 from keras_bert_impl.io.files import replace_directory

@@ -75,7 +75,7 @@ def check_corpus(documents, corpus, objective, seed):
         seed: int. Seed of `prepare`.
 
     Raises:
-        InputError: a split would have too few documents; or no document has two sentences, so that
+        InputError: a split would have too few documents, or no document has two sentences, so that
             no second segment could follow the first.
     """
     counts = {"documents": 0, "duplicate_documents": 0}

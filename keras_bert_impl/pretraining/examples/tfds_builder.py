@@ -23,7 +23,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
 
     TFDS does not read compressed files, so that `download_and_prepare` writes its own copy. After
     that `tfds.builder_from_directory(builder.data_dir)` reads it without this class. For the
-    features see `pretraining.records`: int32, except for `row_id`, which is int64.
+    features see `pretraining.examples.records`: int32, except for `row_id`, which is int64.
 
     Args:
         records: str or `Path` of the folder, or str of a copy on a bucket.

@@ -116,7 +116,7 @@ class Objective:
             predictions: float. Masked tokens per token.
 
         Returns:
-            float, counted as in `training.flops`; 0 if negligible.
+            float, counted as in `training.runs.flops`; 0 if negligible.
         """
         return 0.0
 

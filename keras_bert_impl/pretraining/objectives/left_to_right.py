@@ -15,7 +15,7 @@ class LeftToRight(Objective):
 
     The encoder must be causal. This is part of its configuration and of model directories, so that
     the encoder stays causal when it is fine-tuned, as in the paper. The head is the masked LM head,
-    in files too. It cannot be combined with other objectives, which use context on both sides.
+    also in files. It cannot be combined with other objectives, which use context on both sides.
 
     Labels: the next ids, `[batch, length]`. Logits: `left_to_right`, `[batch, length, vocabulary]`.
 
