@@ -1,1 +1,1 @@
-"""The `keras-bert` command: one module a command."""
+"""The `keras-bert` command, with one module per subcommand."""

@@ -1,4 +1,4 @@
-"""What commands share: results, progress, and typed settings from recipes and the command line."""
+"""Shared parts of commands: output, progress, and typed settings from recipes and overrides."""
 
 import argparse
 import contextlib
@@ -24,7 +24,7 @@ def print_table(rows, columns):
 
     Args:
         rows: list of dict.
-        columns: dict of key -> heading. Numbers are aligned right, with thousands separated.
+        columns: dict of key to heading. Numbers are right-aligned, with thousands separators.
     """
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns.values(), *cells, strict=True)]
@@ -38,23 +38,23 @@ def print_table(rows, columns):
 
 
 def print_json(value):
-    """Prints a result for programs: JSON on stdout."""
+    """Prints a result as JSON on stdout, for use by programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_scores(scores):
-    """Prints a dict of metric -> number on one line."""
+    """Prints a dict of metric to number on one line."""
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
 class Progress:
-    """Says how far a long job is: one line redrawn on a terminal, plain lines when piped.
+    """Shows the progress of a long job: one redrawn line on a terminal, plain lines when piped.
 
     Args:
         label: str, such as `"reading"`.
-        total: int, the number of units; None where it is not known.
+        total: int. Number of units; None if unknown.
         unit: str, such as `"documents"`.
-        stream: where to write; stderr when None, so that results can be piped.
+        stream: where to write. None for stderr, so that results can be piped.
 
     Example:
         with Progress("reading", total=10, unit="files") as progress:
@@ -79,7 +79,7 @@ class Progress:
             self.stream.write("\n")
 
     def update(self, done, note=""):
-        """Reports that `done` units are behind us; draws at most ten times a second."""
+        """Reports that `done` units are finished; draws at most ten times a second."""
         self.done = done
         if time.monotonic() - self.last >= self.seconds_between:
             self._draw(note)
@@ -104,7 +104,7 @@ def positive_int(text):
 
 
 def delimiter(text):
-    """argparse type: one character, or its name."""
+    """argparse type of a delimiter: one character, or its name."""
     text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
     if len(text) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not one character, tab, comma or semicolon")
@@ -115,7 +115,8 @@ def delimiter(text):
 
 
 def add_run(parser):
-    """Adds what every training command says of its run: where, on what, and whether to resume."""
+    """Adds the run arguments shared by training commands: output, devices, and whether to resume.
+    """
     parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
     parser.add_argument(
         "--strategy",
@@ -143,10 +144,10 @@ def add_run(parser):
 
 
 def prepared_strategy(arguments):
-    """The name of a run's strategy, with `--cpu-devices` and `--worker-timeout` put into effect.
+    """Applies `--cpu-devices` and `--worker-timeout`, and returns the name of the strategy.
 
     Raises:
-        InputError: devices of the CPU with a strategy that has no use for them.
+        InputError: `--cpu-devices` is given with a strategy that cannot use it.
     """
     from keras_bert_impl.training.strategy import use_cpu_devices
     from keras_bert_impl.training.workers import TIMEOUT
@@ -171,9 +172,9 @@ def add_settings(parser, settings_class, recipes=None):
 
     Args:
         parser: the command's `argparse.ArgumentParser`.
-        settings_class: a dataclass. Its fields are the keys, their annotations the types (str,
-            int, float, bool, `X | None`, `tuple[X, ...]`), their values the defaults.
-        recipes: dict of name -> dict of settings, the recipes that come with the command.
+        settings_class: a dataclass. Its fields are the keys, with annotations as types (str, int,
+            float, bool, `X | None`, `tuple[X, ...]`) and values as defaults.
+        recipes: dict of name to a dict of settings. The recipes that come with the command.
     """
     named = f"one of {', '.join(recipes)}, or " if recipes else ""
     parser.add_argument("--recipe", metavar="NAME|FILE.yaml", help=f"settings: {named}a YAML file")
@@ -201,12 +202,12 @@ def _add_option(parser, settings_class, key):
             action=_Setting,
             nargs=0 if is_switch else None,
             default=argparse.SUPPRESS,
-            help=argparse.SUPPRESS,  # of all in one, that of `overrides`
+            help=argparse.SUPPRESS,  # `overrides` has the help of all settings
         )
 
 
 class _Setting(argparse.Action):
-    """Notes `--key value` as the override `key=value`."""
+    """Stores `--key value` as the override `key=value`."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         value = "true" if self.nargs == 0 else values
@@ -214,23 +215,23 @@ class _Setting(argparse.Action):
 
 
 def overrides_of(arguments):
-    """list of str: what the command line says of settings, each as `key=value`."""
+    """Returns the settings given on the command line, as a list of `key=value` strings."""
     return [*arguments.overrides, *arguments.options]
 
 
 def resolve_settings(arguments, settings_class, recipes=None):
-    """The settings of a command: defaults, then the recipe, then `key=value` overrides.
+    """Resolves the settings of a command: defaults, then the recipe, then `key=value` overrides.
 
     Args:
-        arguments: the parsed arguments, with those of `add_settings`.
-        settings_class, recipes: as in `add_settings`.
+        arguments: parsed arguments, including those of `add_settings`.
+        settings_class, recipes: see `add_settings`.
 
     Returns:
-        an instance of `settings_class`.
+        An instance of `settings_class`.
 
     Raises:
-        InputError: an unknown recipe or key, or a value of the wrong type, named together with
-            where it stands.
+        InputError: a recipe or key is unknown, or a value has the wrong type; the message names the
+            value and its location.
     """
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
@@ -240,7 +241,10 @@ def resolve_settings(arguments, settings_class, recipes=None):
 
 
 def given_settings(arguments, settings_class, recipes=None):
-    """dict of the settings that recipe and overrides name; arguments, errors as above."""
+    """Returns a dict of the settings given by the recipe and the overrides.
+
+    For arguments and errors, see `resolve_settings`.
+    """
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
@@ -256,17 +260,17 @@ def given_settings(arguments, settings_class, recipes=None):
 
 
 def read_grid(path, settings_class):
-    """Lists of values of settings, to be tried.
+    """Reads lists of setting values to try.
 
     Args:
-        path: str, a YAML file with a line `key: [value, ...]` for each setting.
-        settings_class: as of `add_settings`.
+        path: str. A YAML file with one line `key: [value, ...]` per setting.
+        settings_class: see `add_settings`.
 
     Returns:
-        dict of key -> list.
+        dict of key to list.
 
     Raises:
-        InputError: no such file, or a key or value of it that cannot be used.
+        InputError: the file does not exist, or has an invalid key or value.
     """
     grid = _read_yaml(path)
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
@@ -298,7 +302,7 @@ def _read_recipe(name, settings_class, recipes):
 
 
 def _typed(settings_class, key, value, where):
-    """`value` as the field's type, or an `InputError` that names key and type."""
+    """Converts `value` to the field's type, or raises an `InputError` that names key and type."""
     hints = typing.get_type_hints(settings_class)
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {_setting_hint(key, hints)}")
@@ -311,7 +315,7 @@ def _typed(settings_class, key, value, where):
 
 
 def _setting_hint(key, known):
-    """str. What to write in place of a setting that does not exist."""
+    """Suggests what to write instead of a setting that does not exist."""
     line = GUESSES["keras-bert"].get(str(key).replace("_", "-"), "").split()
     name = line[0].removeprefix("--").replace("-", "_") if line else None
     if name in known:
@@ -336,11 +340,11 @@ def _convert(value, kind):
         items = tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
         return _MISFIT if _MISFIT in items else items
     if isinstance(value, bool) or value is None:
-        return value if type(value) is kind else _MISFIT  # True is an int to isinstance
+        return value if type(value) is kind else _MISFIT  # isinstance counts True as an int
     if isinstance(value, kind):
         return value
     if kind is float:
-        # YAML 1.1 reads 1e-4, without a point, as a string.
+        # YAML 1.1 reads 1e-4, which has no decimal point, as a string.
         try:
             return float(value) if isinstance(value, (int, str)) else _MISFIT
         except ValueError:

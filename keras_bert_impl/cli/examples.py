@@ -1,4 +1,4 @@
-"""What commands say of labelled examples: which task, which files, which columns."""
+"""Command-line arguments of labeled examples: task, files and columns."""
 
 import argparse
 import csv
@@ -12,11 +12,11 @@ from keras_bert_impl.tasks.names import task_names
 
 
 def add_examples(parser, is_training, is_scored=True):
-    """Adds the arguments of labelled examples to a command.
+    """Adds the arguments of labeled examples to a command.
 
     Args:
         parser: the command's `argparse.ArgumentParser`.
-        is_training: bool. Whether it reads examples to train on, too.
+        is_training: bool. Whether the command also reads training examples.
         is_scored: bool. Whether it reads examples to score on.
     """
     from keras_bert_impl.tasks.data.glue import TASKS
@@ -72,17 +72,17 @@ def add_examples(parser, is_training, is_scored=True):
 
 
 def read_examples(arguments, split):
-    """The labelled examples of a split that the arguments name.
+    """Reads the labeled examples of a split, as given by the arguments.
 
     Args:
-        arguments: the parsed arguments, with those of `add_examples`.
-        split: `"train"`, `"dev"` or, of a folder, `"test"`.
+        arguments: parsed arguments, including those of `add_examples`.
+        split: str. `"train"`, `"dev"` or, for a folder, `"test"`.
 
     Returns:
-        what a reader of `tasks` returns.
+        The result of a reader of `tasks`.
 
     Raises:
-        InputError: arguments that do not go together, or a file that cannot be used.
+        InputError: arguments are inconsistent, or a file cannot be used.
     """
     from keras_bert_impl.tasks.data.glue import TASKS
 
@@ -106,14 +106,14 @@ def _source(arguments):
 
 
 def read_train_and_dev(arguments, seed):
-    """The labelled examples to train on, and those to score on.
+    """Reads the labeled examples for training and for scoring.
 
     Args:
-        arguments: the parsed arguments, with those of `add_examples` of training.
-        seed: int. Decides what `--dev-split` holds out.
+        arguments: parsed arguments, including those of `add_examples` for training.
+        seed: int. Seed of the choice that `--dev-split` makes.
 
     Raises:
-        InputError: as of `read_examples`.
+        InputError: see `read_examples`.
     """
     share = arguments.dev_split
     if share is None:
@@ -130,7 +130,7 @@ def read_train_and_dev(arguments, seed):
 
 
 def read_examples_of(model, arguments, split):
-    """As `read_examples`, to score a tuned model on: where no task is named, its own."""
+    """Reads examples to score a fine-tuned model on; the default task is the model's own."""
     from keras_bert_impl.tasks.registry import task_of_model
 
     task = arguments.task or task_of_model(model).name
@@ -138,7 +138,7 @@ def read_examples_of(model, arguments, split):
 
 
 def read_more(arguments):
-    """dict of name -> examples: of MNLI the other sets to score on, where they are there."""
+    """Returns a dict of name to examples: the additional MNLI sets to score on, if present."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.glue import has_glue, read_glue
@@ -163,7 +163,7 @@ def _share(text):
 
 
 def _names(text):
-    """argparse type: a list of names; one that holds a comma is in quotes."""
+    """argparse type: a list of names; a name that contains a comma is quoted."""
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write A,B")

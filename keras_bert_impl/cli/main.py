@@ -1,4 +1,4 @@
-"""`keras-bert`: the table of commands, and what becomes of their errors."""
+"""The `keras-bert` command: command table and error handling."""
 
 import argparse
 import difflib
@@ -13,9 +13,9 @@ from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
 
-# Command -> its module in `keras_bert_impl.cli`, and what it does. A module holds
-# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`; only the chosen one is imported, and
-# none of them imports TensorFlow before `run`.
+# Command -> its module in `keras_bert_impl.cli`, and a description. A module defines
+# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`. Only the selected one is imported, and
+# none imports TensorFlow before `run`.
 COMMANDS = {
     "quickstart": ("quickstart", "run the whole path, from text to a served model, on a small corpus"),
     "models": ("models.list", "list the published models and their names"),
@@ -44,16 +44,16 @@ def main(arguments=None):
     """Runs a command.
 
     Args:
-        arguments: list of str; those of the process when None.
+        arguments: list of str. None for those of the process.
 
     Returns:
-        int, the exit status: 0, 1 for a failure, 2 for bad input, 130 when interrupted.
+        int. Exit status: 0, 1 for a failure, 2 for bad input, 130 if interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
     if not debug:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised, too
-    # By itself TensorFlow does so only for newer processors (docs/decisions/onednn.md).
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
+    # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         _run(arguments)
@@ -64,7 +64,7 @@ def main(arguments=None):
         print("keras-bert: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does. Python flushes once more at exit.
+        # The reader of the output, such as `head`, has exited. Python flushes again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -93,10 +93,10 @@ def _run(arguments):
     )
     module.add_arguments(parser)
     _add_debug(parser)
-    # Settings may stand before, between and after options.
+    # Settings may appear before, between and after options.
     parsed = parser.parse_intermixed_args(list(map(_dashed, rest)))
     for name, value in vars(parsed).items():
-        if value == "" and value != parser.get_default(name):  # or "" would be this folder
+        if value == "" and value != parser.get_default(name):  # as a path, "" is this folder
             parser.error(f"the value of {name} is empty; is a variable of the shell not set?")
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
         _import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
@@ -104,7 +104,7 @@ def _run(arguments):
 
 
 def _import_tensorflow_quietly(alone):
-    """Imports it with stderr shut: it writes about missing GPUs before its log level counts."""
+    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -121,7 +121,7 @@ def _import_tensorflow_quietly(alone):
 
 
 def _split(arguments):
-    """(the command or None, the arguments around it)."""
+    """Returns (the command or None, the remaining arguments)."""
     for position, argument in enumerate(arguments):
         if not argument.startswith("-"):
             return argument, arguments[:position] + arguments[position + 1 :]
@@ -155,13 +155,13 @@ def _version():
 
 
 def _dashed(argument):
-    """An argument; of an option that is written with underscores, with dashes."""
+    """Replaces underscores in the name of an option with dashes."""
     name, equals, value = argument.partition("=")
     return name.replace("_", "-") + equals + value if argument.startswith("--") else argument
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Raises `InputError` where argparse prints its usage and exits."""
+    """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
 
     def error(self, message):
         unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
@@ -170,7 +170,7 @@ class CommandParser(argparse.ArgumentParser):
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
 
     def _hint(self, name):
-        """str. What to write in place of an option that does not exist."""
+        """Suggests what to write instead of an option that does not exist."""
         known = [option for option in self._option_string_actions if option.startswith("--")]
         line = GUESSES["keras-bert"].get(name, "")
         if line and line.split()[0] in known:

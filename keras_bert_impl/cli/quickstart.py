@@ -1,4 +1,4 @@
-"""`keras-bert quickstart`: the main job, on text that is already on this machine."""
+"""`keras-bert quickstart`: the whole path, on text that is already on this machine."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--out",
         default="quickstart-run",
@@ -22,14 +22,14 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Runs the job and shows what came out."""
+    """Runs the job and prints its results."""
     settings = resolve_settings(arguments, QuickstartSettings)
     check_installed()
     from keras_bert_impl.quickstart import show
     from keras_bert_impl.quickstart.main_job import MainJob
 
-    # Which heads a model directory lacks is news to a user with weights of their own; here it is
-    # as meant, at every step.
+    # Warnings about missing heads matter to users with weights of their own; here they are
+    # expected at every step.
     logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
     job = MainJob(arguments.out, settings, say=lambda text: print(text, file=sys.stderr))
     scores = job.run()

@@ -1,4 +1,4 @@
-"""Attention maps: which token looks at which."""
+"""Attention maps: which token attends to which."""
 
 import numpy as np
 
@@ -6,26 +6,26 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.plots.figures import new_figure, save_figure
 
 _MOST_COLUMNS = 4
-_MOST_NAMED_TOKENS = 64  # more names than that cannot be read
+_MOST_NAMED_TOKENS = 64  # more would be illegible
 
 
 def attention_map(tokens, scores, path=None, title="Attention", names=None):
     """Draws the attention of one head, or of several as a grid.
 
     Args:
-        tokens: list of str, the word pieces of one text, [CLS] and [SEP] included.
-        scores: array [length, length] or [heads, length, length], as in the encoder's
-            `attention_scores` for one example. Rows look, columns are looked at; a row sums to
-            1. A text padded to more than `len(tokens)` is cut.
-        path: str or `Path` of the PNG to write; None to write no file.
-        title: str. What is seen, such as `"Layer 3"`.
-        names: list of str, a title for each head; `head 0`, `head 1`, ... when None.
+        tokens: list of str. Tokens of one text, [CLS] and [SEP] included.
+        scores: array [length, length] or [heads, length, length], such as the encoder's
+            `attention_scores` for one example. Rows are queries, columns are keys; each row sums to
+            1. Padding beyond `len(tokens)` is cut off.
+        path: str or `Path` of the PNG to write; None writes no file.
+        title: str. Title of the figure, such as `"Layer 3"`.
+        names: list of str. Title of each head; None for `head 0`, `head 1`, ...
 
     Returns:
-        the `matplotlib.figure.Figure`: one axes a head, then that of the color scale.
+        `matplotlib.figure.Figure` with one axes per head, then that of the color bar.
 
     Raises:
-        InputError: matplotlib is missing, or the shapes do not belong together.
+        InputError: matplotlib is not installed, or the shapes do not match.
 
     Example:
         attention_map(["[CLS]", "a", "cat", "[SEP]"], np.full([4, 4], 0.25))
@@ -46,13 +46,13 @@ def attention_map(tokens, scores, path=None, title="Attention", names=None):
     heads = heads[:, : len(tokens), : len(tokens)]
     rows = -(-len(heads) // _MOST_COLUMNS)
     columns = -(-len(heads) // rows)
-    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches: every name has its line
+    side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches: one line per name
     side = max(side, 3.4 if len(heads) == 1 else 2.6)
     figure, grid = new_figure(
         rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True
     )
     for axes, head, name in zip(grid.flat, heads, names, strict=False):
-        # Many weights are tiny and few are large: the square root shows both.
+        # Many weights are tiny and a few are large: a square-root scale shows both.
         image = axes.imshow(np.sqrt(head), cmap="viridis", vmin=0, vmax=1, aspect="equal")
         axes.set_title(name, fontsize=10)
     for axes in grid.flat[len(heads) :]:
@@ -71,7 +71,7 @@ def attention_map(tokens, scores, path=None, title="Attention", names=None):
 
 
 def _name_tokens(grid, tokens, count):
-    """Names at the left of each row and below the lowest map of each column."""
+    """Labels the rows of the leftmost maps and the columns of the lowest maps."""
     every = -(-len(tokens) // _MOST_NAMED_TOKENS)
     places = list(range(0, len(tokens), every))
     labels = [tokens[place] for place in places]

@@ -8,7 +8,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
 
-_HELD_OUT_PREFIX = "val_"  # as Keras names them
+_HELD_OUT_PREFIX = "val_"  # same as in Keras
 _MOST_COLUMNS = 3
 _NOT_CURVES = {"step", "epoch", "time", "seconds", "seconds_left"}
 _ACRONYMS = {"lm", "mlm", "nsp"}
@@ -21,24 +21,24 @@ _UNITS = {
 
 
 def learning_curves(metrics, path=None, title="Learning curves", names=None, baselines=None):
-    """Draws each metric over the steps or epochs, training and held out together.
+    """Plots each metric over steps or epochs, with training and held-out curves together.
 
     Args:
-        metrics: what `fit` returned, a `keras.callbacks.History`, or its `history`, a dict of
-            metric -> list of the values of the epochs; or a run directory or its `metrics.jsonl`;
-            or a list of dicts as in its lines: each has `step` and the values of some metrics.
-            `val_` before a name says held out.
-        path: str or `Path` of the PNG to write; None to write no file.
-        title: str. What was trained.
-        names: list of str, the metrics to draw, without `val_`; all numbers when None.
-        baselines: dict of metric -> (label, value), drawn as a dashed level.
+        metrics: the `keras.callbacks.History` returned by `fit`, or its `history`, a dict of metric
+            to a list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
+            dicts like its lines, each with `step` and the values of some metrics. Names of held-out
+            metrics start with `val_`.
+        path: str or `Path` of the PNG to write; None writes no file.
+        title: str. Title of the figure.
+        names: list of str. Metrics to plot, without `val_`; None for all numbers.
+        baselines: dict of metric to (label, value), drawn as a dashed line.
 
     Returns:
-        the `matplotlib.figure.Figure`, one axes a metric.
+        `matplotlib.figure.Figure` with one axes per metric.
 
     Raises:
-        InputError: matplotlib is missing, the file is broken (its line is named), or no line has
-            a step and a number.
+        InputError: matplotlib is not installed, a line of the file is invalid (the message names
+            it), or no line has a step and a number.
 
     Example:
         learning_curves(model.fit(texts, labels, epochs=3))
@@ -65,7 +65,7 @@ def learning_curves(metrics, path=None, title="Learning curves", names=None, bas
 
 
 def _reports(metrics):
-    """(list of dicts with `step`, what steps are) of what a user gives."""
+    """Converts user input to (list of dicts with `step`, name of the step unit)."""
     if isinstance(metrics, (str, os.PathLike)):
         is_run = os.path.isdir(metrics)
         return _read(Path(metrics) / "metrics.jsonl" if is_run else metrics), "optimizer steps"
@@ -82,7 +82,7 @@ def _reports(metrics):
     for name, values in history.items():
         if not isinstance(values, (list, tuple)):
             raise InputError(f"metrics: {name!r} must be a list of numbers, one an epoch.")
-        # Metrics of held-out data may be of every second epoch, up to the last one.
+        # Held-out metrics may exist only for every n-th epoch, up to the last.
         length = max(map(len, history.values()))
         every = max(1, length // max(1, len(values)))
         for number, value in enumerate(values, 1):
@@ -101,7 +101,7 @@ def _draw(axes, name, curves, baseline, unit):
                 color=COLORS[held_out],
                 label=label,
                 linewidth=2 if held_out else 1.3,
-                # A few points are reports, many are a line.
+                # Mark the points only if there are few.
                 marker="o" if len(points) <= 25 else None,
                 markersize=4,
             )
@@ -129,7 +129,7 @@ def _axis_label(name):
 
 
 def _curves(reports):
-    """(metric, whether held out) -> list of (step, value)."""
+    """Groups values by curve: (metric, whether held out) -> list of (step, value)."""
     curves = {}
     for report in reports:
         step = report.get("step")

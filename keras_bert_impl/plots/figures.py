@@ -1,17 +1,17 @@
-"""What every figure shares: matplotlib without a display, and writing the file whole."""
+"""Shared figure code: matplotlib without a display, and atomic file writes."""
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 
-# Told apart in print and by people who do not see red and green (Okabe and Ito's palette).
+# Distinguishable in print and with red-green color blindness (Okabe and Ito's palette).
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 
 
 def new_figure(rows, columns, width, height, **layout):
-    """A figure and its axes, an array [rows, columns].
+    """Creates a figure and its axes, an array [rows, columns].
 
     Args:
-        rows, columns: int. The grid of axes.
+        rows, columns: int. Grid of axes.
         width, height: float. Size of the figure in inches.
         **layout: further arguments of `Figure.subplots`.
 
@@ -25,13 +25,13 @@ def new_figure(rows, columns, width, height, **layout):
         raise InputError(
             "Figures need matplotlib: pip install keras-bert-impl[plots]"
         ) from error
-    # Not pyplot: it would keep every figure alive and pick a window on a desktop.
+    # Not pyplot, which would keep every figure alive and open a window on a desktop.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **layout)
 
 
 def save_figure(figure, path):
-    """Writes a figure as PNG, 120 dots an inch."""
+    """Writes a figure as PNG at 120 dots per inch."""
     with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

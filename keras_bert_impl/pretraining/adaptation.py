@@ -1,4 +1,4 @@
-"""Adapting a model to a domain: masked language modelling goes on, on text without labels."""
+"""Domain adaptation: continued masked language modeling on unlabeled text."""
 
 import dataclasses
 import hashlib
@@ -35,30 +35,30 @@ def adapt(
     progress=None,
     **settings,
 ):
-    """Goes on with the pre-training of a model on text of a domain, to be fine-tuned then.
+    """Continues pre-training a model on text of a domain, before fine-tuning.
 
-    The directory holds `records`, of single segments, `run`, the run directory of
-    the pre-training, and `data.json`. What was interrupted goes on, and what is done stays as it
-    is. Tokenizer and pooler of the model are kept; a model without a masked language model's head
-    gets a new one, of which a warning tells.
+    The output directory holds `records` (single segments), `run` (the pre-training run directory)
+    and `data.json`. An interrupted call resumes; finished steps are not repeated. The model's
+    tokenizer and pooler are kept. If the model has no masked LM head, a new one is initialized,
+    with a warning.
 
     Args:
-        model: str or `Path`: a directory or a name; see `interop.open_model`.
+        model: str or `Path`. A directory or a name; see `interop.open_model`.
         text: str or `Path` of a file or folder, or a `tfds://` name, see `read_documents`; or a
-            list or iterator of texts, each a document.
+            list or iterator of texts, one document each.
         output_directory: str or `Path`.
-        strategy, resume, verbose: as of `pretrain`.
+        strategy, resume, verbose: see `pretrain`.
         dtype: str. Keras dtype policy.
-        seed: int. Decides records, masks and dropout.
-        progress: as of `prepare`.
+        seed: int. Seed of the records, masks and dropout.
+        progress: see `prepare`.
         **settings: fields of `AdaptationSettings`.
 
     Returns:
         `Path` of the adapted model's directory.
 
     Raises:
-        InputError: text, settings or a model that cannot be used, or a directory that holds what
-            was made of others.
+        InputError: the text, the settings or the model cannot be used, or the directory was created
+            from different inputs.
 
     Source: Gururangan et al. 2020, "Don't Stop Pretraining", section 3.
 
@@ -86,7 +86,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
-        bias_correction=True,  # without it the first of few steps are several times as large
+        bias_correction=True,  # without it the first steps are several times too large
         dtype=dtype,
         seed=seed,
     )
@@ -104,7 +104,7 @@ def adapt(
             )  # fmt: skip
     adapted = directory / "run" / "model"
     if adapted.is_dir():
-        # It is written last: the run is done.
+        # The model is written last, so the run is complete.
         manifests = {str(directory / "records"): read_manifest(directory / "records")}
         read = made_of(run_settings, manifests)
         RunDirectory(adapted.parent, run_settings, resume, made_of=read)
@@ -118,7 +118,7 @@ def adapt(
             **dataclasses.asdict(run_settings),
         )
     of_sentences = read_sentence_settings(source.task_path)
-    if of_sentences:  # how an embedder makes a vector of a text
+    if of_sentences:  # pooling and normalization of a text embedder
         of_sentences.setdefault("max_length", config.max_length)
         depth, dim = config.num_layers, config.hidden_dim
         projections = read_projections(source.task_path)
@@ -127,7 +127,10 @@ def adapt(
 
 
 def _check_same_text(directory, documents, name, length, resume):
-    """Writes what the records are of, or compares; reads all of the text."""
+    """Records the text and row length that the records are made from, or compares them.
+
+    Reads the whole text.
+    """
     digest = hashlib.sha256()
     for document in documents:
         digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
@@ -139,7 +142,7 @@ def _check_same_text(directory, documents, name, length, resume):
             f"{directory} holds an adaptation, but data.json, which has what it was made of, is "
             "gone: put it back, or give another directory."
         )
-    # A text of which no records could be made binds nobody.
+    # If preparation failed, the recorded text does not restrict later calls.
     if path.exists() and (directory / "records").exists():
         if not resume:
             raise InputError(f"{directory} holds an adaptation; give another directory.")

@@ -1,4 +1,4 @@
-"""The model of a pre-training run, made of its settings and ready to be trained."""
+"""Builds the model of a pre-training run from its settings."""
 
 import dataclasses
 from pathlib import Path
@@ -22,16 +22,16 @@ from keras_bert_impl.tokenizers.files import has_tokenizer
 
 
 def build(settings, names, tokenizer, schedule):
-    """The compiled `Pretrainer` of a run; call it inside the run's `strategy.scope()`.
+    """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`.
 
     Args:
         settings: `PretrainSettings`.
         names: names of the objectives.
-        tokenizer: that of the records.
-        schedule: of `optimization.make_schedule`.
+        tokenizer: the tokenizer of the records.
+        schedule: learning-rate schedule; see `optimization.make_schedule`.
 
     Raises:
-        InputError: a model, generator or teacher that cannot be used.
+        InputError: a model, generator or teacher cannot be used.
     """
     pretrainer = _pretrainer(settings, names, tokenizer)
     pretrainer.compile(
@@ -47,7 +47,7 @@ def build(settings, names, tokenizer, schedule):
 
 
 def masking(settings):
-    """The `Masking` of `PretrainSettings`."""
+    """Returns the `Masking` for `PretrainSettings`."""
     mask, random, _ = settings.mask_split
     return Masking(
         settings.mask_unit,
@@ -97,7 +97,7 @@ def _check_same_tokens(teacher, tokenizer):
 
 
 def _shape(model, tokenizer, overrides):
-    """The configuration of a published name or a `config.json`, for the tokenizer's vocabulary."""
+    """Loads the configuration of a published name or a `config.json`, adjusted to the tokenizer."""
     if Path(model).suffix == ".json":
         path = model_file(model)
         config = encoder_config(read_json(path), path)
@@ -108,7 +108,7 @@ def _shape(model, tokenizer, overrides):
 
 
 def _config_of(fields):
-    """The `EncoderConfig` of a dict of its fields."""
+    """Builds an `EncoderConfig` from a dict of its fields."""
     known = {field.name for field in dataclasses.fields(EncoderConfig)}
     unknown = sorted(set(fields) - known)
     if unknown:
@@ -117,12 +117,12 @@ def _config_of(fields):
         )
     try:
         return EncoderConfig(**fields)
-    except TypeError as error:  # says which are missing
+    except TypeError as error:  # names the missing fields
         raise InputError(f"the model's fields are not complete: {error}.") from error
 
 
 def _for_tokenizer(config, tokenizer, overrides):
     changes = {"pad_token_id": tokenizer.pad_id}
-    if config.position_offset:  # RoBERTa counts from behind the id of padding
+    if config.position_offset:  # RoBERTa's positions start after the padding id
         changes["position_offset"] = tokenizer.pad_id + 1
     return dataclasses.replace(config, **changes, **overrides)

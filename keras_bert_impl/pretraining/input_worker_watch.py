@@ -1,4 +1,4 @@
-"""What a run does when a machine that makes its batches is gone."""
+"""Ends a run when one of its input workers is gone."""
 
 import os
 import socket
@@ -6,18 +6,18 @@ import sys
 import threading
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
-_TIMEOUT = 5.0  # seconds, of a connection
-_STATUS = 2  # of the process, as of every clear error
+_TIMEOUT = 5.0  # seconds to connect
+_STATUS = 2  # exit status, same as for every `InputError`
 
 
 class InputWorkerWatch:
-    """Ends the process inside a `with` block once an input worker has not answered for ten seconds.
+    """Context manager that ends the process if an input worker is silent for ten seconds.
 
-    The run would wait for ever: it is inside of TensorFlow, which no exception reaches, and the
-    service forgets a run when it is started again. Checkpoints are whole at every moment.
+    Otherwise the run would wait forever: it blocks inside TensorFlow, where no exception reaches
+    it, and the tf.data service forgets a run when it restarts. Checkpoints are always complete.
 
     Args:
-        addresses: list of str, such as `"grpc://host:5050"`; none for nothing to watch.
+        addresses: list of str, such as `"grpc://host:5050"`. If empty, nothing is watched.
 
     Example:
         with InputWorkerWatch(["grpc://host:5050"]):

@@ -1,4 +1,4 @@
-"""The optimizer and the learning rate that the settings of a run name."""
+"""The optimizer and the learning-rate schedule of a pre-training run."""
 
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.budget import TimeBudget
@@ -14,7 +14,7 @@ _SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cyc
 
 
 def make_schedule(settings):
-    """The learning rate schedule of `PretrainSettings`."""
+    """Returns the learning-rate schedule for `PretrainSettings`."""
     if settings.schedule == "budget":
         return TimeBudget(settings.learning_rate, 3600 * settings.budget_hours)
     warmup_steps = settings.warmup_steps
@@ -26,7 +26,7 @@ def make_schedule(settings):
 
 
 def make_optimizer(settings, schedule):
-    """The optimizer of `PretrainSettings`, with a schedule of `make_schedule`."""
+    """Returns the optimizer for `PretrainSettings`; `schedule` is from `make_schedule`."""
     return _OPTIMIZERS[settings.optimizer](
         schedule,
         weight_decay=settings.weight_decay,

@@ -1,4 +1,4 @@
-"""The model that is pre-trained: an encoder with the heads of its objectives."""
+"""The pre-training model: an encoder with the heads of its objectives."""
 
 import dataclasses
 import functools
@@ -28,27 +28,28 @@ from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Pretrainer(ReplicatedTrainer, keras.Model):
-    """Objectives of pre-training over one encoder.
+    """An encoder with one or more pre-training objectives.
 
-    The loss is the sum over the objectives of the mean loss of what they label in the global
-    batch: masked tokens, say, or pairs of segments. Packed rows have pairs at every `[CLS]`.
+    The loss is the weighted sum over objectives of the mean loss over the labeled positions (such
+    as masked tokens or segment pairs) of the global batch. In packed rows every `[CLS]` has a pair
+    label.
 
     Args:
         encoder: `Encoder`.
-        objectives: list of `Objective`, or of their names, such as
-            `["masked_lm", "next_sentence"]`.
+        objectives: list of `Objective`, or of their names, such as `["masked_lm",
+            "next_sentence"]`.
 
     Raises:
-        InputError: objectives that are unknown or cannot go together, or an encoder of a kind whose
-            files cannot say what one of them needs of it.
+        InputError: objectives are unknown or incompatible, or the file format of the encoder's
+            family cannot express what an objective requires.
 
     Call arguments:
-        features: dict of int32 tensors as `pretraining_dataset` makes them: `token_ids`,
-            `segment_ids`, `position_ids`, `example_ids` `[batch, length]`, and those that the
-            objectives name.
+        features: dict of int32 tensors from `pretraining_dataset`: `token_ids`, `segment_ids`,
+            `position_ids`, `example_ids` `[batch, length]`, and the features that the objectives
+            read.
 
     Returns:
-        dict of float32 logits by objective.
+        dict of objective to float32 logits.
 
     Example:
         pretrainer = Pretrainer(Encoder(config), ["masked_lm", "next_sentence"])
@@ -77,13 +78,14 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         # === Config ===
         self.encoder = encoder
         self.objectives = objectives
-        self._head_tensors()  # what could not be saved is found before it is trained
+        self._head_tensors()  # raises before training if the model could not be saved
 
     def compile(self, optimizer, weighted_metrics=None, **kwargs):
-        """Configures training as in Keras; the losses are those of the objectives.
+        """Configures training as in Keras; the losses come from the objectives.
 
         Args:
-            weighted_metrics: default: the loss and the accuracy of each objective.
+            weighted_metrics: Keras metrics by output. Default: the loss and the accuracy of each
+                objective.
         """
         given = weighted_metrics
         if weighted_metrics is None:
@@ -100,7 +102,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         self._compiled.arguments["weighted_metrics"] = given  # for a `.keras` file
 
     def _metric_name(self, output, name):
-        # Keras puts the output's name in front, but not where there is one output alone.
+        # Keras prefixes the output's name only if there are several outputs.
         outputs = [output for objective in self.objectives for output in objective.output_names]
         return name if len(outputs) > 1 else f"{output}_{name}"
 
@@ -131,21 +133,21 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         return super().compute_metrics(x, labels, logits, weights)
 
     def flops(self, length, predictions=0.15):
-        """Floating-point operations of the forward pass, for each real token.
+        """Returns the floating-point operations of the forward pass per real token.
 
         Args:
             length: int. Tokens of a row.
-            predictions: float. Masked tokens for each token.
+            predictions: float. Masked tokens per token.
 
         Returns:
-            float, of matrix products alone; see `training.flops.encoder_flops`.
+            float. Counts matrix products only; see `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
-    # Without the pooler where nothing learns from it, of which an optimizer would warn. Both names,
-    # because Keras hands one of them to the optimizer before training and the other after.
+    # The optimizer would warn about a pooler that no objective trains. Both properties are needed:
+    # Keras passes one to the optimizer before training and the other after.
     @property
     def trainable_variables(self):
         return self._without_unused(super().trainable_variables)
@@ -181,17 +183,18 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 
     @classmethod
     def from_pretrained(cls, name_or_path, objectives, dtype=None, **overrides):
-        """A pre-trainer with the weights of a model directory, to go on pre-training.
+        """Builds a pre-trainer with the weights of a model directory, to continue pre-training.
 
         Args:
-            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
-                Heads that the checkpoint lacks are newly made.
-            objectives: as of `Pretrainer`.
+            name_or_path: str or `Path`. A directory or a name; see `interop.open_model`. Heads
+                missing from the checkpoint are newly initialized.
+            objectives: see `Pretrainer`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or of another shape; names it.
+            InputError: a file or tensor is missing, damaged or has another shape; the message names
+                it.
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
@@ -209,10 +212,10 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def save_pretrained(self, directory, tokenizer=None):
         """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
 
-        Heads for which `transformers` has no class stand there under names of our own.
+        Heads without a class in `transformers` are written under names of this package.
 
         Args:
-            directory: str or `Path`; files of the same names are replaced.
+            directory: str or `Path`. Files of the same names are replaced.
             tokenizer: `Tokenizer` to write beside the weights, or None.
         """
         config = self.encoder.config
@@ -234,7 +237,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class _OutputMean(keras.metrics.MeanMetricWrapper):
-    """The mean of an objective's `losses` or `hits` over the labelled places of an output."""
+    """Mean of an objective's `losses` or `hits` over the labeled positions of an output."""
 
     def __init__(self, objective, output, values, name):
         self._config = {"objective": objective, "output": output, "values": values, "name": name}

@@ -1,4 +1,4 @@
-"""A pre-training run: records in, a model directory out, resumable on the way."""
+"""A resumable pre-training run: from records to a model directory."""
 
 import functools
 import hashlib
@@ -48,25 +48,25 @@ def pretrain(
     """Pre-trains a model on records and writes a run directory.
 
     The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
-    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. A run
-    that was interrupted goes on from its newest checkpoint, with the batches, masks and dropout
-    that the undisturbed run would have had. After SIGTERM a run ends with its report interval, once
-    that is saved, by `SystemExit(143)`.
+    `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. An
+    interrupted run resumes from its newest checkpoint with the same batches, masks and dropout as
+    an uninterrupted run. After SIGTERM, the run finishes and saves the current report interval,
+    then raises `SystemExit(143)`.
 
     Args:
-        records: str or `Path` of the folder that `prepare` made, or str of a copy on a bucket.
+        records: str or `Path` of a folder written by `prepare`, or str of a copy on a bucket.
         output_directory: str or `Path` of the run directory.
-        strategy: str, as for `get_strategy`.
-        resume: bool. Whether to go on if the directory holds a run.
+        strategy: str. See `get_strategy`.
+        resume: bool. Whether to continue if the directory holds a run.
         callbacks: Keras callbacks for `fit`.
-        verbose: as for `fit`.
+        verbose: same as in `fit`.
         **settings: fields of `PretrainSettings`.
 
     Returns:
-        `Pretrainer`, trained.
+        The trained `Pretrainer`.
 
     Raises:
-        InputError: settings, records or model that cannot be used; says which.
+        InputError: the settings, the records or the model cannot be used; the message says which.
 
     Example:
         prepare("corpus.txt", "records", tokenizer)
@@ -86,7 +86,7 @@ def pretrain(
         check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)
     _check_tokenizer_of(settings.model, manifests[stages[0].records])
-    has_segments = pretrainer.encoder.config.num_segments != 1  # of pairs in BERT's way
+    has_segments = pretrainer.encoder.config.num_segments != 1  # for pairs, as in BERT
     data = StageData(
         strategy,
         input_workers=settings.input_workers,
@@ -101,7 +101,7 @@ def pretrain(
         _LOG.warning(
             "mask_unit=word masks single tokens: no piece of the vocabulary continues a word"
         )
-    # Only now: a refused run leaves nothing.
+    # Only now, so that a rejected run leaves no files.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, may_change, read)
@@ -119,11 +119,11 @@ def pretrain(
 
 
 def made_of(settings, manifests):
-    """dict: what a pre-training run reads, for its `RunDirectory`.
+    """Returns a dict that describes the inputs of a run, for its `RunDirectory`.
 
     Args:
         settings: `PretrainSettings`.
-        manifests: dict of the folder of records to its manifest.
+        manifests: dict of records folder to manifest.
     """
     read = {}
     for folder, manifest in manifests.items():
@@ -137,23 +137,23 @@ def made_of(settings, manifests):
         }
     for name in ("model", "teacher", "generator"):
         path = getattr(settings, name)
-        if isinstance(path, dict):  # a configuration, which is among the settings
+        if isinstance(path, dict):  # a configuration, already part of the settings
             continue
         if path is not None and Path(path).suffix == ".json":
             sha256 = hashlib.sha256(read_bytes(model_file(path))).hexdigest()
         elif path is not None and (name == "teacher" or Path(path).is_dir()):
             sha256 = fingerprint(path)
-        else:  # none, or the name of a shape
+        else:  # None, or the name of a published configuration
             continue
         read[name] = {"source": str(path), "sha256": sha256}
     return read
 
 
 class _Training:
-    """The steps of a run, stage after stage, each from the newest checkpoint on.
+    """Trains a run stage by stage, each from the newest checkpoint.
 
-    A stage begins, and a run goes on after a kill or a spike, in one way: the state is restored,
-    and the data begin where that says.
+    A stage starts, and a run resumes after a kill or a spike, in the same way: the state is
+    restored and the data start at the row that it gives.
     """
 
     def __init__(self, pretrainer, settings, stages, manifests, data, schedule, run):
@@ -173,19 +173,19 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks, verbose):
-        """Trains to the end; the model then has the weights that are evaluated and saved."""
+        """Trains to the end and leaves the model with the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         if not finished and self._settings.on_spike == "skip":
-            self._checkpoint.save(0)  # to go back to
+            self._checkpoint.save(0)  # to roll back to
         callbacks = self._callbacks(finished) + callbacks
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
             if not stage.same_batches(last):
-                # A graph for both would have batches of unknown size.
+                # One graph for both stages would have an unknown batch size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             if stage != last and stage.begins(finished):
-                self._guard.skipped_rows.assign(0)  # of these records there are none
+                self._guard.skipped_rows.assign(0)  # none in the new records yet
             watch = InputWorkerWatch(self._settings.input_workers)
             with clear_read_errors(stage.records), self._preemption, watch:
                 skipped_rows = self._fit(stage, finished, callbacks, verbose)
@@ -193,7 +193,7 @@ class _Training:
                 raise SystemExit(128 + signal.SIGTERM)
             seconds_used = self._budget and self._budget.used.numpy()
             finished, last = self._checkpoint.restore(), stage
-            # Neither goes back with the weights, after a spike.
+            # After a spike, these two are not rolled back with the weights.
             self._guard.skipped_rows.assign(skipped_rows)
             if self._budget:
                 self._budget.used.assign(seconds_used)
@@ -220,7 +220,7 @@ class _Training:
         return callbacks
 
     def _fit(self, stage, finished, callbacks, verbose):
-        """Trains to the end of a stage or to a spike; returns the rows that are passed over."""
+        """Trains to the end of a stage or to a spike; returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
         if self._log:
@@ -244,7 +244,7 @@ class _Training:
                 validation_steps=num_batches,
                 validation_freq=evaluations,
                 callbacks=callbacks,
-                shuffle=False,  # the data set is
+                shuffle=False,  # the dataset is shuffled
                 verbose=verbose,
             )
         except Spike as spike:
@@ -258,7 +258,7 @@ class _Training:
         return skipped_rows
 
     def _evaluations(self, stage):
-        """list of int. The intervals of a stage, counted from 1, that end with an evaluation."""
+        """Returns the intervals of a stage, counted from 1, that end with an evaluation."""
         every = self._settings.evaluate_every or self._settings.total_steps
         if every >= self._settings.total_steps:
             return []
@@ -267,7 +267,7 @@ class _Training:
 
 
 def _check_as_wanted(settings, manifests, tokenizer):
-    """Refuses records that are not what the settings, such as those of a recipe, say they are."""
+    """Raises `InputError` if the records do not match the settings, such as those of a recipe."""
     for records, manifest in manifests.items():
         is_long = records == str(settings.long_records)
         for setting, found, how in (
@@ -285,7 +285,7 @@ def _check_as_wanted(settings, manifests, tokenizer):
 
 
 def _has_continuations(tokenizer):
-    """bool. Whether some words of a tokenizer are several pieces."""
+    """Returns whether the tokenizer splits some words into several tokens."""
     ids = [replacement_ids(tokenizer)]
     return not tokenizer.word_starts(ids).numpy().all()
 
@@ -304,13 +304,13 @@ def _check_fits(config, manifest, tokenizer):
 
 
 def _check_tokenizer_of(model, manifest):
-    """Raises `InputError` where the model has a tokenizer, and the records were made with another."""
+    """Raises `InputError` if the model has a tokenizer and the records were made with another."""
     if isinstance(model, dict):
         return
     try:
         tokenizer = Tokenizer.from_pretrained(Path(model)) if Path(model).is_dir() else None
     except InputError:
-        return  # weights alone
+        return  # weights only
     if tokenizer is not None:
         check_tokenizer(manifest, tokenizer)
 

@@ -1,4 +1,4 @@
-"""Settings of a pre-training run; imports nothing heavy, for the command line's help."""
+"""Settings of pre-training. Imports nothing heavy, so that command-line help is fast."""
 
 import dataclasses
 import re
@@ -22,12 +22,12 @@ from keras_bert_impl.settings import (
 )
 
 DISTILLATIONS = ("distillation", "layer_distillation")
-TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # of `prepare`
-RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # of `prepare`
+TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # for `prepare`
+RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # for `prepare`
 MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
 RowLength = Annotated[int, Range(least=8)]  # tokens of a row of records
-# What records can be made for -> the objectives of pre-training that they have labels for.
+# Objective of `prepare` -> the pre-training objectives that the records have labels for.
 RECORDS_OBJECTIVES = {
     "mlm_nsp": ("masked_lm", "next_sentence"),
     "mlm_sop": ("masked_lm", "sentence_order"),
@@ -39,10 +39,10 @@ OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_dist
 
 
 def check_mask_split(mask_split):
-    """The three shares of `mask_split` as a tuple of float.
+    """Returns the three shares of `mask_split` as a tuple of floats.
 
     Raises:
-        InputError: they are not three, or do not add up to 1.
+        InputError: there are not three shares, or they do not sum to 1.
     """
     mask_split = check("mask_split", mask_split, MaskSplit)
     if len(mask_split) != 3 or abs(sum(mask_split) - 1) > 1e-6:
@@ -54,74 +54,74 @@ def check_mask_split(mask_split):
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Settings of a pre-training run. The defaults are BERT's, but for the length of the run.
+    """Settings of a pre-training run. The defaults are those of BERT, except for the run length.
 
-    Those of what the records must be (`records_...`) are checked against their manifest.
+    The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
-        model: str. A published name (`keras-bert models`), for its shape with new weights and the
-            vocabulary of the records; or a `config.json`, likewise; or a model directory, to go
-            on from its weights. Or an `EncoderConfig`, or a dict of its fields, for new weights.
-        total_steps: int. Optimizer steps; with a `budget_hours` the most.
+        model: str. A published name (`keras-bert models`) or a `config.json`: its architecture with
+            newly initialized weights and the vocabulary of the records. Or a model directory, to
+            continue from its weights. Or an `EncoderConfig`, or a dict of its fields, for newly
+            initialized weights.
+        total_steps: int. Optimizer steps; the maximum if `budget_hours` is set.
         batch_size: int. Rows of the global batch.
-        first_batch_size: int or None for `batch_size`. Rows of the global batch at the start; it
-            doubles until it is `batch_size`.
-        ramp_steps: int. Steps in which it gets there.
-        long_records: str or None. A folder of records of longer rows, for the end of the run.
-        long_part: float. Part of the steps that is for these.
-        records_length, long_records_length: int or None for any. Tokens of a row of the records and
-            of `long_records`; with the second, these must be given.
-        records_objective: str or None for any. What `prepare` was told to make: `"mlm"`,
-            `"mlm_nsp"` or `"mlm_sop"`.
-        records_tokenizer: str or None for any. The kind of tokenizer: `"wordpiece"`,
+        first_batch_size: int or None for `batch_size`. Rows of the global batch at the start;
+            doubled until it reaches `batch_size`.
+        ramp_steps: int. Steps until `batch_size` is reached.
+        long_records: str or None. A folder of records with longer rows, for the end of the run.
+        long_part: float. Fraction of the steps on `long_records`.
+        records_length, long_records_length: int or None for any. Required row length, in tokens, of
+            the records and of `long_records`; `long_records_length` requires `long_records`.
+        records_objective: str or None for any. Required `prepare` objective: `"mlm"`, `"mlm_nsp"`
+            or `"mlm_sop"`.
+        records_tokenizer: str or None for any. Required kind of tokenizer: `"wordpiece"`,
             `"byte-level BPE"`, `"SentencePiece"` or `"moses bpe"`.
         optimizer: str. `"adamw"` or `"lamb"`.
-        learning_rate: float. The peak.
-        schedule: str. How the rate falls, `"linear"` or `"cosine"`; or `"one_cycle"`; or
-            `"budget"`, which rises and falls with the time.
-        warmup_steps: int or None for a tenth of `total_steps`, with `one_cycle` for three tenths.
-            A budget rises for a tenth of the time.
-        budget_hours: float or None. Time of the run, with `schedule=budget` alone.
+        learning_rate: float. Peak learning rate.
+        schedule: str. Learning-rate schedule: `"linear"` or `"cosine"` decay, `"one_cycle"`, or
+            `"budget"`, which rises and falls with elapsed time.
+        warmup_steps: int or None for a tenth of `total_steps`, three tenths with `one_cycle`. A
+            budget warms up for a tenth of the time.
+        budget_hours: float or None. Duration of the run; only with `schedule=budget`.
         weight_decay: float.
         beta_2: float.
         epsilon: float.
-        bias_correction: bool. The first BERT had none.
+        bias_correction: bool. The original BERT used none.
         global_clipnorm: float or None for no clipping.
-        ema: float or None. Momentum of moving averages of the weights, such as 0.999: the model is
-            evaluated and saved with these.
+        ema: float or None. Momentum of moving averages of the weights, such as 0.999. The averages
+            are evaluated and saved.
         dropout: float or None for the model's own.
         objectives: list of names, of `masked_lm`, `next_sentence`, `sentence_order`,
             `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
             `layer_distillation`; None for those that the records were prepared for.
-        teacher: str or None. A model directory or a name, with the weights that the last two
-            objectives learn from.
-        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_rate: float. Part of the tokens to predict.
-        mask_split: list of three floats. The parts of those that become the mask token, become a
-            random piece, and stay.
-        max_predictions: int or None for no limit. The most predictions of an example.
-        dupe_factor: int or None for new masks in each epoch. Static masks: how many a row has, which
-            take turns. Of records of some `prepare --passes`, 1 is what BERT's script does.
-        generator: str. A published name or a `config.json`, for the shape of the generator of
-            `replaced_token`; None for a quarter of the model's width, or for the one that a model
-            directory has.
-        accumulation_steps: int. Micro-batches of a replica in a step.
-        remat: bool. Compute the activations of each layer again in the backward pass, in place of
-            keeping them.
-        steps_per_execution: int. Steps in one call of the graph; divides `total_steps` and
+        teacher: str or None. Directory or name of the teacher model of the last two objectives.
+        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_rate: float. Fraction of the tokens to predict.
+        mask_split: list of three floats. Fractions of the predicted tokens that become the mask
+            token, become a random token, and stay unchanged.
+        max_predictions: int or None for no limit. Maximum predictions per example.
+        dupe_factor: int or None for new masks in each epoch. Static masking: number of masks per
+            row, used in turn. With records from `prepare --passes`, 1 does what BERT's script does.
+        generator: str. A published name or a `config.json`, for the architecture of the generator
+            of `replaced_token`; None for a quarter of the model's width, or for the generator in a
+            model directory.
+        accumulation_steps: int. Micro-batches per replica and step.
+        remat: bool. Recompute the activations of each layer in the backward pass instead of keeping
+            them (activation checkpointing).
+        steps_per_execution: int. Steps per call of the graph; divides `total_steps` and
             `report_every`.
-        report_every: int. Steps between reports and checkpoints. There is one more at the end of the
-            run, and where records or the size of the batch change.
-        input_workers: list of str, such as `grpc://host:5050`: machines that make the batches, where
-            `keras-bert input-worker` runs; they change nothing but who makes them.
-        evaluate_every: int or None for the end alone. Steps between evaluations on the held-out
+        report_every: int. Steps between reports and checkpoints. There is also one at the end of
+            the run, and where the records or the batch size change.
+        input_workers: list of str, such as `grpc://host:5050`. Machines running `keras-bert
+            input-worker` that make the batches; the batches are the same as without them.
+        evaluate_every: int or None for the end only. Steps between evaluations on the held-out
             rows; a multiple of `report_every`.
-        on_spike: str. After a loss that is not finite, or over `spike_factor` times the mean of the
-            report interval before and at least 1 above it: `"stop"`, or `"skip"`, which goes back
-            to the last checkpoint and passes the rows of that interval over.
+        on_spike: str. What to do after a loss that is not finite, or that exceeds `spike_factor`
+            times the mean of the preceding report interval and is at least 1 above it: `"stop"`, or
+            `"skip"`, which rolls back to the last checkpoint and skips the rows of that interval.
         spike_factor: float.
-        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, with which
-            the loss is scaled.
+        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, which uses
+            loss scaling.
         jit_compile: bool. Compile the forward and backward pass with XLA.
         seed: int.
 
@@ -173,7 +173,7 @@ class PretrainSettings:
 
     def __post_init__(self):
         if hasattr(self.model, "to_dict"):
-            object.__setattr__(self, "model", self.model.to_dict())  # for recipe.yaml
+            object.__setattr__(self, "model", self.model.to_dict())  # recipe.yaml holds plain dicts
         validate(self)
         for name in ("total_steps", "report_every"):
             if getattr(self, name) % self.steps_per_execution:
@@ -208,7 +208,7 @@ class PretrainSettings:
             )
 
     def batch_sizes(self):
-        """dict of step -> rows of the global batch from there on."""
+        """Returns a dict of step to the rows of the global batch from that step on."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
@@ -217,7 +217,7 @@ class PretrainSettings:
         }
 
     def long_from(self):
-        """int. The step from which on the rows are those of `long_records`; without, the last."""
+        """Returns the first step on `long_records`, or `total_steps` without them."""
         if self.long_records is None:
             return self.total_steps
         steps = self._between_executions(self.long_part * self.total_steps)
@@ -271,15 +271,15 @@ class PretrainSettings:
 
 @dataclasses.dataclass(frozen=True)
 class AdaptationSettings:
-    """Settings of going on with the pre-training of a model on text of a domain.
+    """Settings of continued pre-training on text of a domain.
 
     Args:
-        adapt_steps: int. Optimizer steps; there is a checkpoint after each 100.
+        adapt_steps: int. Optimizer steps, with a checkpoint every 100.
         adapt_batch_size: int. Rows of the global batch.
-        adapt_learning_rate: float. The peak, after a tenth of the steps.
-        adapt_length: int or None for 128, or what the model takes if that is less. Tokens of a row.
+        adapt_learning_rate: float. Peak learning rate, reached after a tenth of the steps.
+        adapt_length: int or None for 128, or the model's maximum if that is less. Tokens of a row.
 
-    Source: Gururangan et al. 2020, whose domains are larger: they took 12,500 steps for each.
+    Source: Gururangan et al. 2020; their domains are larger, with 12,500 steps each.
     """
 
     adapt_steps: PositiveInt = 1000

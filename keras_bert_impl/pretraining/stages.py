@@ -1,4 +1,4 @@
-"""The parts of a run that differ in what a batch is: its rows, and how long they are."""
+"""The stages of a run: parts with different records or batch sizes."""
 
 import dataclasses
 import itertools
@@ -14,15 +14,15 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Report intervals of a run with as many steps each and batches of one shape.
+    """Consecutive report intervals with the same number of steps and one batch shape.
 
     Args:
-        records: str. The folder.
+        records: str. Records folder.
         batch_size: int. Rows of the global batch.
-        first, end: ints. The intervals, `end` not among them.
+        first, end: ints. Range of interval indices, `end` excluded.
         steps: int. Steps of an interval.
-        first_step: int. Steps of the run before.
-        first_row: int. Rows of these records that the stages before have read.
+        first_step: int. Steps of the run before this stage.
+        first_row: int. Rows of these records that earlier stages have read.
     """
 
     records: str
@@ -34,11 +34,11 @@ class Stage:
     first_row: int
 
     def step(self, finished):
-        """int. Steps of the run after `finished` of its intervals."""
+        """Returns the steps of the run completed after `finished` of its intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished):
-        """int. Rows of these records that are read after so many intervals of the run."""
+        """Returns the rows of these records read after `finished` intervals of the run."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
@@ -47,11 +47,11 @@ class Stage:
         return self.steps * self.batch_size
 
     def begins(self, finished):
-        """bool. Whether its records are still unread after `finished` intervals of the run."""
+        """Returns whether the stage's records are still unread after `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other):
-        """bool. Whether another `Stage`, or None, has batches of the same shape."""
+        """Returns whether another `Stage`, or None, has the same records and batch size."""
         return other is not None and (self.records, self.batch_size) == (
             other.records,
             other.batch_size,
@@ -59,13 +59,13 @@ class Stage:
 
 
 def plan(records, settings):
-    """The stages of a run, in order.
+    """Plans the stages of a run, in order.
 
-    An interval ends after each `report_every` steps, where the records or the size of the batch
-    change, and with the run.
+    An interval ends after every `report_every` steps, where the records or the batch size change,
+    and at the end of the run.
 
     Args:
-        records: str.
+        records: str. Records folder.
         settings: `PretrainSettings`.
 
     Returns:
@@ -92,18 +92,18 @@ def plan(records, settings):
 
 
 def step_of(stages, finished):
-    """int. Steps of a run after `finished` of its intervals."""
+    """Returns the steps of a run completed after `finished` of its intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 
 
 class StageData:
-    """The data of stages, for the replicas of a strategy.
+    """Datasets of stages, distributed over the replicas of a strategy.
 
     Args:
-        strategy: of `get_strategy`.
-        input_workers: as of `pretraining_dataset`, for training.
-        **arguments: of `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
+        strategy: see `get_strategy`.
+        input_workers: see `pretraining_dataset`; used for training only.
+        **arguments: for `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
     """
 
     def __init__(self, strategy, input_workers=(), **arguments):
@@ -112,8 +112,8 @@ class StageData:
         self._arguments = arguments
 
     def check(self, stage, accumulation_steps):
-        """Raises `InputError` where the batches of a `Stage` cannot be cut into equal parts, or its
-        records cannot be read."""
+        """Raises `InputError` if a `Stage`'s batches cannot be divided evenly or its records are
+        unreadable."""
         replicas = self._strategy.num_replicas_in_sync
         if stage.batch_size % (replicas * accumulation_steps):
             raise InputError(
@@ -126,7 +126,7 @@ class StageData:
             self._check_masks(stage)
 
     def _check_masks(self, stage):
-        """Raises `InputError` where words are longer than what of an example may be hidden."""
+        """Raises `InputError` if units are too long for any to be masked."""
         batches = pretraining_dataset(stage.records, stage.batch_size, **self._arguments)
         masked = [weights for *_, weights in batches.take(_CHECKED_BATCHES)]
         names = set(MASKED_OBJECTIVES) & set(masked[0])
@@ -139,19 +139,20 @@ class StageData:
             )
 
     def train(self, stage, row):
-        """The batches of a `Stage` from a row on."""
+        """Returns the training batches of a `Stage`, starting at a row."""
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage):
-        """(one pass over the held-out rows of a `Stage`'s records, its batches); None without."""
+        """Returns (dataset of one pass over the held-out rows, number of batches), or (None, None).
+        """
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None
-        # Counted here: Keras takes the batches of all replicas of a distributed data set for steps.
+        # Counted here: Keras counts each replica's batch of a distributed dataset as a step.
         return self._distribute(stage, split="held_out"), num_batches
 
     def _distribute(self, stage, **arguments):
-        """The data set of each input worker, in batches of one replica."""
+        """Builds each input pipeline's dataset, in per-replica batches."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
         if replicas == 1 or isinstance(self._strategy, JaxDevices):

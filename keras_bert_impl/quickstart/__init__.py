@@ -1,1 +1,1 @@
-"""`keras-bert quickstart`: the main job, end to end, on text that every machine has."""
+"""`keras-bert quickstart`: the whole path, end to end, on text available on every machine."""

@@ -1,4 +1,4 @@
-"""Asks an exported model, as a program would that has TensorFlow and TensorFlow Text alone.
+"""Predicts with an exported model in a program that has only TensorFlow and TensorFlow Text.
 
     python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
 """
@@ -7,7 +7,7 @@ import json
 import sys
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the operations of the tokenizer
+import tensorflow_text  # noqa: F401 - registers the tokenizer's operations
 
 
 def main():

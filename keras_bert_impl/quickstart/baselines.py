@@ -1,4 +1,4 @@
-"""What a model has to beat."""
+"""Baselines for the quickstart's models."""
 
 import collections
 
@@ -12,13 +12,13 @@ def unigram(train, held_out, vocabulary_size, train_batches):
 
     Args:
         train: `pretraining_dataset` of the train split.
-        held_out: that of the held-out split.
+        held_out: `pretraining_dataset` of the held-out split.
         vocabulary_size: int.
         train_batches: int. Batches of `train` to count in.
 
     Returns:
-        dict with `loss` (nats, with add-one smoothing) and `accuracy` (of always answering with
-        the commonest piece) on the held-out masked tokens.
+        dict with the `loss` (nats, with add-one smoothing) and `accuracy` (of always predicting the
+        most frequent token) on the held-out masked tokens.
     """
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
@@ -34,7 +34,7 @@ def unigram(train, held_out, vocabulary_size, train_batches):
 
 
 def majority(train_labels, dev_labels):
-    """Accuracy of always answering with the commonest training label.
+    """Accuracy of always predicting the most frequent training label.
 
     Args:
         train_labels, dev_labels: lists of str.
@@ -44,7 +44,7 @@ def majority(train_labels, dev_labels):
 
 
 def tfidf_logistic_regression(train_texts, train_labels, dev_texts, dev_labels):
-    """Accuracy of logistic regression on TF-IDF weights of words and pairs of words.
+    """Accuracy of logistic regression on TF-IDF weights of word unigrams and bigrams.
 
     Args:
         train_texts, train_labels, dev_texts, dev_labels: lists of str.

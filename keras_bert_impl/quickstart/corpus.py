@@ -1,4 +1,4 @@
-"""English on every machine: the documentation of the Python packages that are installed."""
+"""An English corpus on every machine: the documentation of the installed Python packages."""
 
 import concurrent.futures
 import dataclasses
@@ -12,18 +12,18 @@ from keras_bert_impl.pretraining.examples.draws import uniform
 from keras_bert_impl.quickstart.docstrings import file_documents, installed_files
 
 _FEWEST_WORDS = 20  # of a passage
-_FEWEST_SENTENCES = 2  # next sentence prediction needs a next sentence
+_FEWEST_SENTENCES = 2  # next-sentence prediction needs two
 _FILES_PER_TASK = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A document: what a class, a function, a module or a help topic says of itself.
+    """A document: the documentation of a class, a function, a module or a help topic.
 
     Args:
-        library: str. The distribution it comes from, such as `"scikit-learn"`, or `"python"`.
+        library: str. Its distribution, such as `"scikit-learn"`, or `"python"`.
         name: str. Module and object, such as `"numpy.linalg:solve"`.
-        text: str. One sentence a line.
+        text: str. One sentence per line.
     """
 
     library: str
@@ -32,7 +32,7 @@ class Passage:
 
     @property
     def module(self):
-        """str. The module, or help topic, that holds the passage."""
+        """str. The module, or help topic, that contains the passage."""
         return self.name.split(":")[0]
 
     @property
@@ -44,16 +44,16 @@ class Passage:
 def read_passages(files=None, processes=None):
     """Reads the documentation of the installed packages and of Python itself.
 
-    The files are parsed, never imported or executed. A sentence that stood in an earlier passage,
-    whatever its case and punctuation, is left out.
+    The files are parsed, never imported or executed. A sentence that occurred in an earlier passage
+    is omitted, ignoring case and punctuation.
 
     Args:
-        files: list of (library, module, path); `installed_files()` when None.
-        processes: int. Worker processes; as many as there are processors when None. With 1 all
-            is done in this process.
+        files: list of (library, module, path). None for `installed_files()`.
+        processes: int. Worker processes; None for one per processor. 1 does all the work in this
+            process.
 
     Returns:
-        list of `Passage`, in the order of library, module and place in the file.
+        list of `Passage`, ordered by library, module and position in the file.
 
     Raises:
         InputError: nothing was found.
@@ -79,18 +79,17 @@ def read_passages(files=None, processes=None):
 
 
 def split_by_module(passages, held_out_fraction=0.15, seed=0):
-    """Splits passages so that all of a module are on the same side, and no near copy is on both.
+    """Splits passages by module, without near copies on both sides.
 
-    A held-out passage with at least half of its runs of five words in the training part is left
-    out of both.
+    A held-out passage with at least half of its word 5-grams in the training part is dropped.
 
     Args:
         passages: list of `Passage`.
-        held_out_fraction: float in (0, 1). Share of the modules that is held out.
-        seed: int. Another seed holds other modules out.
+        held_out_fraction: float in (0, 1). Fraction of the modules to hold out.
+        seed: int. Seed of the choice of modules.
 
     Returns:
-        (training, held_out), two lists of `Passage` in the order they had.
+        (training, held_out): two lists of `Passage` in their original order.
     """
     training, held_out = [], []
     for passage in passages:
@@ -103,14 +102,14 @@ def split_by_module(passages, held_out_fraction=0.15, seed=0):
 
 
 def write_sentences(passages, path):
-    """Writes a corpus in BERT's format: a sentence a line, an empty line between documents."""
+    """Writes a corpus in BERT's format: one sentence a line, a blank line between documents."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for passage in passages:
             file.write(f"{passage.text}\n\n")
 
 
 def shingles(text, length=5):
-    """The set of hashes of all runs of `length` words of a text, in lower case."""
+    """Returns the set of hashes of all runs of `length` words of a lowercased text."""
     words = re.findall(r"[a-z]+", text.lower())
     runs = max(1, len(words) - length + 1)
     return {hash(tuple(words[start : start + length])) for start in range(runs)}
@@ -138,7 +137,7 @@ def _all_documents(files, processes):
         for result in map(_documents_of, tasks):
             yield from result
         return
-    # Spawned, because a fork of a process in which TensorFlow runs threads can hang.
+    # Spawned, because a forked process can hang if TensorFlow has started threads.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
         for result in pool.map(_documents_of, tasks):

@@ -1,4 +1,4 @@
-"""Documents out of Python source files, parsed and never imported or executed."""
+"""Documents from Python source files, which are parsed and never imported or executed."""
 
 import ast
 import importlib.metadata
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keras_bert_impl.quickstart.prose import prose_sentences
 
-# Tests and copies of other packages document something else than the library.
+# Tests and vendored packages do not document the library itself.
 _SKIPPED_FOLDERS = {
     "tests",
     "test",
@@ -28,22 +28,22 @@ _SKIPPED_FOLDERS = {
     "_tf_keras",
     "__pycache__",
 }
-_LARGEST_FILE = 2_000_000  # bytes; longer ones are generated tables
+_LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
 _OWN_DOCUMENT = 3  # sentences; a shorter docstring joins the document of its class or module
 _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def installed_files():
-    """The Python files of the installed distributions and of the standard library.
+    """Lists the Python files of the installed distributions and of the standard library.
 
     Returns:
-        list of (library, module, path), sorted: the name of the distribution such as
+        Sorted list of (library, module, path): the name of the distribution, such as
         `"scikit-learn"`, or `"python"`; the dotted name of the module; the `Path` of the file.
     """
     files = {}
     for distribution in importlib.metadata.distributions():
         library = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
-        # RECORD itself, because `distribution.files` takes ten seconds for 20,000 files.
+        # Reads RECORD directly: `distribution.files` takes ten seconds for 20,000 files.
         for line in (distribution.read_text("RECORD") or "").splitlines():
             relative = line.split(",", 1)[0]
             parts = Path(relative).parts
@@ -60,17 +60,17 @@ def installed_files():
 
 
 def file_documents(module, path):
-    """The documents in the docstrings of a file, and in the table of Python's help topics.
+    """Extracts documents from the docstrings of a file, or from Python's table of help topics.
 
-    A class, with its short methods, is a document; so is each longer docstring of a function; the
-    rest of a module is one more.
+    A class with its short methods is one document, as is each longer function docstring. The rest
+    of a module is one more.
 
     Args:
         module: str. Dotted name of the module.
-        path: `Path` of the file. One that cannot be read or parsed has no documents.
+        path: `Path` of the file. A file that cannot be read or parsed has no documents.
 
     Returns:
-        list of (name, sentences): `"numpy.linalg:solve"` and a list of str.
+        list of (name, sentences): a str such as `"numpy.linalg:solve"`, and a list of str.
     """
     try:
         if os.path.getsize(path) > _LARGEST_FILE:
@@ -81,7 +81,7 @@ def file_documents(module, path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in other people's strings
             tree = ast.parse(source)
-    # Files of a newer Python, in another encoding, with null bytes, nested beyond the parser.
+    # Newer Python syntax, another encoding, null bytes, or nesting too deep for the parser.
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     if module == "pydoc_data.topics":
@@ -101,7 +101,7 @@ def _module(parts):
 
 
 def _collect(scope, name, documents):
-    """Appends the documents of `scope`; returns the sentences that are too few for one."""
+    """Appends the documents of `scope`; returns its sentences if too few for a document."""
     sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
     position = len(documents)
     for child in scope.body:

@@ -1,4 +1,4 @@
-"""A labelled set that every machine has: which library does a passage document?"""
+"""A labeled dataset on every machine: which library does a passage document?"""
 
 import collections
 import dataclasses
@@ -7,10 +7,10 @@ import re
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 
-_MOST_WORDS = 60  # of a labelled passage: a few sentences, so that the task is not trivial
+_MOST_WORDS = 60  # of a labeled passage: a few sentences, so that the task is not trivial
 _FEWEST_WORDS = 15
 
-# What people call a library in text, beside its distribution's and its packages' names.
+# Common names of a library besides those of its distribution and its packages.
 _OTHER_NAMES = {
     "huggingface-hub": ["hugging face", "huggingface", "hf"],
     "jax": ["jnp", "lax"],
@@ -28,7 +28,7 @@ _OTHER_NAMES = {
 
 
 def largest_libraries(passages, count=8):
-    """The libraries with the most words, largest first.
+    """Returns the libraries with the most words, largest first.
 
     Args:
         passages: list of `Passage`.
@@ -38,7 +38,7 @@ def largest_libraries(passages, count=8):
         list of str.
 
     Raises:
-        InputError: there are fewer than two libraries to tell apart.
+        InputError: there are fewer than two libraries.
     """
     words = collections.Counter()
     for passage in passages:
@@ -52,13 +52,13 @@ def largest_libraries(passages, count=8):
 
 
 def library_passages(passages, libraries, most_per_library=None):
-    """Short passages of the given libraries, without the libraries' names in them.
+    """Returns short passages of the given libraries, with the libraries' names removed.
 
     Args:
         passages: list of `Passage`, one side of `split_by_module`.
-        libraries: list of str, the labels.
-        most_per_library: int. Of a larger library that many are taken, spread evenly over all of
-            it. None takes all.
+        libraries: list of str. The labels.
+        most_per_library: int. Maximum number of passages per library, sampled evenly from the whole
+            library. None for no limit.
 
     Returns:
         list of `Passage` with whole sentences, about 15 to 60 words each; the library is the label.
@@ -80,7 +80,7 @@ def library_passages(passages, libraries, most_per_library=None):
 
 
 def write_labelled(passages, path):
-    """Writes a labelled set: tab-separated, with a header line `text`, `label`."""
+    """Writes a labeled dataset as a tab-separated file with the header line `text`, `label`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("text\tlabel\n")
         for passage in passages:
@@ -118,8 +118,8 @@ def _names_pattern(passages, libraries):
             names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
     for library in libraries:
         names.update([library, *_OTHER_NAMES.get(library, [])])
-    # Longest first: "tensorflow datasets" before "tensorflow". A name is written with a hyphen, an
-    # underscore, a space or nothing between its parts; "np." goes with its stop.
+    # Longest first: "tensorflow datasets" before "tensorflow". The parts of a name may be joined by
+    # a hyphen, an underscore, a space or nothing. "np." includes its dot.
     ordered = sorted(names, key=lambda name: (-len(name), name))
     spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
     return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)

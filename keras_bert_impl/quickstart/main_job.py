@@ -1,7 +1,7 @@
-"""The main job on text that is already here: corpus, pre-training, fine-tuning, export, answers.
+"""The quickstart job on local text: corpus, pre-training, fine-tuning, export, predictions.
 
-Every stage calls what a user with their own text would call, and is passed over when its output is
-there: a run that was interrupted goes on.
+Every stage uses the functions that users with their own text would call. A stage whose output
+exists is skipped, so that an interrupted run resumes.
 """
 
 import json
@@ -32,12 +32,12 @@ _REPORT_EVERY = 100  # steps
 
 
 class MainJob:
-    """The stages and where each keeps its output.
+    """The stages of the job and the locations of their outputs.
 
     Args:
         directory: str or `Path`.
         settings: `QuickstartSettings`.
-        say: function of one str, called with progress.
+        say: function of one str, called with progress messages.
     """
 
     def __init__(self, directory, settings, say=print):
@@ -47,17 +47,17 @@ class MainJob:
         self._start = time.monotonic()
 
     def run(self):
-        """Runs every stage that is not done.
+        """Runs every unfinished stage.
 
         Returns:
-            dict of scores by name, which also stand in `scores.json`.
+            dict of scores by name, which are also written to `scores.json`.
 
         Raises:
-            InputError: nothing to read, no space to write, or a directory that holds stages made
-            with other settings; says which.
+            InputError: there is nothing to read or no space to write, or the directory holds stages
+                made with other settings; the message says which.
         """
         check_installed()
-        run = RunDirectory(self.directory, self.settings)  # refuses stages of other settings
+        run = RunDirectory(self.directory, self.settings)  # rejects stages made with other settings
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
         self._stage("tokenizer", "learning a vocabulary", self.learn_vocabulary)
         self._stage("records", "preparing records", self.prepare_records)
@@ -68,7 +68,7 @@ class MainJob:
         return scores
 
     def path(self, name):
-        """`Path` of an output by its name."""
+        """Returns the `Path` of an output by name."""
         return self.directory / name
 
     def _stage(self, name, what, make):
@@ -87,7 +87,7 @@ class MainJob:
     def read_text(self):
         """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`.
 
-        The labelled texts for scoring come from modules of which nothing is in the other two.
+        The labeled texts for scoring come from modules that the other two files do not use.
         """
         settings = self.settings
         training, held_out = corpus.split_by_module(corpus.read_passages(), seed=settings.seed)
@@ -110,7 +110,7 @@ class MainJob:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
     def prepare_records(self):
-        """Writes the records; a fiftieth of the documents is held out."""
+        """Writes the records, with a fiftieth of the documents held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
             self.path("records"),
@@ -118,7 +118,7 @@ class MainJob:
             length=self.settings.length,
             passes=self.settings.passes,
             held_out=0.02,
-            num_workers=1,  # the text is read before a second process would have started
+            num_workers=1,  # all text is read before a second process would start
             seed=self.settings.seed,
         )
         train = manifest["splits"]["train"]
@@ -130,7 +130,7 @@ class MainJob:
     # === Models ===
 
     def make_network(self):
-        """Writes the network as it is before any training."""
+        """Writes the newly initialized network."""
         settings, tokenizer = self.settings, self._tokenizer()
         keras.utils.set_random_seed(settings.seed)
         encoder = Encoder(
@@ -141,8 +141,8 @@ class MainJob:
                 num_heads=settings.num_heads,
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
-                # 1 / sqrt(hidden_dim), as wide as attention needs to begin to learn; BERT's 0.02 is
-                # made for 768 and leaves so small a network at word frequencies for longer.
+                # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02 is
+                # meant for 768 and keeps a network this small at word frequencies for longer.
                 initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
@@ -152,7 +152,7 @@ class MainJob:
         self.say(f"{encoder.count_params():,} parameters")
 
     def pretrain(self):
-        """Pre-trains; returns the scores on held-out documents beside the unigram baseline."""
+        """Pre-trains; returns the scores on held-out documents and the unigram baseline."""
         settings, records = self.settings, self.path("records")
         self.say(f"pre-training {settings.pretraining_steps:,} steps")
         pretrain(
@@ -192,7 +192,8 @@ class MainJob:
         }
 
     def finetune(self):
-        """Tunes the pre-trained and the untrained network; returns accuracies and baselines."""
+        """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines.
+        """
         train, dev = self.labelled("train"), self.labelled("dev")
         scores = {
             "majority": baselines.majority(train.labels, dev.labels),
@@ -219,11 +220,12 @@ class MainJob:
         return scores
 
     def export(self):
-        """Writes the SavedModel of the tuned classifier."""
+        """Writes the SavedModel of the fine-tuned classifier."""
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts):
-        """Asks the SavedModel in a new process without this package; returns its labels."""
+        """Predicts with the SavedModel in a new process without this package; returns its output.
+        """
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
             input=json.dumps(texts),
@@ -234,7 +236,7 @@ class MainJob:
         return json.loads(answer.stdout.splitlines()[-1])
 
     def labelled(self, part):
-        """`Examples` of `"train"` or `"dev"`."""
+        """Returns the `Examples` of `"train"` or `"dev"`."""
         return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
 
     def _tokenizer(self):
@@ -242,7 +244,7 @@ class MainJob:
 
 
 class _Report(keras.callbacks.Callback):
-    """A line for every report that has held-out scores."""
+    """Reports the held-out scores, one line per evaluation."""
 
     def __init__(self, say):
         super().__init__()

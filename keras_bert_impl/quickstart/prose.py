@@ -1,4 +1,4 @@
-"""Plain English out of a docstring: markup, code, tables and signatures are left out."""
+"""Extracts plain English from docstrings, without markup, code, tables and signatures."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ _DROPPED_SECTIONS = {
     "call arguments inputs",
     "example usage",
 }
-# NumPy sections whose unindented lines are "name : type", the description stands indented below.
+# NumPy sections with unindented "name : type" lines and indented descriptions below them.
 _NUMPY_ENTRY_SECTIONS = {
     "parameters",
     "other parameters",
@@ -38,14 +38,14 @@ _TABLE = re.compile(
     r"[=\-+|]{2}[=\-+|]*[\s+|][=\-+|\s]*[=\-+|]{2}|[^|]*\|[^|]*\|.*|\+[-=+]+\+?"
 )
 _BULLET = re.compile(r"(?:[-*+•]|\(?\w{1,2}[.)]|#\.)\s+")
-# "name: what", "name (type, optional): what", "*args, **kwargs: what"
+# "name: text", "name (type, optional): text", "*args, **kwargs: text"
 _GOOGLE_ENTRY = re.compile(r"[`*]{0,2}[\w.,*` /\[\]-]{1,40}?[`*]{0,2}\s*(?:\([^()]*\))?\s*:\s+(.*)")
 _FIELD = re.compile(r":(\w+)(?:\s[^:]*)?:\s*(.*)")
 _FENCE = re.compile(r"(```|~~~)")
 
-# Of roles such as :func:`x`, links, citations, emphasis and calls the words remain.
-# (a text that must be there for the pattern to match, because `in` is far faster; pattern; what
-# takes its place)
+# Keeps the words of roles such as :func:`x`, links, emphasis and calls, and drops citations.
+# (substring that every match contains, tested first because `in` is far faster; pattern;
+# replacement)
 _INLINE = [
     ("`", re.compile(r":[\w:+-]+:`~?(?:[^`<]*?\.)?([^`<]+?)(?:\s*<[^`>]*>)?`"), r"\1"),
     ("`", re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}"), r"\1"),  # `text <url>`_
@@ -63,7 +63,7 @@ _INLINE = [
     (" ", re.compile(r" +([.,;:!?])(?= |$)"), r"\1"),
 ]
 _FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # of a sentence
-_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters of prose, for the patterns above
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; bounds the time of the patterns
 _CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
 _WORD = re.compile(
     r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*"
@@ -76,13 +76,13 @@ _FUNCTION_WORDS = set(
 
 
 def prose_sentences(docstring):
-    """The English sentences of a docstring, in order.
+    """Returns the English sentences of a docstring, in order.
 
     Args:
-        docstring: str, in reST, NumPy's or Google's style, or Markdown.
+        docstring: str. reST, NumPy or Google style, or Markdown.
 
     Returns:
-        list of str: whole sentences of words, without code, markup, headings and tables.
+        list of str. Whole sentences of words, without code, markup, headings and tables.
 
     Example:
         >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
@@ -108,21 +108,21 @@ def _is_prose(sentence):
         return False
     if sum(bool(_WORD.fullmatch(token)) for token in tokens) < 0.95 * len(tokens):
         return False
-    # Lists of names and numbers are not English; a sentence has small words in it.
+    # Unlike lists of names and numbers, an English sentence has function words.
     small = sum(token.lower().strip("(,;:") in _FUNCTION_WORDS for token in tokens)
     symbols = sum(bool(_SYMBOL.fullmatch(token)) for token in tokens)
     return small >= max(1, len(tokens) // 10) and symbols <= len(tokens) // 5
 
 
 def _paragraphs(lines):
-    """Yields paragraphs of running text, each a str."""
+    """Yields paragraphs of running text (str)."""
     lines = _without_headings(_without_code([line.expandtabs() for line in lines]))
     current, indent, entry = [], 0, False
     for section, line in lines:
         stripped = line.strip()
         depth = len(line) - len(line.lstrip())
         new, text, hanging = _opens_paragraph(section, stripped, depth)
-        # An indent that grows without a mark begins a definition below its term.
+        # A deeper indent without a bullet or entry starts a definition below its term.
         grows = depth > indent and not entry
         if not stripped or new or depth < indent or grows:
             if current:
@@ -137,7 +137,7 @@ def _paragraphs(lines):
 
 
 def _opens_paragraph(section, stripped, depth):
-    """(whether the line begins a paragraph, its text, whether lines under it hang indented)."""
+    """Returns (whether the line starts a paragraph, its text, whether it has a hanging indent)."""
     if section is None or not stripped:
         return True, "", False
     field = _FIELD.match(stripped)
@@ -161,7 +161,7 @@ def _capitalized(text):
 
 
 def _without_headings(lines):
-    """Yields (section, line); section is None in sections without prose. Headings are dropped."""
+    """Yields (section, line) without headings; section is None in sections without prose."""
     section = ""
     for position, line in enumerate(lines):
         stripped = line.strip()
@@ -182,7 +182,7 @@ def _without_headings(lines):
 
 
 def _without_code(lines):
-    """The lines without fenced, literal and doctest blocks, directives, comments and tables."""
+    """Removes fenced, literal and doctest blocks, directives, comments and tables from lines."""
     kept, fence, doctest, skip_deeper_than = [], None, False, None
     for line in lines:
         stripped = line.strip()

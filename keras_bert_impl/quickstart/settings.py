@@ -1,4 +1,4 @@
-"""Settings of the quickstart; imports nothing heavy, for the command line's help."""
+"""Settings of the quickstart. Imports nothing heavy, so that command-line help is fast."""
 
 import dataclasses
 import importlib.util
@@ -13,22 +13,22 @@ _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib,
 
 @dataclasses.dataclass(frozen=True)
 class QuickstartSettings:
-    """Sizes of the main job, chosen so that it ends within ten minutes on two cores.
+    """Sizes of the quickstart job, chosen to finish within ten minutes on two cores.
 
     Args:
         vocabulary_size: int.
-        num_layers, hidden_dim, num_heads: int. Shape of the encoder.
+        num_layers, hidden_dim, num_heads: int. Size of the encoder.
         length: int. Tokens of a row of the pre-training data.
-        passes: int. Times that sentence pairs are drawn from the corpus.
+        passes: int. Number of times that sentence pairs are drawn from the corpus.
         batch_size: int. Rows of a pre-training step.
         pretraining_steps: int.
-        learning_rate: float. Peak of pre-training.
-        mask_rate: float. Part of the tokens to predict.
-        libraries: int. Classes to tell apart.
-        texts_per_library: int. At most so many labelled texts of a library, to train on and
-            again to score on.
+        learning_rate: float. Peak learning rate of pre-training.
+        mask_rate: float. Fraction of the tokens to predict.
+        libraries: int. Number of classes.
+        texts_per_library: int. Maximum number of labeled texts per library, for training and again
+            for scoring.
         finetuning_epochs: int.
-        finetuning_rate: float. Peak of fine-tuning.
+        finetuning_rate: float. Peak learning rate of fine-tuning.
         seed: int.
     """
 
@@ -58,10 +58,10 @@ class QuickstartSettings:
 
 
 def check_installed():
-    """Refuses to begin where a package is missing that the job needs in its end.
+    """Checks at the start that the packages needed at the end of the job are installed.
 
     Raises:
-        InputError: names the package, and the command that installs it.
+        InputError: a package is missing; the message names it and the command that installs it.
     """
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:

@@ -1,4 +1,4 @@
-"""What the quickstart shows in the end: a table, filled-in words, answers and two pictures."""
+"""Output of the quickstart: scores, filled masks, predictions and two figures."""
 
 import re
 
@@ -13,10 +13,10 @@ _WORD = re.compile(r"[a-z]{5,}")
 
 
 def score_lines(scores):
-    """The scores beside what they have to beat, as lines of text.
+    """Formats the scores and their baselines as lines of text.
 
     Args:
-        scores: dict, as `MainJob.run` returns it.
+        scores: dict from `MainJob.run`.
     """
     words, labels = scores["masked_lm"], scores["classification"]
     return [
@@ -35,9 +35,9 @@ def score_lines(scores):
 
 
 def fill_mask_lines(job, count=5):
-    """Held-out sentences with one word hidden, and what the model puts there.
+    """Shows held-out sentences with one masked word, and the model's predictions.
 
-    The sentences and the words are drawn by the seed, not chosen.
+    The sentences and words are chosen at random by the seed.
 
     Args:
         job: `MainJob`.
@@ -60,7 +60,7 @@ def fill_mask_lines(job, count=5):
 
 
 def answer_lines(job, count=4):
-    """Held-out texts, what the exported model answers, and what is right.
+    """Shows held-out texts, the exported model's predictions and the true labels.
 
     Args:
         job: `MainJob`.
@@ -107,6 +107,6 @@ def draw(job, scores):
 
 
 def _sentences(job):
-    """First sentences of held-out texts."""
+    """Yields the first sentence of each held-out text."""
     for text in job.labelled("dev").texts:
         yield re.split(r"(?<=[.!?]) ", text)[0]

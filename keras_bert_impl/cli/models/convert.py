@@ -1,4 +1,4 @@
-"""`keras-bert convert`: a model from one form of files to another."""
+"""`keras-bert convert`: converts a model between file formats."""
 
 import math
 import sys
@@ -8,7 +8,7 @@ EXAMPLE = """  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--from",
         dest="source",
@@ -38,7 +38,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Converts, and says what was written."""
+    """Converts, and prints what was written."""
     from keras_bert_impl.conversion.formats import convert
 
     shapes = convert(

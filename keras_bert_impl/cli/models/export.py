@@ -1,4 +1,4 @@
-"""`keras-bert export`: a model as an artefact that runs without this package."""
+"""`keras-bert export`: writes a model as an artifact that runs without this package."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
     parser.add_argument(
         "--out",
@@ -64,13 +64,13 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Exports, and says where; checks, and says how large the difference is."""
+    """Exports and prints where; checks the result and prints the largest difference."""
     _check_arguments(arguments)
     buckets = _buckets(arguments.xla)
     from keras_bert_impl.tasks.runs.served import load_model, load_signatures
 
     if arguments.format != "saved_model":
-        # What is compared with the file computes in float32.
+        # The exported file is compared with a float32 model.
         model = load_model(arguments.model, arguments.use, "float32", arguments.base)
         export_network.run(arguments, model)
         return
@@ -105,7 +105,7 @@ def _check_arguments(arguments):
 
 
 def _buckets(text):
-    """list of (rows, length) of what was given as --xla."""
+    """Parses the value of `--xla` to a list of (rows, length)."""
     if text is None:
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]

@@ -1,4 +1,4 @@
-"""`keras-bert export --format onnx|litert|openvino`: its arguments, and what it says."""
+"""`keras-bert export --format onnx|litert|openvino`: its arguments and its report."""
 
 import functools
 import sys
@@ -8,7 +8,7 @@ from keras_bert_impl.cli.examples import add_examples, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.formats import NAMES, exporter
 
-# The formats that know each argument.
+# Argument -> the formats that support it.
 _ARGUMENTS = {
     "precision": tuple(NAMES),
     "standard": ("onnx",),
@@ -19,7 +19,7 @@ FORMATS = tuple(NAMES)
 
 
 def add_arguments(parser):
-    """The arguments beside those of every export."""
+    """Adds the arguments in addition to those of every export."""
     group = parser.add_argument_group("with --format onnx, litert or openvino")
     group.add_argument("--precision", choices=("fp32", "fp16", "int8"), help="default: fp32")
     group.add_argument("--standard", action="store_true", help="of ONNX: operators of the standard "
@@ -34,7 +34,7 @@ def add_arguments(parser):
 
 
 def check(arguments):
-    """Raises an `InputError` for arguments that the format does not know."""
+    """Raises an `InputError` for arguments that the format does not support."""
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
@@ -44,7 +44,7 @@ def check(arguments):
 
 
 def run(arguments, model):
-    """Exports, and says what came out."""
+    """Exports, and prints a report."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
     from keras_bert_impl.io.lines import read_lines
 
@@ -69,7 +69,7 @@ def run(arguments, model):
 
 
 def _points(model, examples):
-    """The first metric of the task, in points of a hundred."""
+    """Returns the first metric of the task, on a scale of 0 to 100."""
     from keras_bert_impl.tasks.question_answering.data import QuestionExamples
     from keras_bert_impl.tasks.registry import score
     from keras_bert_impl.tasks.scores.metrics import comparable

@@ -1,4 +1,4 @@
-"""`keras-bert models`: the published models by name."""
+"""`keras-bert models`: lists the published models by name."""
 
 from keras_bert_impl.cli.common import print_json, print_table
 from keras_bert_impl.config import EncoderConfig
@@ -9,7 +9,7 @@ USES_TENSORFLOW = False
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
 
 

@@ -1,4 +1,4 @@
-"""`keras-bert merge`: a model tuned by LoRA as an ordinary model directory."""
+"""`keras-bert merge`: writes a model fine-tuned with LoRA as an ordinary model directory."""
 
 import sys
 
@@ -6,7 +6,7 @@ EXAMPLE = "  keras-bert merge --model run --out merged"
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--model", required=True, metavar="DIR", help="a run, or what save_tuned or peft wrote"
     )
@@ -15,7 +15,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Merges, and says where."""
+    """Merges, and prints where the model is."""
     from keras_bert_impl.tasks.runs.run import load_tuned
 
     model = load_tuned(arguments.model, "float32", arguments.base)

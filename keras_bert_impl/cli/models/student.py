@@ -1,4 +1,4 @@
-"""`keras-bert student`: some layers of a model as a model, for distillation to begin with."""
+"""`keras-bert student`: creates a student model from a teacher's layers, for distillation."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ EXAMPLE = """  keras-bert student --teacher DIR --layers 6 --out student
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--teacher", required=True, metavar="MODEL", help="as of `keras-bert convert --from`"
     )
@@ -22,7 +22,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Writes the model, and says of which layers."""
+    """Writes the model, and prints which layers it has."""
     from keras_bert_impl.conversion.students import student_of
 
     layers = student_of(arguments.teacher, arguments.out, arguments.layers)

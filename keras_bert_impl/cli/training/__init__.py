@@ -1,1 +1,1 @@
-"""Commands that prepare data and train."""
+"""Commands that prepare data and train models."""

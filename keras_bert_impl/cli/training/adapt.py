@@ -1,4 +1,4 @@
-"""`keras-bert adapt`: masked language modelling goes on, on text of a domain."""
+"""`keras-bert adapt`: continues masked LM pre-training on text of a domain."""
 
 import dataclasses
 import sys
@@ -22,7 +22,7 @@ class _Settings(AdaptationSettings):
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("text", help="text without labels: a file, a folder or a tfds:// name")
     parser.add_argument(
         "--model", required=True, metavar="DIR", help="the model directory to go on with, or a name"
@@ -32,7 +32,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Adapts the model, and says where it is."""
+    """Adapts the model, and prints where it is."""
     settings = resolve_settings(arguments, _Settings)
     from keras_bert_impl.pretraining.adaptation import adapt
 

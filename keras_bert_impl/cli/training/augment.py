@@ -1,4 +1,4 @@
-"""`keras-bert augment`: labelled texts, and copies of them in which some words are others."""
+"""`keras-bert augment`: adds copies of labeled texts in which some words are replaced."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--model", required=True, metavar="DIR", help="a masked language model, which guesses words"
     )
@@ -30,7 +30,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Writes the texts with their copies, and says how many."""
+    """Writes the texts with their copies, and prints how many."""
     if Path(arguments.out).suffix != ".jsonl":
         raise InputError(f"--out is JSON lines and must end in .jsonl. Received: {arguments.out}")
     examples = read_examples(arguments, "train")

@@ -1,4 +1,4 @@
-"""`keras-bert finetune`: from labelled examples to a tuned model, or to several to choose from."""
+"""`keras-bert finetune`: fine-tunes one model, or several to choose from, on labeled examples."""
 
 import argparse
 import dataclasses
@@ -43,11 +43,11 @@ _PAPER = "paper"
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(FinetuneSettings, AdaptationSettings):
-    """All settings of the command, for its help and the types of what is given."""
+    """All settings of the command, for its help and the types of its values."""
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     add_examples(parser, is_training=True)
     parser.add_argument("--adapt", metavar="TEXT", help="text without labels, a file or folder: "
@@ -69,7 +69,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Tunes, and says what the model scores and where it is."""
+    """Fine-tunes, and prints the scores of the model and where it is."""
     grid, settings, of_adaptation = _resolve(arguments)
     train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
@@ -79,14 +79,14 @@ def run(arguments):
     from keras_bert_impl.tuning.choice import ParameterReport
 
     out = Path(arguments.out)
-    # Standard output is for the result; Keras draws its progress there.
+    # Keras draws its progress on stdout, which is reserved for the result.
     how = {
         "strategy": prepared_strategy(arguments),
         "resume": arguments.resume,
         "verbose": 0 if arguments.json else 1 if sys.stdout.isatty() else 2,
     }
     if arguments.adapt:
-        # What cannot be tuned afterwards is better said before.
+        # Reject settings that fine-tuning cannot use before spending time on adaptation.
         for _, of_run in combinations(grid, settings).values():
             task_with(of_run, train, dev)
         settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
@@ -107,7 +107,7 @@ def run(arguments):
             train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
         )
     if not is_chief():
-        return  # the chief writes and says what came out
+        return  # the chief writes and reports the result
     scores = read_json(out / "scores.json")
     if arguments.json:
         print_json(scores)
@@ -126,7 +126,7 @@ def _seeds(text):
 
 
 def _resolve(arguments):
-    """(dict of setting -> values to try, settings of all runs, settings of the adaptation)."""
+    """Returns (dict of setting to values to try, settings of all runs, adaptation settings)."""
     given = given_settings(arguments, _Settings)
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
@@ -159,7 +159,7 @@ def _grid(name):
 
 
 def _adapt(text, directory, settings, of_adaptation, how):
-    """The path of the model, adapted to text."""
+    """Adapts the model to text; returns its path."""
     from keras_bert_impl.pretraining.adaptation import adapt
 
     common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
@@ -177,7 +177,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints the groups of a set of runs, best first; of one group every metric."""
+    """Prints the groups of a set of runs, best first; for a single group, every metric."""
     from keras_bert_impl.tasks.runs.run_set import name_of
 
     groups, metric = summary["groups"], summary["metric"]

@@ -1,4 +1,4 @@
-"""`keras-bert input-worker`: a machine that makes batches for pre-training on others."""
+"""`keras-bert input-worker`: makes batches for pre-training on other machines."""
 
 import socket
 import sys
@@ -9,7 +9,7 @@ EXAMPLE = "  keras-bert input-worker --port 5050"
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "--host",
         default=socket.gethostname(),
@@ -21,14 +21,14 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Serves until it is ended."""
+    """Serves until stopped."""
     server = start(arguments.host, arguments.port)
     print(f"input_workers=[grpc://{arguments.host}:{arguments.port}]", file=sys.stderr, flush=True)
     server.join()
 
 
 def start(host, port):
-    """Starts a tf.data service of one worker; returns it. It ends with the process."""
+    """Starts and returns a tf.data service with one worker, which ends with the process."""
     import tensorflow as tf
 
     service = tf.data.experimental.service
@@ -40,5 +40,5 @@ def start(host, port):
             port=port + 1,
         )
     )
-    worker.dispatcher = dispatcher  # or it would be collected, and stop
+    worker.dispatcher = dispatcher  # keeps it from being garbage-collected
     return worker

@@ -1,4 +1,4 @@
-"""`keras-bert prepare`: from text to records for pre-training."""
+"""`keras-bert prepare`: turns text into records for pre-training."""
 
 import sys
 
@@ -9,7 +9,7 @@ TENSORFLOW_ALONE = True
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS, TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
@@ -91,7 +91,7 @@ def run(arguments):
 
 
 def _of_pairs(split, objective):
-    """str. What share of the pairs of a split are those that an objective calls true."""
+    """Describes the share of the pairs of a split that are true pairs of an objective."""
     if objective == "mlm":
         return ""
     share = 1 - split["pairs_labelled_1"] / split["examples"]

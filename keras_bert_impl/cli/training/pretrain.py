@@ -1,4 +1,4 @@
-"""`keras-bert pretrain`: from records to a pre-trained model."""
+"""`keras-bert pretrain`: pre-trains a model on records."""
 
 import dataclasses
 import sys
@@ -20,7 +20,7 @@ EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-25
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "records",
         help="the folder that `keras-bert prepare` made, or a copy such as gs://bucket/records",
@@ -31,7 +31,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Trains, and says where the model is."""
+    """Trains, and prints where the model is."""
     from keras_bert_impl.pretraining.run import pretrain
     from keras_bert_impl.training.strategy import is_chief
 
@@ -45,7 +45,7 @@ def run(arguments):
         **dataclasses.asdict(settings),
     )
     if not is_chief():
-        return  # the chief writes and says what came out
+        return  # the chief writes and reports the result
     print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
     scores = Path(arguments.out) / "scores.json"
     if arguments.json and scores.exists():

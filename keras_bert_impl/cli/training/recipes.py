@@ -1,4 +1,4 @@
-"""`keras-bert recipes`: the recipes of pre-training by name, or one of them as a file."""
+"""`keras-bert recipes`: lists the pre-training recipes, or prints one of them."""
 
 from keras_bert_impl.cli.common import print_json, print_table
 from keras_bert_impl.io.errors import InputError
@@ -9,7 +9,7 @@ USES_TENSORFLOW = False
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("name", nargs="?", help="print this recipe's file, to be changed, say")
     parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 

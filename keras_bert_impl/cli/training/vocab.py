@@ -1,4 +1,4 @@
-"""`keras-bert vocab`: learns a WordPiece vocabulary from text, or adds to one of any kind."""
+"""`keras-bert vocab`: learns a WordPiece vocabulary, or extends a vocabulary of any kind."""
 
 from keras_bert_impl.cli.common import Progress, positive_int
 from keras_bert_impl.io.files import replace_directory
@@ -9,7 +9,7 @@ TENSORFLOW_ALONE = True
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
@@ -43,7 +43,7 @@ def run(arguments):
     if arguments.extend:
         _extend(arguments, documents)
         return
-    with replace_directory(arguments.out) as temporary:  # refuses a place before the work
+    with replace_directory(arguments.out) as temporary:  # rejects an unusable path before the work
         vocabulary = learn_wordpiece_vocabulary(
             _texts(documents),
             vocabulary_size=arguments.size,

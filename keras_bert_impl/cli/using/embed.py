@@ -1,4 +1,4 @@
-"""`keras-bert embed`: vectors of the texts in files and folders."""
+"""`keras-bert embed`: computes embeddings of the texts in files and folders."""
 
 import sys
 
@@ -12,7 +12,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "paths",
         nargs="+",
@@ -53,7 +53,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Writes the file and says what is in it."""
+    """Writes the file and prints what it contains."""
     from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
     from keras_bert_impl.tasks.runs.run import load_embedder
 

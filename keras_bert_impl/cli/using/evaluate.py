@@ -1,4 +1,4 @@
-"""`keras-bert evaluate`: the scores of a tuned model on labelled examples."""
+"""`keras-bert evaluate`: scores a fine-tuned model on labeled examples."""
 
 from keras_bert_impl.cli.common import print_json, print_scores
 from keras_bert_impl.cli.examples import add_examples, read_examples_of, read_more
@@ -11,7 +11,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
     add_examples(parser, is_training=False)
     parser.add_argument(
@@ -24,7 +24,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Prints the scores, those of a run in the form in which it printed them."""
+    """Prints the scores; those of a run have the same form as in the run."""
     from keras_bert_impl.tasks.runs.evaluation import evaluate
     from keras_bert_impl.tasks.runs.run import load_tuned
 

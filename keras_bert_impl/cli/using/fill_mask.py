@@ -1,4 +1,4 @@
-"""`keras-bert fill-mask`: the likeliest words for a mask."""
+"""`keras-bert fill-mask`: predicts the most likely words for a mask."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument(
         "text", nargs="+", help="a model directory, unless --model says it; texts with [MASK] in them"
     )

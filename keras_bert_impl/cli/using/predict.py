@@ -1,4 +1,4 @@
-"""`keras-bert predict`: labels and scores of texts, entities, answers to questions, choices."""
+"""`keras-bert predict`: predicts labels, entities, answers, choices or similarities of texts."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
     parser.add_argument(
         "--input",
@@ -40,11 +40,11 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Prints a line for each text, some texts at a time.
+    """Prints one line per text, predicting several texts at a time.
 
-    Label and score, or the values of a regression; of words `word/label`; of a question the answer
-    and its probability, or nothing; of choices the best ending and its probability; of a pair the
-    cosine of its embeddings.
+    The line has the label and score, or the values of a regression; for tagging, `word/label`; for
+    a question, the answer and its probability, or nothing; for choices, the best ending and its
+    probability; for a pair, the cosine of its embeddings.
     """
     from keras_bert_impl.tasks.data.tables import in_blocks
     from keras_bert_impl.tasks.registry import task_of_model
@@ -67,7 +67,7 @@ def run(arguments):
 
 
 def _texts(arguments, model):
-    """Iterator of the texts or pairs of the input."""
+    """Returns an iterator of the texts or pairs in the input."""
     from keras_bert_impl.io.lines import STANDARD_INPUT, read_lines, suffix_of
     from keras_bert_impl.tasks.data.tables import FORMATS, read_texts_of
 
@@ -83,7 +83,7 @@ def _texts(arguments, model):
 
 
 def _columns(arguments, model):
-    """(column of the text, column of the second segment or None) of a table."""
+    """Returns (text column, second-segment column or None) of a table."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:

@@ -1,4 +1,4 @@
-"""`keras-bert search`: the texts that are nearest to a query in meaning."""
+"""`keras-bert search`: finds the texts nearest in meaning to a query."""
 
 from keras_bert_impl.cli.common import positive_int, print_json
 
@@ -6,7 +6,7 @@ EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "how to mend a 
 
 
 def add_arguments(parser):
-    """The arguments of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("query", nargs="+", help="what to look for")
     parser.add_argument(
         "--model", required=True, metavar="DIR", help="the directory that the vectors are from"
@@ -19,7 +19,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    """Prints, best first, the cosine, place and beginning of each text."""
+    """Prints the cosine, location and beginning of each text, best first."""
     from keras_bert_impl.tasks.embedding.search import read_places, read_vectors, search
     from keras_bert_impl.tasks.runs.run import load_embedder
 

@@ -1,1 +1,1 @@
-"""From a corpus to blocks of tokenized documents."""
+"""Turns a corpus into blocks of tokenized documents."""

@@ -1,9 +1,9 @@
-"""`prepare` by the workers of an Apache Beam runner: the same blocks, rows and shards.
+"""`prepare` on the workers of an Apache Beam runner: same blocks, rows and shards.
 
-The text is read twice. The first time its documents are counted, and of each there is only its
-hash and length: from these it follows what is a duplicate and which documents make a block. The
-second time they go to whoever builds their block. How many rows the blocks have says in which
-shard, and where in it, each row stands.
+The text is read twice. The first pass counts the documents and keeps only the hash and length of
+each; these determine the duplicates and the documents of each block. The second pass sends the
+documents to the workers that build their blocks. The row counts of the blocks determine the shard
+of each row and its position in the shard.
 """
 
 import copy
@@ -31,29 +31,29 @@ _SUMMARY = "summary.json"
 def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
     """Writes the shards of a corpus.
 
-    One worker holds 16 bytes of each document; each of the others some blocks, or a shard.
+    One worker holds 16 bytes per document; each of the others holds a few blocks or a shard.
 
     Args:
         corpus: `Corpus`.
         settings: `Settings`.
-        tokenizer: not used: the workers read the copy in `directory`.
-        directory: `Path` on a file system that all workers share, or str of a folder on a bucket;
-            `corpus.paths` likewise.
-        dealing: dict, arguments of `Dealer`.
-        runner: str, a runner of Beam.
-        options: list of str, options of its pipeline, as `name=value` or `name`.
+        tokenizer: not used; the workers read the copy in `directory`.
+        directory: `Path` on a file system shared by all workers, or str of a folder on a bucket;
+            the same holds for `corpus.paths`.
+        dealing: dict. Arguments of `Dealer`.
+        runner: str. A Beam runner.
+        options: list of str. Pipeline options, as `name=value` or `name`.
 
     Returns:
         `Written`.
 
     Raises:
-        InputError: as `prepare`.
+        InputError: see `prepare`.
     """
     flags = [f"--runner={runner}", *(f"--{option.lstrip('-')}" for option in options)]
     try:
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
             build_pipeline(pipeline, corpus, settings, directory, dealing)
-    except Exception as error:  # runners pass errors of workers on as text
+    except Exception as error:  # runners report errors of workers as text
         found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", _text(error))
         if not found:
             raise
@@ -67,7 +67,7 @@ def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
 
 
 def build_pipeline(pipeline, corpus, settings, directory, dealing):
-    """Adds all steps to a `beam.Pipeline`; arguments as of `write`."""
+    """Adds all steps to a `beam.Pipeline`; for the arguments see `write`."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
     of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
@@ -118,14 +118,14 @@ def build_pipeline(pipeline, corpus, settings, directory, dealing):
 
 
 class _Outline(NamedTuple):
-    """What is known of a document while blocks are cut."""
+    """The properties of a document that are needed to cut blocks."""
 
     source: str
     characters: int
 
 
 def _outlines(indexed, text_field):
-    """(hash, (index of the source, place in it, characters)) of each document."""
+    """Yields (hash, (source index, position in the source, characters)) of each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
@@ -136,14 +136,14 @@ def _source(outline):
 
 
 def _packed(outlines_of):
-    """The documents of a source that are no duplicates: places int32 [n], characters int64 [n]."""
+    """Returns the unique documents of a source: positions int32 [n], characters int64 [n]."""
     index, outlines = outlines_of
     places, characters = zip(*sorted(outlines))
     return index, (np.array(places, np.int32), np.array(characters, np.int64))
 
 
 def _plans(_, lengths, kept, sources, corpus, settings):
-    """(index of the source, (number of its first document, places [n], their blocks [n]))."""
+    """Yields (source index, (number of its first document, positions [n], their blocks [n]))."""
     if not lengths:
         raise readers.no_text(corpus.paths)
     indices = sorted(kept)
@@ -172,7 +172,7 @@ def _plans(_, lengths, kept, sources, corpus, settings):
 
 
 def _documents(joined_of, text_field):
-    """(block, (number, document)) of a source's documents that are used."""
+    """Yields (block, (number, document)) for the documents of a source that are used."""
     _, joined = joined_of
     if not joined["plan"]:
         return
@@ -184,7 +184,7 @@ def _documents(joined_of, text_field):
 
 
 class _Build(beam.DoFn):
-    """A block's documents -> (number of the block, split, `BuiltBlock`)."""
+    """Builds a block's documents; yields (block number, split, `BuiltBlock`)."""
 
     def __init__(self, settings, held_out, directory):
         self._settings = settings
@@ -203,7 +203,7 @@ class _Build(beam.DoFn):
 
 
 def _dealers(_, sizes, dealing, seed):
-    """(number, the `Dealer` as it is before the rows of that block) of each block."""
+    """Yields (block number, the `Dealer` in its state before that block's rows) for each block."""
     dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
     for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
         yield number, copy.deepcopy(dealers[split])
@@ -212,22 +212,22 @@ def _dealers(_, sizes, dealing, seed):
 
 
 def _size(built_block):
-    """(number of the block, split, rows, counts)."""
+    """Returns (block number, split, rows, counts)."""
     number, split, built = built_block
     return number, split, len(built.rows), built.counts
 
 
 def _dealt(built_block, dealers, seed):
-    """((split, shard), (place in it, row)) of each row of a block."""
+    """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
     number, split, built = built_block
-    dealer = copy.deepcopy(dealers[number])  # others may deal the same block once more
+    dealer = copy.deepcopy(dealers[number])  # the block may be dealt again elsewhere
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
     for (shard, place), row in zip(places, built.rows):
         yield (split, shard), (place, row)
 
 
 def _write_shard(rows_of, directory):
-    """(split, shard, what the manifest says of it)."""
+    """Writes a shard; returns (split, shard, its manifest entry)."""
     (split, shard), rows = rows_of
     path = os.path.join(directory, records.shard_name(split, shard))
     rows = [row for _, row in sorted(rows)]
@@ -241,7 +241,7 @@ def _write_shard(rows_of, directory):
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Leaves what this process cannot be told otherwise: a file with all of `Written`."""
+    """Writes a file with all of `Written`, which cannot reach the calling process otherwise."""
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

@@ -1,4 +1,4 @@
-"""The work on one block of documents: text in, serialized rows and counts out."""
+"""Processing of one block of documents: from text to serialized rows and counts."""
 
 import dataclasses
 from typing import Annotated
@@ -14,7 +14,7 @@ from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What makes rows of documents; the arguments of `prepare`."""
+    """Settings that turn documents into rows; see the arguments of `prepare`."""
 
     length: RowLength
     objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
@@ -35,8 +35,8 @@ class TextBlock:
     Attributes:
         split: str.
         documents: list of (running number, `Document`).
-        characters: int, in their text.
-        number: int, of the block; None until it is complete.
+        characters: int. Length of their text.
+        number: int. Number of the block; None until it is complete.
     """
 
     split: str
@@ -50,14 +50,14 @@ class TextBlock:
         self.characters += document.characters
 
     def joined(self, other):
-        """A block of the documents of both."""
+        """Returns a block of the documents of both."""
         documents = self.documents + other.documents
         return TextBlock(self.split, documents, self.characters + other.characters)
 
 
 @dataclasses.dataclass
 class Counts:
-    """What a block, or a split, holds; `+` adds two up."""
+    """Statistics of a block or a split; `+` adds them."""
 
     documents: int = 0
     sentences: int = 0
@@ -75,14 +75,19 @@ class Counts:
         return dataclasses.replace(Counts(*sums), examples_in_fullest_row=fullest)
 
     def summary(self, length):
-        """dict of the counts, and `fill`, the part of the rows' tokens that is not padding."""
+        """Returns a dict of the counts and `fill`, the fraction of the rows that is not padding."""
         fill = self.tokens / (self.rows * length) if self.rows else 0.0
         return dataclasses.asdict(self) | {"fill": round(fill, 6)}
 
 
 @dataclasses.dataclass
 class BuiltBlock:
-    """`rows`: list of bytes, serialized, in random order; `counts`: `Counts`."""
+    """Result of building a block.
+
+    Attributes:
+        rows: list of bytes. Serialized rows in random order.
+        counts: `Counts`.
+    """
 
     rows: list
     counts: Counts
@@ -94,7 +99,7 @@ def build(text_block, settings, word_tokens):
     Args:
         text_block: `TextBlock`.
         settings: `Settings`.
-        word_tokens: `WordTokens`, the same for all blocks of a process.
+        word_tokens: `WordTokens`, shared by all blocks of a process.
 
     Returns:
         `BuiltBlock`.
@@ -128,7 +133,7 @@ def build(text_block, settings, word_tokens):
             tokens=int(lengths.sum()),
             examples_in_fullest_row=max(map(len, packed), default=0),
         )
-        if not packed:  # documents without a token
+        if not packed:  # no document has a token
             continue
         arrays = row_layout.lay_out(
             block, spans, labels, packed, settings.length, settings.max_examples_per_row, tokenizer
@@ -148,19 +153,19 @@ def _examples(block, settings, pass_number, num_separators):
         "mlm_nsp": pairs.next_sentence_examples,
         "mlm_sop": pairs.sentence_order_examples,
     }[settings.objective]
-    length = settings.length - (num_separators - 1)  # they leave room for one
+    length = settings.length - (num_separators - 1)  # pairs leave room for one separator
     return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
 
 
 def tokenize(documents, word_tokens):
-    """Splits documents into sentences and tokenizes these.
+    """Splits documents into sentences and tokenizes the sentences.
 
     Args:
         documents: list of (running number, `Document`).
         word_tokens: `WordTokens`.
 
     Returns:
-        (`TokenBlock`, number of words). Sentences and documents without a token are left out.
+        (`TokenBlock`, number of words). Sentences and documents without a token are omitted.
     """
     paragraphs, sentence_counts = [], []
     for _, document in documents:
@@ -182,13 +187,13 @@ def tokenize(documents, word_tokens):
 
 
 class HashSet:
-    """A set of 64-bit integers in 8 bytes each, for telling documents seen before.
+    """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents.
 
-    Two different documents share a hash with a probability of n² / 2⁶⁵ among n of them, 3·10⁻⁶
-    for ten million; one of the two is lost then.
+    Among n documents, two different ones share a hash with probability n² / 2⁶⁵, 3·10⁻⁶ for ten
+    million; one of the two is then lost.
     """
 
-    _MOST_RECENT = 1 << 18  # in a Python set, which takes ten times the memory
+    _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times the memory
 
     def __init__(self):
         self._recent = set()

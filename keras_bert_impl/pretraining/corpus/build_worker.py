@@ -1,4 +1,4 @@
-"""A process that builds blocks for `prepare`; to import this loads nothing heavy."""
+"""A worker process that builds blocks for `prepare`. Importing this module loads nothing heavy."""
 
 import contextlib
 import ctypes
@@ -9,16 +9,17 @@ import threading
 
 from keras_bert_impl.lazy import import_tensorflow_alone
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
-_worker = {}  # of this process: the settings and the tokenizer
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h
+_worker = {}  # settings and tokenizer of this process
 
 
 def start(tokenizer_directory, settings):
-    """Readies the process: one core, no accelerator, its own tokenizer.
+    """Initializes the worker process: one core, no accelerator, its own tokenizer.
 
     Args:
         tokenizer_directory: str.
-        settings: dict, of `blocks.Settings`, whose class would load TensorFlow on its way here.
+        settings: dict of the fields of `blocks.Settings`; unpickling the class itself would import
+            TensorFlow.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
@@ -33,32 +34,33 @@ def start(tokenizer_directory, settings):
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    pa.set_memory_pool(pa.system_memory_pool())  # which gives back what is free: 30 MB less
+    pa.set_memory_pool(pa.system_memory_pool())  # returns free memory to the system: saves 30 MB
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = blocks.Settings(**settings)
-    gc.freeze()  # the search for garbage would go through all of TensorFlow again and again
+    gc.freeze()  # or each garbage collection would traverse all of TensorFlow
 
 
 def keep_freed_memory():
-    """Lets this process keep up to 64 MiB that its arrays have freed, for the next ones.
+    """Lets this process keep up to 64 MiB of freed array memory for reuse.
 
-    The C library would give it back to the system, which clears every page anew: a tenth of the
-    time of `prepare`. It cannot be undone, so it is for processes of this package alone.
+    The C library would return it to the system, which then clears every page again: a tenth of the
+    time of `prepare`. This cannot be undone, so call it only in processes that belong to this
+    package.
     """
-    with contextlib.suppress(AttributeError):  # only glibc has it
+    with contextlib.suppress(AttributeError):  # only in glibc
         set_option = ctypes.CDLL(None).mallopt
         set_option(_M_MMAP_THRESHOLD, 32 << 20)
         set_option(_M_TRIM_THRESHOLD, 64 << 20)
 
 
 def build(text_block):
-    """`blocks.build` in a process that has been started."""
+    """Calls `blocks.build` in a worker process initialized by `start`."""
     from keras_bert_impl.pretraining.corpus import blocks
 
     return blocks.build(text_block, _worker["settings"], _worker["word_tokens"])
 
 
 def _end_with_parent():
-    # The worker of a process that was killed would wait for ever for a block, in all its memory.
+    # If the parent is killed, the worker would wait forever for a block and keep its memory.
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Which documents of a corpus are used, and which of them make a block."""
+"""Selection of the documents of a corpus, and their division into blocks."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from keras_bert_impl.pretraining.examples import draws, records
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """What is read, and how it is cut; the arguments of `prepare`."""
+    """What to read and how to cut it; see the arguments of `prepare`."""
 
     paths: list
     format: str
@@ -22,12 +22,13 @@ class Corpus:
 
 
 class Written(NamedTuple):
-    """What came of a corpus.
+    """Result of writing a corpus.
 
     Attributes:
-        documents, duplicate_documents: ints, the former with the latter.
-        counts: dict of split -> `Counts`.
-        shards: dict of split -> list of what `describe_shard` returns.
+        documents: int. All documents, duplicates included.
+        duplicate_documents: int.
+        counts: dict of split to `Counts`.
+        shards: dict of split to a list of the results of `describe_shard`.
     """
 
     documents: int
@@ -37,7 +38,7 @@ class Written(NamedTuple):
 
 
 def numbered(documents, counts):
-    """Yields (running number, document) without exact duplicates; fills in `counts`."""
+    """Yields (running number, document) without exact duplicates; updates `counts`."""
     seen = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
@@ -48,10 +49,10 @@ def numbered(documents, counts):
 
 
 def split_of(number, held_out, seed):
-    """The split of a document by its running number.
+    """Returns the split of a document with a given running number.
 
-    Of each `1 / share` documents in a row one at random is of the smaller split, so that a small
-    corpus has some of it, too.
+    One random document of every `1 / share` consecutive ones belongs to the smaller split, so that
+    even a small corpus has some.
     """
     share = min(held_out, 1 - held_out)
     if not share:
@@ -63,18 +64,18 @@ def split_of(number, held_out, seed):
 
 
 def check_corpus(documents, corpus, objective, seed):
-    """Refuses a corpus of which no records can be made, before any work on it.
+    """Rejects a corpus that cannot be made into records, before any work on it.
 
-    Reads documents until it knows; of nearly every corpus these are the first few.
+    Reads documents only until the answer is known; for nearly every corpus these are the first few.
 
     Args:
         documents: iterable of `Document`.
         corpus: `Corpus`.
-        objective: str, of `RECORDS_OBJECTIVES`.
-        seed: int, of `prepare`.
+        objective: str. One of `RECORDS_OBJECTIVES`.
+        seed: int. Seed of `prepare`.
 
     Raises:
-        InputError: a split would have too few documents; or no document has two sentences, and so
+        InputError: a split would have too few documents, or no document has two sentences, so that
             no second segment could follow the first.
     """
     counts = {"documents": 0, "duplicate_documents": 0}
@@ -119,17 +120,17 @@ def _has_two_sentences(document):
 
 
 def first_shard_of(block, seed):
-    """Where the rows of a block begin, for `Dealer.deal`; `block` is its number."""
+    """Returns `first_shard` of `Dealer.deal` for the rows of a block; `block` is its number."""
     return draws.stable_hash(seed, "shards", block)
 
 
 def text_blocks(numbered, corpus, objective, seed):
-    """Cuts each split into blocks and numbers these in the order in which they are complete.
+    """Cuts each split into blocks and numbers them in the order of completion.
 
-    Of the documents only `characters` and `source` are looked at.
+    Only `characters` and `source` of the documents are read.
 
-    With next-sentence prediction a block needs two documents: the last of a split, if it holds
-    one, joins the block before it, which therefore waits until the next is complete.
+    With next-sentence prediction a block needs two documents. If the last block of a split has only
+    one, it is joined to the block before, which is therefore held back until the next is complete.
     """
     fewest = 2 if objective == "mlm_nsp" else 1
     waiting = dict.fromkeys(records.SPLITS)

@@ -1,4 +1,4 @@
-"""Where `prepare` writes: a folder, which appears as a whole, or a new one on a bucket."""
+"""Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket."""
 
 import contextlib
 import os
@@ -22,20 +22,20 @@ from keras_bert_impl.pretraining.examples import draws, records
 
 
 def place_of(output_directory):
-    """Absolute `Path` of the folder that processes of this machine make the records in.
+    """Returns the absolute `Path` of the local folder in which the records are made.
 
-    It is `output_directory`, or, where that is on a bucket, a temporary one that the same command
-    finds again.
+    It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
+    again.
 
     Raises:
-        InputError: there is something that must not be replaced, or the bucket is closed.
+        InputError: the folder holds files that must not be replaced, or the bucket is not writable.
     """
     if not is_remote(output_directory):
         place = absolute(output_directory)
         _check_replaceable(place)
         return place
     try:
-        tf.io.gfile.makedirs(output_directory)  # a closed bucket is known before hours of work
+        tf.io.gfile.makedirs(output_directory)  # fail now if the bucket is not writable
         taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
@@ -47,15 +47,17 @@ def place_of(output_directory):
 
 @contextlib.contextmanager
 def new_records(output_directory, place, runner):
-    """Yields the folder to write into: workers of a runner write on a bucket themselves.
+    """Context manager that yields the folder to write into.
+
+    With a `runner` and a bucket, this is the bucket itself, since the workers write there.
 
     Args:
-        output_directory, runner: as of `prepare`.
-        place: `Path` of `place_of`.
+        output_directory, runner: see `prepare`.
+        place: `Path` from `place_of`.
 
     Raises:
-        InputError: as `replace_directory`.
-        Interrupted: the bucket takes no more.
+        InputError: see `replace_directory`.
+        Interrupted: the upload to the bucket failed.
     """
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
@@ -81,7 +83,7 @@ def _upload(directory, output_directory):
 
 
 def save_tokenizer(tokenizer, directory):
-    """Saves a tokenizer to what `new_records` yields."""
+    """Saves a tokenizer into the folder that `new_records` yields."""
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return
@@ -91,9 +93,9 @@ def save_tokenizer(tokenizer, directory):
 
 
 def _check_replaceable(directory):
-    """What is replaced as a whole must be records, not somebody's home."""
+    """Checks that a folder to be replaced holds records and not other files."""
     recover(directory)
-    own = f".{directory.name}."  # of runs that were interrupted
+    own = f".{directory.name}."  # files of interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not (directory / records.MANIFEST).is_file():
             raise InputError(
@@ -102,7 +104,7 @@ def _check_replaceable(directory):
 
 
 def _remove_other_shards(directory):
-    """Records that were replaced may have had more shards; files of other names stay."""
+    """Removes surplus shards of replaced records; files with other names stay."""
     for split, of_split in records.read_manifest(directory)["splits"].items():
         named = {shard["file"] for shard in of_split["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):

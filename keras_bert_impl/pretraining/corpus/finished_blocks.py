@@ -1,4 +1,4 @@
-"""What an interrupted `prepare` has built, for the same command to go on from."""
+"""Blocks finished by an interrupted `prepare`, from which the same command resumes."""
 
 import dataclasses
 import hashlib
@@ -15,28 +15,28 @@ from keras_bert_impl.version import __version__
 
 
 class Interrupted(InputError):
-    """An end that is no fault of the input: what was built is kept."""
+    """An interruption not caused by the input; finished blocks are kept."""
 
 
 class FinishedBlocks:
-    """The rows of blocks, in a hidden folder beside the records until these are complete.
+    """Rows of finished blocks, in a hidden folder beside the records until these are complete.
 
-    A block is known again by its documents, the settings, the tokenizer and the version of this
-    package; where one of them is another, or a file is damaged, it is built anew.
+    A block is identified by its documents, the settings, the tokenizer and the version of this
+    package. If any of these differ, or the file is damaged, the block is built again.
 
-    As a context: at the end the folder is removed; after an error that is none of the input, such
-    as Ctrl-C, it stays, as it does when the process is killed.
+    As a context manager: the folder is removed on success and after an `InputError`. It stays after
+    an `Interrupted` or any other error, such as Ctrl-C, and if the process is killed.
 
     Args:
         output_directory: absolute `Path` of the records.
         settings: `blocks.Settings`.
-        tokenizer: with a `fingerprint`.
+        tokenizer: tokenizer with a `fingerprint`.
     """
 
     def __init__(self, output_directory, settings, tokenizer):
         self._name = output_directory.name
         self._parent = output_directory.parent
-        if output_directory.exists():  # its parent may be another disk, or closed to us
+        if output_directory.exists():  # its parent may be another disk or not writable
             self._parent = output_directory
         self._folder = self._parent / f".{self._name}.unfinished"
         versions = __version__, FORMAT_VERSION
@@ -53,10 +53,10 @@ class FinishedBlocks:
             self._lock.release()
 
     def open(self):
-        """Readies the folder.
+        """Creates and locks the folder.
 
         Raises:
-            InputError: another process makes these records.
+            InputError: another process is making these records.
         """
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
@@ -64,12 +64,12 @@ class FinishedBlocks:
             raise Interrupted(f"another prepare writes beside {self._folder}; let it end.")
 
     def read(self, text_block):
-        """`BuiltBlock` of a `TextBlock`, None where it is not there."""
+        """Returns the `BuiltBlock` of a `TextBlock`, or None if there is none."""
         path = self._path(text_block)
         if not path.is_file():
             return None
         content, _, checksum = path.read_bytes().rpartition(b"\n")
-        if _checksum(content) != checksum:  # cut short by what ended the machine
+        if _checksum(content) != checksum:  # truncated when the machine went down
             return None
         header, _, joined = content.partition(b"\n")
         header = json.loads(header)
@@ -80,7 +80,7 @@ class FinishedBlocks:
         return blocks.BuiltBlock(rows, blocks.Counts(**header["counts"]))
 
     def write(self, text_block, built):
-        """Keeps the `BuiltBlock` of a `TextBlock`."""
+        """Stores the `BuiltBlock` of a `TextBlock`."""
         header = {
             "key": self._key(text_block),
             "counts": dataclasses.asdict(built.counts),
@@ -105,5 +105,5 @@ class FinishedBlocks:
 
 
 def _checksum(content):
-    """bytes, hexadecimal."""
+    """Returns a hexadecimal checksum as bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

@@ -1,4 +1,4 @@
-"""Texts that a program holds, as a corpus: lists, iterators, columns of tables."""
+"""In-memory texts as a corpus: lists, iterators and table columns."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError, listed
 
-_LOOKED_AT = 100  # strings of a list, for whether they are paths
+_LOOKED_AT = 100  # strings of a list that are tested for being paths
 _LONGEST_PATH = 4_000
 _URL = re.compile(r"\w+://")
 _IN_FOLDER = re.compile(r"[/\\]")
@@ -18,21 +18,22 @@ _SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 @contextlib.contextmanager
 def as_paths(inputs, format="auto", text_field="text"):
-    """Paths of a corpus: those that are given, or of a file with the texts that are given.
+    """Context manager that yields corpus paths: the given ones, or a file with the given texts.
 
-    The file is a temporary one of JSON lines, so that memory does not grow with an iterator.
+    Texts are written to a temporary file of JSON lines, so that memory does not grow with an
+    iterator.
 
     Args:
-        inputs: what `read_documents` takes; or texts, each a document, a paragraph a line: a list of
-            str none of which is a path, an iterator or generator of str, a column of a table; or a
-            table (pandas, `datasets`, a dict of columns), of which `text_field` names the column.
-        format, text_field: as in `read_documents`; texts have no format.
+        inputs: input of `read_documents`; or texts, one document each with one paragraph a line: a
+            list of str that are not paths, an iterator or generator of str, or a table column; or a
+            table (pandas, `datasets`, a dict of columns) with the column `text_field`.
+        format, text_field: see `read_documents`. Texts have no format.
 
     Yields:
         (paths, format, text field), for `read_documents`.
 
     Raises:
-        InputError: a column that there is not, a text that is no string, or a format for texts.
+        InputError: the column is missing, a text is not a string, or a format is given for texts.
     """
     texts = _texts_of(inputs, text_field)
     if texts is None:
@@ -49,17 +50,17 @@ def as_paths(inputs, format="auto", text_field="text"):
 
 
 def are_texts(inputs, text_field="text"):
-    """bool. Whether these are texts, and not the paths of some."""
+    """Returns whether the inputs are texts rather than paths."""
     return _texts_of(inputs, text_field) is not None
 
 
 def _texts_of(inputs, text_field):
-    """Iterable of the texts; None for paths."""
+    """Returns an iterable of the texts, or None for paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
-    names = getattr(inputs, "column_names", None)  # of `datasets` and Arrow
+    names = getattr(inputs, "column_names", None)  # `datasets` and Arrow
     if names is None:
-        names = getattr(inputs, "columns", None)  # of pandas
+        names = getattr(inputs, "columns", None)  # pandas
     if names is None and isinstance(inputs, Mapping):
         names = inputs.keys()
     if names is not None:
@@ -85,8 +86,8 @@ def _is_path(value):
 
 
 def _as_str(text, number):
-    """A text as a str: columns and data sets have their own kinds of strings."""
-    for method in ("numpy", "as_py"):  # of a tensor, and of Arrow
+    """Converts a text to a str; table columns and datasets have string types of their own."""
+    for method in ("numpy", "as_py"):  # tensors and Arrow
         if hasattr(text, method):
             text = getattr(text, method)()
     if isinstance(text, bytes):

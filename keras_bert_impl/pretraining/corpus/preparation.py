@@ -1,4 +1,4 @@
-"""From a corpus to records: `prepare`, in flat memory and on several processes."""
+"""`prepare`: turns a corpus into records, with bounded memory and several processes."""
 
 import collections
 import concurrent.futures
@@ -31,8 +31,8 @@ from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.settings import PositiveInt, Rate, check
 
 _LOG = logging.getLogger(__name__)
-_FEW_TRUE_PAIRS = 0.2  # share of the pairs; of whole documents it is nearly a half
-_SECONDS_ALONE = 6  # about what is lost until other processes have imported TensorFlow
+_FEW_TRUE_PAIRS = 0.2  # share of the pairs; nearly a half for ordinary documents
+_SECONDS_ALONE = 6  # about the time in which other processes import TensorFlow
 
 
 @known_arguments("prepare")
@@ -58,56 +58,59 @@ def prepare(
     runner=None,
     runner_options=(),
 ):
-    """Makes a folder of unmasked, packed examples from a corpus.
+    """Writes a folder of unmasked, packed examples from a corpus.
 
-    Documents are read one after the other, exact duplicates dropped, and the rest cut into blocks
-    of consecutive documents. A block is split into sentences, tokenized, paired (the random second
-    segment of a pair comes from another document of the same block), packed and written. What
-    comes out is a function of the corpus, the tokenizer, the settings and the seed: the number of
-    workers, or a `runner`, changes no byte. Memory is a few blocks a worker, and 8 bytes a document
-    to know duplicates; it holds at least two whole documents, however long they are.
+    Documents are read in order, exact duplicates are dropped, and the rest is cut into blocks of
+    consecutive documents. Each block is split into sentences, tokenized, paired (the random second
+    segment of a pair comes from another document of the same block), packed and written. The output
+    depends only on the corpus, the tokenizer, the settings and the seed: neither the number of
+    workers nor a `runner` changes a byte. Memory use is a few blocks per worker plus 8 bytes per
+    document to detect duplicates; at least two whole documents are held, whatever their length.
 
-    If it is interrupted, the blocks that were built stay in a hidden folder beside
-    `output_directory`, and the same call takes them from there (without a `runner`).
+    If interrupted, the finished blocks stay in a hidden folder beside `output_directory`, and the
+    same call resumes from them (without a `runner`).
 
     Args:
-        inputs: paths, as in `read_documents`; or texts, each a document with a paragraph a line: a
-            list, an iterator or a column of them, or a table with a column `text_field`.
-        output_directory: str or `Path` of the folder to make; earlier records there are replaced
-            once the new ones are complete. Or str of a new folder on a bucket, such as
-            `gs://bucket/records`: processes of this machine make the records in a temporary folder
-            (`TMPDIR`) and copy them there, a `runner`'s workers write there; the manifest is last.
-        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`; a copy of it is kept beside the
-            records.
-        length: int, tokens of a row, from 8.
-        objective: "mlm_nsp" for pairs for next-sentence prediction, "mlm_sop" for pairs for
-            sentence order, or "mlm" for single segments of a document.
-        passes: int, how often each document is paired anew; masks are new each epoch anyhow.
-        short_sequence_probability: float, part of the documents with a shorter target length.
-        pack: bool, whether several examples share a row.
+        inputs: paths, see `read_documents`; or texts, one document each with one paragraph a line:
+            a list, an iterator or a column of them, or a table with a column `text_field`.
+        output_directory: str or `Path` of the folder to write. Existing records are replaced once
+            the new ones are complete. Or str of a new folder on a bucket, such as
+            `gs://bucket/records`: local processes make the records in a temporary folder (`TMPDIR`)
+            and copy them there, while the workers of a `runner` write there directly. The manifest
+            is written last.
+        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`. A copy is kept beside the records.
+        length: int. Tokens of a row, at least 8.
+        objective: str. `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for
+            sentence-order pairs, or `"mlm"` for single segments of a document.
+        passes: int. Number of times that each document is paired with new draws. Masks are new in
+            each epoch in any case.
+        short_sequence_probability: float. Fraction of the documents with a shorter target length.
+        pack: bool. Whether several examples share a row.
         max_examples_per_row: int.
-        held_out: float, part of the documents that go to a split of their own.
-        input_format, text_field: as in `read_documents`.
-        block_characters: int, text of a block; pairs are drawn and rows packed inside it.
-        num_open_shards, rows_per_shard: ints; rows are dealt out to that many shards side by
-            side, and a shard, which is what reading shuffles in memory, holds so many rows.
-        num_workers: int, processes that tokenize and build; 1 builds in this process, as it does
-            with more for the first seconds, in which a small corpus is done; None is one a core.
-            More than one needs the `if __name__ == "__main__":` of `multiprocessing`.
+        held_out: float. Fraction of the documents in the held-out split.
+        input_format, text_field: see `read_documents`.
+        block_characters: int. Characters of text in a block. Pairs are drawn and rows packed within
+            a block.
+        num_open_shards: int. Number of shards that are filled side by side.
+        rows_per_shard: int. Rows of a shard, which is shuffled in memory as a whole when read.
+        num_workers: int or None for one per core. Processes that tokenize and build. 1 builds in
+            this process; with more, this process builds alone for the first seconds, which are
+            enough for a small corpus. More than 1 requires the `if __name__ == "__main__":` guard
+            of `multiprocessing`.
         seed: int.
-        progress: None, or a function called with `Progress` after each block; a `runner` has its
-            own.
-        runner: str or None for processes of this machine; one of `RUNNERS`, of Apache Beam (extra
-            `beam`), in place of `num_workers`. Its workers read `inputs` and write beside
-            `output_directory`: these are on a bucket, or paths of a file system that all share.
-        runner_options: list of str, of Beam's pipeline, such as `"direct_num_workers=4"`.
+        progress: None, or a function called with `Progress` after each block; a `runner` reports
+            its own progress.
+        runner: str or None for processes of this machine. One of `RUNNERS` of Apache Beam (extra
+            `beam`), used instead of `num_workers`. Its workers read `inputs` and write beside
+            `output_directory`; both must be on a bucket or a file system shared by all workers.
+        runner_options: list of str. Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
-        dict, the manifest: `splits` with counts and shards, `tokenizer`, `settings`.
+        dict. The manifest: `splits` with counts and shards, `tokenizer`, `settings`.
 
     Raises:
-        InputError: bad input, in the corpus or the arguments, or a full disk; nothing is left
-            behind then, and records that were there before are still there.
+        InputError: invalid corpus or arguments, or a full disk. No partial output is left, and
+            existing records are kept.
 
     Example:
         prepare("wiki.txt", "records", Tokenizer.from_pretrained("vocabulary"), held_out=0.01)
@@ -124,7 +127,7 @@ def prepare(
     }
     place = destination.place_of(output_directory)
     with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
-        readers.sources(paths, format)  # refuses what is not there
+        readers.sources(paths, format)  # raises for missing paths
         paths = readers.paths_of(paths)
         corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
         cutting.check_corpus(
@@ -170,9 +173,9 @@ def prepare(
 
 @contextlib.contextmanager
 def _old_objects_kept():
-    """No search for garbage goes through what is there, as all of TensorFlow is, again and again.
+    """Excludes existing objects, such as all of TensorFlow, from garbage collection.
 
-    It took a twelfth of the time.
+    Traversing them again and again took a twelfth of the time.
     """
     gc.freeze()
     try:
@@ -183,7 +186,7 @@ def _old_objects_kept():
 
 @contextlib.contextmanager
 def _free_memory_given_back():
-    """Arrow keeps no memory that is free for later: 60 MB less."""
+    """Makes Arrow return free memory to the system: saves 60 MB."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -194,7 +197,7 @@ def _free_memory_given_back():
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far `prepare` is: whole numbers over both splits, and the seconds since it began."""
+    """Progress of `prepare`: counts over both splits, and seconds since the start."""
 
     documents: int
     examples: int
@@ -216,7 +219,7 @@ class Progress:
 
 
 def _check_splits(manifest):
-    """Refuses records without a row, or of which an objective would learn nothing."""
+    """Rejects records without rows, or from which an objective could learn nothing."""
     for split, counts in manifest["splits"].items():
         if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
@@ -235,7 +238,7 @@ def _check_splits(manifest):
 
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
-    """Writes the shards by processes of this machine; returns `Written`."""
+    """Writes the shards with processes of this machine; returns `Written`."""
     finished.open()
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}
@@ -260,7 +263,7 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
 
 
 def _write_on_beam(runner):
-    """The function that does the same by the workers of a runner."""
+    """Returns the function that writes the shards on the workers of a runner."""
     if runner not in RUNNERS:
         raise InputError(f"no runner {runner!r}; there is {', '.join(RUNNERS)}.")
     try:
@@ -273,7 +276,7 @@ def _write_on_beam(runner):
 
 
 def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, finished):
-    """Yields (text block, built block) in the order of the blocks; keeps what is new."""
+    """Yields (text block, built block) in block order; stores newly built blocks."""
     started, words = time.monotonic(), WordTokens(tokenizer)
     for text_block in text_blocks:
         built = finished.read(text_block)
@@ -283,14 +286,14 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
         yield text_block, built
         if num_workers > 1 and time.monotonic() - started > _SECONDS_ALONE:
             break
-    else:  # all is done
+    else:  # all blocks are built
         return
     pending = collections.deque()
     with _workers(num_workers, tokenizer_directory, settings) as begin:
         for text_block in text_blocks:
             built = finished.read(text_block)
             pending.append((text_block, built, None if built else begin(text_block)))
-            if len(pending) > num_workers:  # one more than is being built: nobody waits for text
+            if len(pending) > num_workers:  # one spare block, so that no worker waits for text
                 yield _result(*pending.popleft(), finished)
         for one in pending:
             yield _result(*one, finished)
@@ -298,7 +301,8 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
 
 @contextlib.contextmanager
 def _workers(num_workers, tokenizer_directory, settings):
-    """A function that begins to build a `TextBlock` in another process, and returns the future."""
+    """Yields a function that starts building a `TextBlock` in another process and returns a future.
+    """
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         mp_context=multiprocessing.get_context("spawn"),  # a forked TensorFlow deadlocks

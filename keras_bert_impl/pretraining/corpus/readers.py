@@ -1,4 +1,4 @@
-"""Documents from files, folders and TFDS, one at a time: memory does not grow with the corpus."""
+"""Documents from files, folders and TFDS, read one at a time with constant memory."""
 
 import bz2
 import dataclasses
@@ -17,7 +17,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
-_LONGEST_LINE = 64 << 20  # bytes; a longer "line" is no text, and reading it would fill the memory
+_LONGEST_LINE = 64 << 20  # bytes; a longer "line" is not text and would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
@@ -32,9 +32,9 @@ class Document:
     """One document of a corpus.
 
     Attributes:
-        source: str, where it begins, for messages: `file:line`.
-        paragraphs: list of str, none of them blank.
-        is_split: bool, whether each paragraph is one sentence already.
+        source: str. Where the document starts, for messages: `file:line`.
+        paragraphs: list of str. Non-blank paragraphs.
+        is_split: bool. Whether each paragraph is already one sentence.
     """
 
     source: str
@@ -43,12 +43,12 @@ class Document:
 
     @property
     def characters(self):
-        """int, in the text."""
+        """int. Length of the text."""
         return sum(map(len, self.paragraphs))
 
     @functools.cached_property
     def text_hash(self):
-        """int in [0, 2⁶⁴), the same for documents of the same text."""
+        """int in [0, 2⁶⁴). Equal for documents with the same text."""
         text = b"\n".join(map(str.encode, self.paragraphs))
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -64,24 +64,24 @@ def read_documents(paths, format="auto", text_field="text"):
     | `files` | a file, with blank lines between paragraphs |
     | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of that split |
 
-    `auto` looks at the first bytes of each file: `<doc` is `wikiextractor`, `{"` is `jsonl`;
-    anything else is `files` where it was found in a folder and `sentences` where it was named.
-    Files compressed by gzip, xz or bzip2 are read as they are. Folders are walked in sorted order,
-    hidden files left out.
+    `auto` detects the format from the first bytes of each file: `<doc` is `wikiextractor` and `{"`
+    is `jsonl`. Any other file is `files` if found in a folder and `sentences` if named directly.
+    Files compressed with gzip, xz or bzip2 are decompressed. Folders are walked in sorted order,
+    without hidden files.
 
     Args:
-        paths: str or `Path`, or a list of them: files, folders, either on a bucket, too
-            (`gs://bucket/corpus`), `tfds://` names.
-        format: one of `TEXT_FORMATS`, for all of the files; `tfds://` names need none.
-        text_field: str, the field of JSON lines, and of TFDS where the name gives none.
+        paths: str or `Path`, or a list of them: files, folders (also on a bucket,
+            `gs://bucket/corpus`) and `tfds://` names.
+        format: str. One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
+        text_field: str. Field of JSON lines, and of TFDS examples if the name does not give one.
 
     Returns:
-        Iterator of `Document`; those without text are left out.
+        Iterator of `Document`; documents without text are omitted.
 
     Raises:
-        InputError: at once for a path that does not exist; while iterating, naming file and line,
-            for a file that is binary, cut short or not UTF-8, a broken JSON line, a missing
-            field, and at the end where there was no text at all.
+        InputError: immediately for a path that does not exist. While iterating, with file and line,
+            for a file that is binary, truncated or not UTF-8, a broken JSON line or a missing
+            field; and at the end if there was no text at all.
 
     Example:
         for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body"]):
@@ -91,13 +91,13 @@ def read_documents(paths, format="auto", text_field="text"):
 
 
 def paths_of(paths):
-    """list of str, of one path or several."""
+    """Returns a list of str for one path or several."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return [os.fspath(path) for path in paths]
 
 
 def sources(paths, format="auto"):
-    """What a corpus is read from, one after the other: arguments and errors as `read_documents`.
+    """Lists the sources of a corpus, in order. Arguments and errors as in `read_documents`.
 
     Returns:
         Iterator of (name, format), for `read_source`.
@@ -115,7 +115,7 @@ def sources(paths, format="auto"):
 
 
 def read_source(name, format, text_field="text"):
-    """Iterates over the documents of one of `sources`; those without text are left out."""
+    """Iterates over the documents of one of `sources`; documents without text are omitted."""
     for document in _READERS[format](name, text_field):
         paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
         if paragraphs:
@@ -123,7 +123,7 @@ def read_source(name, format, text_field="text"):
 
 
 def no_text(paths):
-    """The error of a corpus that has none."""
+    """Returns the error for a corpus without text."""
     return InputError(f"there is no text in {', '.join(paths_of(paths))}.")
 
 
@@ -138,7 +138,7 @@ def _read(paths, sources, text_field):
 
 
 def _files(name, format):
-    """The files under `name` in sorted order, each with the format to read it in."""
+    """Yields the files under `name` in sorted order, each with its format."""
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
@@ -169,7 +169,7 @@ def _detect(path, otherwise):
 
 
 def _place(name):
-    """The module that has `exists`, `files_in` and `read_from` for the place of a file."""
+    """Returns the module with `exists`, `files_in` and `read_from` for a file's location."""
     if not files.is_remote(name):
         return files
     from keras_bert_impl.io import remote_files
@@ -186,7 +186,7 @@ def _decompressed(file):
 
 
 def _lines(path):
-    """Yields (number from 1, text without its line end)."""
+    """Yields (line number from 1, text without line ending)."""
     number = 0
     try:
         with _place(path).read_from(path) as raw, _decompressed(raw) as file:
@@ -201,23 +201,23 @@ def _lines(path):
 
 
 def _whole_lines(file):
-    """Yields bytes: a MiB, and of its last line what comes behind, up to `_LONGEST_LINE`."""
+    """Yields chunks of 1 MiB, each extended to its next line end by at most `_LONGEST_LINE`."""
     is_first = True
     while lines := file.read(_READ_AT_ONCE):
         lines += file.readline(_LONGEST_LINE)
         if is_first and b"\n" not in lines:
-            lines = lines.replace(b"\r", b"\n")  # of a file with the line ends of old Macs
+            lines = lines.replace(b"\r", b"\n")  # classic Mac line endings
         is_first = False
         yield lines
 
 
 def _texts(lines, path, number):
-    """list of str, of bytes of whole lines, the first of which has a number."""
+    """Decodes bytes of whole lines to a list of str; `number` is that of the first line."""
     if b"\0" not in lines and len(lines) < _LONGEST_LINE:
         try:
             texts = lines.decode("utf-8")
         except UnicodeDecodeError:
-            pass  # line by line, to name it
+            pass  # decoded line by line below, to name the line
         else:
             if "\r" not in texts and "\ufeff" not in texts:
                 return texts.removesuffix("\n").split("\n")
@@ -267,7 +267,7 @@ def _read_wikiextractor(path, _):
             yield Document(f"{path}:{first}", paragraphs, is_split=False)
             paragraphs = None
         elif number != first + 1 or html.unescape(line).strip() != title:
-            paragraphs.append(line)  # the title is no part of the running text
+            paragraphs.append(line)  # the title is not part of the running text
     if paragraphs is not None:
         raise InputError(f"{path}:{first}: this <doc …> has no </doc>; the file is cut short.")
 
@@ -289,7 +289,7 @@ def _read_json_lines(path, text_field):
 
 
 def _valid(text):
-    """JSON can escape half of a surrogate pair, which is no character: U+FFFD stands for it."""
+    """Replaces lone surrogates, which JSON escapes can produce, by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -318,7 +318,7 @@ def _read_tfds(name, text_field):
         )
     except (
         *(tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError),
-        ImportError,  # some data sets need more packages
+        ImportError,  # some datasets need more packages
     ) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{name}: TFDS cannot load this: {reason}") from error

@@ -1,4 +1,4 @@
-"""The token ids of many texts, of which each word is tokenized once."""
+"""Token ids of many texts, tokenizing each distinct word once."""
 
 import itertools
 
@@ -14,11 +14,11 @@ _WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # what `str.split` splits at
 
 
 class WordTokens:
-    """Tokenizes texts: each word once, however often it comes.
+    """Tokenizes texts, each distinct word only once.
 
-    Texts are cut at spaces and at the tokenizer's `word_breaks`. Of the words of a block of
-    Wikipedia a thirteenth are different ones, and half of those were in the block before, whose
-    words are kept. With a tokenizer that has no word breaks whole texts are tokenized.
+    Texts are cut at spaces and at the tokenizer's `word_breaks`. In a block of Wikipedia, one word
+    in thirteen is distinct, and half of these were in the previous block, whose words are cached.
+    If the tokenizer has no word breaks, whole texts are tokenized.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -30,22 +30,22 @@ class WordTokens:
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
-        self._words = pa.array([], pa.large_string())  # of the last texts, different ones
-        self._parts = np.zeros(0, np.int64)  # of each word, where it has white space inside
-        self._lengths = np.zeros(0, np.int64)  # of each word, in tokens
-        self._ids = np.zeros(0, np.int32)  # of all words, one behind the other
+        self._words = pa.array([], pa.large_string())  # distinct words of the last texts
+        self._parts = np.zeros(0, np.int64)  # per word: parts separated by whitespace
+        self._lengths = np.zeros(0, np.int64)  # per word, in tokens
+        self._ids = np.zeros(0, np.int32)  # of all words, concatenated
 
     def __call__(self, paragraphs):
         """Tokenizes texts.
 
         Args:
-            paragraphs: list of lists of str, texts without a line end. One that stands behind
-                another one in its paragraph keeps a space in front: to a byte-level vocabulary the
-                first word of a text is another piece than the same word behind a space.
+            paragraphs: list of lists of str. Texts without line breaks. A text that follows another
+                in its paragraph gets a leading space: a byte-level vocabulary has different tokens
+                for a word at the start of a text and after a space.
 
         Returns:
-            (the ids of all texts, int32 [tokens], how many each text has, int64 [texts], how many
-            words they have, parted by white space of any kind, int).
+            (ids, lengths, num_words): int32 [tokens], the ids of all texts; int64 [texts], the
+            number of tokens of each; int, the number of words separated by any whitespace.
         """
         if not self.tokenizer.word_breaks:
             texts = [text for first, *others in paragraphs for text in (first, *_behind(others))]
@@ -68,11 +68,12 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Cuts texts in front of spaces, and beside word breaks where both sides are ASCII.
+        """Cuts texts before spaces, and beside word breaks where both sides are ASCII.
 
         Returns:
-            (string array of words, each with its space, which of them begin a text, int64 [texts],
-            how many have no space, being the rest of a word that was cut).
+            (words, first_words, num_joined): string array of words, each with its space; int64
+            [texts], the index of the first word of each text; int, the number of words without a
+            space, which continue a word that was cut.
         """
         data = b"\n".join([b"", *map(str.encode, texts)])
         characters = np.frombuffer(data, np.uint8)
@@ -82,13 +83,13 @@ class WordTokens:
         begins[1:] |= kinds[1:] * kinds[:-1] >= _ALONE
         starts = np.flatnonzero(begins)
         first_words = np.flatnonzero(characters[starts] == ord("\n"))
-        # The words of an Arrow array lie one behind the other as well: nothing has to be moved.
+        # An Arrow array also stores its words contiguously, so that nothing is copied.
         buffers = map(pa.py_buffer, (np.append(starts, len(data)), data.replace(b"\n", b" ")))
         words = pa.Array.from_buffers(pa.large_string(), len(starts), [None, *buffers])
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Keeps what is to know of these words, which differ, and no longer of those before."""
+        """Caches the entries of these distinct words and drops those of earlier words."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -103,7 +104,7 @@ class WordTokens:
 
 
 def _tokenized(texts, tokenize):
-    """(the ids of all texts, int32 [tokens], how many each has, int64 [texts])."""
+    """Returns (ids of all texts int32 [tokens], number of ids of each text int64 [texts])."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(batch))), len(texts)]
@@ -119,15 +120,15 @@ def _behind(texts):
 
 
 def _kinds_of_bytes(word_breaks):
-    """bytes [256]: the kind of each byte, for `bytes.translate`."""
+    """Returns a table (bytes [256]) of the kind of each byte, for `bytes.translate`."""
     kinds = bytearray(256)
-    for byte in range(33, 127):  # ASCII without white space and control characters
+    for byte in range(33, 127):  # ASCII without whitespace and control characters
         kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
     return bytes(kinds)
 
 
 def _number_of_parts(words):
-    """int64 array: into how many parts white space cuts each of an array of words."""
+    """Returns the number of whitespace-separated parts of each word (int64 array)."""
     parts = (pc.binary_length(words).to_numpy() > 0).astype(np.int64)
     for place in np.flatnonzero(pc.match_substring_regex(words, _WHITE_SPACE).to_numpy(False)):
         parts[place] = len(words[place].as_py().split())

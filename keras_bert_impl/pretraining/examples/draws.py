@@ -1,11 +1,11 @@
-"""Named, stateless randomness for preparing data: a draw is a function of its name alone."""
+"""Named, stateless randomness for data preparation: a draw depends only on its name."""
 
 import hashlib
 import random
 
 
 def stable_hash(*name):
-    """An integer in [0, 2⁶⁴) from numbers and strings, the same on every machine.
+    """Hashes numbers and strings to an integer in [0, 2⁶⁴), the same on every machine.
 
     Args:
         *name: ints and strs, such as `(seed, "pairs", pass, document)`.
@@ -18,25 +18,25 @@ def stable_hash(*name):
 
 
 def uniform(*name):
-    """A float in [0, 1), a function of `name`."""
+    """Returns a float in [0, 1) determined by `name`."""
     return (stable_hash(*name) >> 11) * 2.0**-53
 
 
 def stream(*name):
-    """A `random.Random` seeded by `name`.
+    """Returns a `random.Random` seeded by `name`.
 
-    Only `random()` and `getrandbits()` are used of it: Python promises their values for ever,
-    and not those of `randint()` or `shuffle()`.
+    Use only `random()` and `getrandbits()`: Python guarantees that their values never change, but
+    not those of `randint()` or `shuffle()`.
     """
     return random.Random(stable_hash(*name))
 
 
 def integer(generator, low, high):
-    """An int from `low` to `high`, both included."""
+    """Returns an int from `low` to `high`, both included."""
     return low + int(generator.random() * (high - low + 1))
 
 
 def permutation(generator, count):
-    """A list of the integers below `count` in random order."""
+    """Returns a list of the integers below `count` in random order."""
     keys = [generator.random() for _ in range(count)]
     return sorted(range(count), key=keys.__getitem__)

@@ -1,4 +1,4 @@
-"""The manifest of records: that every value which is used has its type, and fits the others."""
+"""Validation of the records manifest: types and consistency of every value that is used."""
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
@@ -13,14 +13,17 @@ _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fulles
 
 
 def checked_manifest(path, text):
-    """(the dict that the text of a manifest holds, names of its shards, their bytes).
+    """Parses and validates a manifest.
 
     Args:
-        path: str, for errors.
+        path: str. Used in error messages.
         text: bytes.
 
+    Returns:
+        (manifest dict, names of its shards, sizes of these in bytes).
+
     Raises:
-        InputError: it is damaged, or of another version of the format.
+        InputError: the manifest is damaged or has another format version.
     """
     try:
         value = parse_json(text, path)

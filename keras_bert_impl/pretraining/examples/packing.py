@@ -1,25 +1,25 @@
-"""Packing several examples into one row, so that little of a batch is padding."""
+"""Packing of several examples into one row to reduce padding."""
 
 import numpy as np
 
 
 def pack_rows(lengths, row_length, max_examples_per_row):
-    """Best-fit decreasing: the longest example first, each into the fullest row that holds it.
+    """Packs by best-fit decreasing: longest example first, each into the fullest row with room.
 
     Args:
-        lengths: list of int, the tokens of each example, at most `row_length`.
-        row_length: int, tokens of a row.
-        max_examples_per_row: int; 1 packs nothing.
+        lengths: list of int. Tokens of each example, at most `row_length`.
+        row_length: int. Tokens of a row.
+        max_examples_per_row: int. 1 disables packing.
 
     Returns:
-        List of rows, each a list of indices into `lengths`. The same lengths give the same rows.
+        List of rows, each a list of indices into `lengths`. Deterministic.
 
     Example:
         pack_rows([5, 3, 8, 2], row_length=8, max_examples_per_row=4)  # [[2], [0, 1], [3]]
     """
     rows = []
     open_rows = [[] for _ in range(row_length + 1)]  # by the number of free tokens
-    occupied = 0  # bit f is set where open_rows[f] is not empty: the tightest fit is one bit scan
+    occupied = 0  # bit f is set if open_rows[f] is not empty: the tightest fit is one bit scan
     for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]
         fitting = occupied >> length << length

@@ -1,7 +1,7 @@
-"""Unmasked examples from a block of tokenized documents: sentence pairs, or single segments.
+"""Unmasked examples from a block of tokenized documents: sentence pairs or single segments.
 
-A block holds its tokens in one array, so that every segment of every example is a span
-[start, end) of that array: making, trimming and packing examples moves no token.
+A block holds its tokens in one array, and every segment is a span [start, end) of that array, so
+that making, trimming and packing examples copies no tokens.
 """
 
 import bisect
@@ -19,10 +19,11 @@ class TokenBlock(NamedTuple):
 
     Attributes:
         token_ids: int32 [tokens].
-        sentence_starts: list (sentences + 1) of int, where each sentence begins in `token_ids`, and
-            at the end the number of tokens. No sentence is empty.
-        document_starts: list (documents + 1) of int, the same for documents in `sentence_starts`.
-        document_numbers: list (documents) of int, the running number of each in the corpus.
+        sentence_starts: list (sentences + 1) of int. Start of each sentence in `token_ids`, then
+            the number of tokens. No sentence is empty.
+        document_starts: list (documents + 1) of int. Start of each document in `sentence_starts`,
+            then the number of sentences.
+        document_numbers: list (documents) of int. Running number of each document in the corpus.
     """
 
     token_ids: np.ndarray
@@ -43,12 +44,12 @@ class TokenBlock(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Two spans of a block's tokens; `second` is empty, and the label 0, for one segment.
+    """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0.
 
     Attributes:
         first, second: (start, end) in `TokenBlock.token_ids`.
-        label: int, 1 where the second segment comes from a random other document; or, of pairs
-            for sentence order, where the two are swapped.
+        label: int. 1 if the second segment is from a random other document or, for sentence order,
+            if the two segments are swapped.
     """
 
     first: tuple
@@ -57,33 +58,34 @@ class Example(NamedTuple):
 
     @property
     def length(self):
-        """Tokens of the example with [CLS] and one [SEP] a segment."""
+        """int. Tokens of the example, including [CLS] and one [SEP] per segment."""
         second = self.second[1] - self.second[0]
         return 2 + self.first[1] - self.first[0] + (second + 1 if second else 0)
 
 
 def next_sentence_examples(block, length, seed=0, pass_number=0, short_sequence_probability=0.1):
-    """Pairs of segments for next-sentence prediction, as BERT makes them.
+    """Makes segment pairs for next-sentence prediction in the same way as BERT.
 
-    For each document a target length: the `length` − 3 tokens that [CLS] a [SEP] b [SEP] leaves,
-    or, with the probability of a short sequence, uniform from 2 to that. Sentences are gathered
-    until the target is reached or the document ends. The first randint(1, n − 1) of the n
-    gathered are segment a. With probability ½, and always where n is 1, segment b is read from
-    a random sentence of a random other document of the block until the target is reached, its
-    label is 1, and the gathered sentences not used go back; else b is the rest and its label 0.
-    The longer segment loses tokens, each from its front or its back, until both fit.
+    Each document has a target length: the `length` − 3 tokens left by [CLS] a [SEP] b [SEP] or,
+    with `short_sequence_probability`, a uniform draw from 2 to that. Sentences are collected until
+    the target is reached or the document ends. The first randint(1, n − 1) of the n collected
+    sentences are segment a. With probability ½, and always if n is 1, segment b is read from a
+    random sentence of a random other document of the block until the target is reached, its label
+    is 1, and the unused sentences are put back. Otherwise segment b is the rest, with label 0.
+    Tokens are removed from the longer segment, each at random from its front or its back, until
+    both fit.
 
     Args:
         block: `TokenBlock` of at least two documents.
-        length: int, the longest example in tokens, [CLS] and [SEP] included.
-        seed, pass_number: ints; with the document's running number they name every draw.
+        length: int. Maximum length of an example in tokens, [CLS] and [SEP] included.
+        seed, pass_number: ints. With the document's running number, they determine every draw.
         short_sequence_probability: float.
 
     Returns:
         List of `Example`.
 
     Raises:
-        InputError: there is no other document.
+        InputError: the block has only one document.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
@@ -109,7 +111,7 @@ def _target(most_tokens, short_sequence_probability, generator):
 
 
 def _end_of_chunk(block, sentence, document_end, target):
-    """The sentence after the one that reaches the target, or the end of the document."""
+    """Returns the sentence after the one that reaches the target, or the end of the document."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
@@ -135,7 +137,10 @@ def _document_pairs(block, document, most_tokens, short_sequence_probability, ge
 
 
 def _random_segment(block, document, target, generator):
-    """At least `target` tokens (and a sentence) of another document, or all up to its end."""
+    """Returns at least `target` tokens of another document, or all tokens up to its end.
+
+    The segment has at least one sentence.
+    """
     other = draws.integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
     begin, end = block.document_starts[other : other + 2]
@@ -145,7 +150,7 @@ def _random_segment(block, document, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Takes tokens one by one from the longer segment (the second, where they are equal)."""
+    """Removes tokens one by one from the longer segment (the second on a tie)."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -159,27 +164,27 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _cut(span, count, generator):
-    """Removes `count` tokens, each from the front or the back by the toss of a coin."""
+    """Removes `count` tokens, each from the front or the back at random."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
 
 
 def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence_probability=0.1):
-    """Pairs of consecutive segments, in order or swapped; never of two documents.
+    """Makes pairs of consecutive segments of one document, in order or swapped.
 
-    Sentences are gathered and cut to the length as for `next_sentence_examples`. The first
-    randint(1, n − 1) of the n gathered are one segment and the rest the other; of a sentence
-    alone, the first randint(1, k − 1) of its k tokens are. With probability ½ the two are
-    swapped, and the label is 1. A sentence of one token that stands alone is left out.
+    Sentences are collected and trimmed as in `next_sentence_examples`. The first randint(1, n − 1)
+    of the n collected sentences are one segment and the rest the other; a single sentence of k
+    tokens is split after randint(1, k − 1) of them. With probability ½ the two are swapped, with
+    label 1. A single sentence of one token is omitted.
 
     Args:
         block: `TokenBlock`.
-        length, seed, pass_number, short_sequence_probability: as of `next_sentence_examples`.
+        length, seed, pass_number, short_sequence_probability: see `next_sentence_examples`.
 
     Returns:
         List of `Example`.
 
-    Source: Lan et al. 2019, "ALBERT", section 3.1; there, a sentence alone is cut nowhere.
+    Source: Lan et al. 2019, "ALBERT", section 3.1; there, a single sentence is not split.
     """
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
@@ -204,15 +209,15 @@ def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence
 
 
 def contiguous_examples(block, length):
-    """Single segments: each document, cut into as long pieces as fit, without draws.
+    """Cuts each document into single segments of maximum length, without random draws.
 
-    A piece may begin and end within a sentence. Pieces of whole sentences would leave a few tokens
-    of nearly every row to padding, as what remains of a document is rarely so short: 4 % of rows of
-    512 tokens of Wikipedia, and 13 % of rows of 128.
+    A segment may begin and end within a sentence. Segments of whole sentences would leave a few
+    tokens of nearly every row to padding, because few examples are short enough to fill the gap: 4
+    % of the tokens in rows of 512 tokens of Wikipedia, and 13 % in rows of 128.
 
     Args:
         block: `TokenBlock`.
-        length: int, the longest example in tokens, [CLS] and [SEP] included.
+        length: int. Maximum length of an example in tokens, [CLS] and [SEP] included.
 
     Returns:
         List of `Example` with an empty second segment.

@@ -1,16 +1,17 @@
-"""Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json` beside them.
+"""Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json`.
 
-A record is a `tf.train.Example` of one row. L is the row's length, E the most examples in a row. All
-but `row_id` are arrays as they lie in memory, little-endian, which are written in a fraction of the
-time of lists of integers: int32, but `token_ids` of a vocabulary of up to 2¹⁶ pieces uint16.
+A record is a `tf.train.Example` of one row. L is the row length, E the maximum number of examples
+per row. All features except `row_id` are stored as raw little-endian arrays, which are written in a
+fraction of the time of lists of integers. They are int32, except that `token_ids` are uint16 for a
+vocabulary of up to 2¹⁶ tokens.
 
-| feature | shape | is |
+| feature | shape | content |
 |---|---|---|
-| token_ids | [L] | the examples one after the other, with [CLS] and [SEP], then padding |
-| example_lengths | [E] | tokens of each example; 0 where there is none |
+| token_ids | [L] | the examples one after another, with [CLS] and [SEP], then padding |
+| example_lengths | [E] | tokens of each example; 0 in unused slots |
 | first_lengths | [E] | tokens of its first segment, with [CLS] and [SEP] |
-| pair_labels | [E] | 1 where the second segment is from a random other document; for sentence \
-order, where the two are swapped |
+| pair_labels | [E] | 1 if the second segment is from a random other document or, for sentence \
+order, if the two are swapped |
 | row_id | [], int64 | the row's name in random draws: block · 2³² + number in the block |
 """
 
@@ -38,17 +39,17 @@ _OF_EXAMPLES = ("example_lengths", "first_lengths", "pair_labels")
 
 
 def token_type(vocabulary_size):
-    """The numpy dtype of `token_ids` in a record."""
+    """Returns the numpy dtype of `token_ids` in a record."""
     return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<i4")
 
 
 def serialize_rows(arrays, vocabulary_size, first_id):
-    """list of bytes, a record each.
+    """Serializes rows to records, as a list of bytes.
 
     Args:
-        arrays: dict of int32 arrays [rows, ...]: of the table above, but for `row_id`.
+        arrays: dict of int32 arrays [rows, ...]: the features in the table above except `row_id`.
         vocabulary_size: int.
-        first_id: int, the `row_id` of the first; the others count on.
+        first_id: int. The `row_id` of the first row; the following rows count up from it.
     """
     dtypes = dict.fromkeys(_OF_EXAMPLES, "<i4") | {"token_ids": token_type(vocabulary_size)}
     example = tf.train.Example()
@@ -56,7 +57,7 @@ def serialize_rows(arrays, vocabulary_size, first_id):
     for name in dtypes:
         feature[name].bytes_list.value.append(b"")
     feature["row_id"].int64_list.value.append(0)
-    # One message for all: to make its parts anew takes most of the time.
+    # One message is reused: creating its parts for each row takes most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
     arrays = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
@@ -69,14 +70,14 @@ def serialize_rows(arrays, vocabulary_size, first_id):
 
 
 def parse_rows(serialized, manifest):
-    """A batch of records as tensors, in graph.
+    """Parses a batch of records to tensors, in graph.
 
     Args:
         serialized: string tensor [batch].
-        manifest: dict, of the records.
+        manifest: dict. The manifest of the records.
 
     Returns:
-        Dict of the features of the table above: int32 [batch, …], and `row_id` int64 [batch].
+        Dict of the features in the table above: int32 [batch, …], and `row_id` int64 [batch].
     """
     names = ("token_ids", *_OF_EXAMPLES)
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
@@ -91,14 +92,14 @@ def parse_rows(serialized, manifest):
 
 
 def check_pair_labels(manifest, split):
-    """Refuses pairs of segments that all have one label: whoever says that is always right.
+    """Rejects segment pairs that all have one label, from which nothing can be learned.
 
     Args:
-        manifest: dict, of the records.
+        manifest: dict. The manifest of the records.
         split: str.
 
     Raises:
-        InputError: the split has pairs for an objective, and these are all right, or all wrong.
+        InputError: the split has pairs for an objective, and all have the same label.
     """
     counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
     if objective == "mlm" or 0 < counts["pairs_labelled_1"] < counts["examples"]:
@@ -116,24 +117,26 @@ def check_pair_labels(manifest, split):
 
 
 class Dealer:
-    """Deals rows out to open shards; a shard that is full is closed and another begun.
+    """Assigns rows to open shards in turn; a full shard is closed and another is opened.
 
-    Rows that lie together in the corpus so end up in different shards, and a shard is small enough
-    to be shuffled in memory as a whole when it is read.
+    Rows that are adjacent in the corpus thus end up in different shards, and each shard is small
+    enough to be shuffled in memory as a whole when read.
 
     Args:
-        num_open_shards: int, shards that are filled side by side.
-        rows_per_shard: int, the most rows of a shard.
+        num_open_shards: int. Shards that are filled side by side.
+        rows_per_shard: int. Maximum rows of a shard.
     """
 
     def __init__(self, num_open_shards, rows_per_shard):
         self.rows_per_shard = rows_per_shard
         self.num_shards = 0
-        self._open = [None] * num_open_shards  # [shard, its rows] each
+        self._open = [None] * num_open_shards  # each [shard, number of rows]
 
     def deal(self, count, first_shard):
-        """Yields (shard, place in the shard) of `count` rows, the first to the open shard
-        `first_shard` (taken modulo their number), the next to the next."""
+        """Yields (shard, position in the shard) for `count` rows.
+
+        The first row goes to the open shard `first_shard` (modulo their number), and so on in turn.
+        """
         for number in range(first_shard, first_shard + count):
             slot = number % len(self._open)
             if self._open[slot] is None:
@@ -146,17 +149,17 @@ class Dealer:
 
 
 def shard_name(split, shard):
-    """The file of a shard, such as `train-00000.tfrecord.gz`."""
+    """Returns the file name of a shard, such as `train-00000.tfrecord.gz`."""
     return f"{split}-{shard:05d}.tfrecord.gz"
 
 
 class ShardWriter:
-    """Writes the rows of a split to shards, as a `Dealer` deals them out.
+    """Writes the rows of a split to shards assigned by a `Dealer`.
 
     Args:
         directory: `Path` to write into.
-        split: str, "train" or "held_out".
-        num_open_shards, rows_per_shard: as of `Dealer`.
+        split: str. `"train"` or `"held_out"`.
+        num_open_shards, rows_per_shard: see `Dealer`.
     """
 
     def __init__(self, directory, split, num_open_shards=16, rows_per_shard=32768):
@@ -167,7 +170,7 @@ class ShardWriter:
         self._rows = []
 
     def write(self, rows, first_shard):
-        """Writes serialized rows; `first_shard` as of `Dealer.deal`."""
+        """Writes serialized rows; for `first_shard` see `Dealer.deal`."""
         with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
                 if place == 0:
@@ -194,13 +197,13 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows, and compresses them when it is closed.
+    """Writes serialized rows and compresses them when closed.
 
-    TensorFlow's writer would compress as it writes, in six times the processor time for a file as
-    large.
+    Compressing while writing, as TensorFlow's writer does, takes six times the processor time for
+    the same file size.
 
     Args:
-        path: `Path` of the shard; until it is closed, what is written stands beside it.
+        path: `Path` of the shard. Until it is closed, the rows are in a file beside it.
     """
 
     def __init__(self, path):
@@ -209,21 +212,21 @@ class ShardFile:
         self._writer = tf.io.TFRecordWriter(str(self._plain))
 
     def write(self, row):
-        """Adds a row; bytes."""
+        """Adds a row (bytes)."""
         self._writer.write(row)
 
     def close(self):
-        """Leaves the compressed file alone."""
+        """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
-            # Without name and time, so that the same rows are the same bytes.
+            # Without name and time, so that equal rows give equal bytes.
             with igzip.IGzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed:
                 shutil.copyfileobj(plain, compressed, 1 << 20)
         self._plain.unlink()
 
 
 def describe_shard(path, rows):
-    """dict, what the manifest says of a shard that is written."""
+    """Returns the manifest entry (dict) of a written shard."""
     return {
         "file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)
     }
@@ -238,32 +241,31 @@ def _sha256(path):
 
 
 def write_manifest(directory, manifest):
-    """Writes `manifest.json` into a folder, of this machine or on a bucket."""
+    """Writes `manifest.json` into a local folder or a folder on a bucket."""
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     with replace_file(os.path.join(directory, MANIFEST)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def absolute(directory):
-    """str: a records folder by a name that other processes and machines know it by, too."""
+    """Returns a records folder (str) under a name that is valid in other processes and machines."""
     directory = os.fspath(directory)
     return directory if is_remote(directory) else os.path.abspath(directory)
 
 
 def read_manifest(directory):
-    """Reads and checks the manifest of a records folder, and that its shards are there and whole
-    in size.
+    """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
 
     Args:
-        directory: str or `Path` that `prepare` has written, or str of one on a bucket, such as
-            `gs://bucket/records`: what TensorFlow has a file system for.
+        directory: str or `Path` of a folder written by `prepare`, or str of one on a bucket, such
+            as `gs://bucket/records`. Any file system that TensorFlow supports works.
 
     Returns:
-        dict, as `prepare` returned it.
+        dict, as returned by `prepare`.
 
     Raises:
-        InputError: no records folder, another format, a shard missing or of another size, a
-            bucket that cannot be read.
+        InputError: the folder has no records or another format version, a shard is missing or has
+            another size, or the bucket cannot be read.
     """
     if not is_remote(directory):
         recover(directory)
@@ -275,7 +277,7 @@ def read_manifest(directory):
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(os.fspath(directory), name) for name in names]
-        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # a bucket takes its time to answer
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # buckets have high latency
             sizes = list(pool.map(_size, files))
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
@@ -291,7 +293,7 @@ def read_manifest(directory):
 
 
 def _size(path):
-    """int, bytes; None where there is no file."""
+    """Returns the size in bytes, or None if the file does not exist."""
     try:
         return tf.io.gfile.stat(path).length
     except tf.errors.NotFoundError:
@@ -299,7 +301,7 @@ def _size(path):
 
 
 def read_tokenizer(directory):
-    """The `Tokenizer` that `prepare` has left beside the shards; `directory` as of `read_manifest`."""
+    """Loads the `Tokenizer` beside the shards; for `directory` see `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(Path(directory))
     with temporary_directory() as copy:
@@ -321,9 +323,9 @@ def check_tokenizer(manifest, tokenizer):
 
 
 def check_shards(directory):
-    """Raises `InputError` that names the first shard whose checksum is not the manifest's.
+    """Raises `InputError` naming the first shard whose checksum or rows differ from the manifest.
 
-    Reads every byte; `read_manifest` looks at sizes only.
+    Reads every byte; `read_manifest` checks only sizes.
     """
     manifest = read_manifest(directory)
     for split in SPLITS:
@@ -339,14 +341,14 @@ def check_shards(directory):
 
 
 def check_first_rows(directory, manifest):
-    """Raises `InputError` where the first rows of a folder are not what its manifest says."""
+    """Raises `InputError` if the first rows of a folder do not match its manifest."""
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"][:1]:
             _count_rows(os.path.join(os.fspath(directory), shard["file"]), manifest, most=1)
 
 
 def _count_rows(file, manifest, most=-1):
-    """int. Rows of a shard, up to `most`, each of which is parsed."""
+    """Parses and counts the rows of a shard, up to `most`."""
     rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]
@@ -364,7 +366,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory):
-    """Turns an error of reading damaged records inside the block into one that names the shard.
+    """Context manager that turns errors from damaged records into one that names the shard.
 
     Example:
         with clear_read_errors("records"):

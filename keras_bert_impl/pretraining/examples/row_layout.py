@@ -1,10 +1,10 @@
-"""Where the tokens of packed examples stand in their rows, for all rows of a block at once."""
+"""Layout of packed examples in their rows, for all rows of a block at once."""
 
 import numpy as np
 
 
 def spans_of(examples):
-    """int64 array [examples, 4]: begin and end of the first and of the second segment.
+    """Returns the segment bounds: int64 [examples, 4], start and end of the first and second.
 
     Args:
         examples: list of `Example`.
@@ -14,25 +14,26 @@ def spans_of(examples):
 
 
 def lengths_of(spans, num_separators):
-    """int64 array [examples]: tokens with the special ones.
+    """Returns the tokens of each example with special tokens: int64 [examples].
 
     Args:
-        spans: of `spans_of`.
-        num_separators: int, between two segments.
+        spans: from `spans_of`.
+        num_separators: int. Separators between two segments.
     """
     return _parts(spans, num_separators).sum(axis=1)
 
 
 def lay_out(block, spans, labels, packed, length, max_examples_per_row, tokenizer):
-    """The arrays of a record, see `records`, for each row.
+    """Builds the arrays of records (see `records`) for all rows.
 
     Args:
         block: `TokenBlock`.
-        spans, labels: of the examples; labels a list of int.
-        packed: list of rows, each a list of indices of examples, as of `rows.pack_rows`.
-        length: int, tokens of a row.
+        spans: spans of the examples, from `spans_of`.
+        labels: list of int. Labels of the examples.
+        packed: list of rows, each a list of example indices; see `packing.pack_rows`.
+        length: int. Tokens of a row.
         max_examples_per_row: int.
-        tokenizer: with the ids of the special tokens.
+        tokenizer: provides the ids of the special tokens.
 
     Returns:
         dict of int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
@@ -65,7 +66,7 @@ def lay_out(block, spans, labels, packed, length, max_examples_per_row, tokenize
 
 
 def concatenated_spans(values, starts, lengths):
-    """The parts of an array that begin at `starts` and have `lengths`, one behind the other.
+    """Concatenates the slices of an array that begin at `starts` and have `lengths`.
 
     Example:
         concatenated_spans(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([1, 2]))  # [7, 5, 6]
@@ -75,14 +76,14 @@ def concatenated_spans(values, starts, lengths):
 
 
 def _parts(spans, num_separators):
-    """int64 [examples, 5]: tokens of [CLS], first segment, separators, second segment, [SEP]."""
+    """Returns the tokens of [CLS], first, separators, second, [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
     one = np.ones_like(first)
     return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)
 
 
 def _tokens(block, spans, parts, tokenizer):
-    """int32 array: the tokens of all examples, one behind the other."""
+    """Returns the concatenated tokens of all examples (int32 array)."""
     special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
     values = np.concatenate([block.token_ids, special]).astype(np.int32)
     cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]

@@ -1,4 +1,4 @@
-"""Records as a data set of TensorFlow Datasets, for programs that read those."""
+"""Records as a TensorFlow Datasets dataset, for programs that read TFDS."""
 
 import hashlib
 import json
@@ -19,18 +19,18 @@ _ROWS_AT_ONCE = 1024
 
 
 class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
-    """The unmasked rows of a folder that `prepare` made, as plain tensors.
+    """TFDS builder for the unmasked rows of a folder written by `prepare`, as plain tensors.
 
-    TFDS reads no compressed files: `download_and_prepare` writes its own beside. After that
-    `tfds.builder_from_directory(builder.data_dir)` reads them without this class. Features are
-    those of `pretraining.records`: int32, but `row_id` int64.
+    TFDS does not read compressed files, so that `download_and_prepare` writes its own copy. After
+    that `tfds.builder_from_directory(builder.data_dir)` reads it without this class. For the
+    features see `pretraining.examples.records`: int32, except for `row_id`, which is int64.
 
     Args:
         records: str or `Path` of the folder, or str of a copy on a bucket.
-        **arguments: of a TFDS builder, such as `data_dir`.
+        **arguments: for the TFDS builder, such as `data_dir`.
 
     Raises:
-        InputError: no records, or damaged ones.
+        InputError: the records are missing or damaged.
 
     Example:
         builder = PretrainingRecords(records="records", data_dir="tfds")
@@ -39,14 +39,14 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    # TFDS 4.9.10 would look beside this file for checksums of downloads, by a package
+    # TFDS 4.9.10 would look beside this file for download checksums, using a package
     # (importlib_resources) that it does not require.
     code_path = None
 
     def __init__(self, *, records, **arguments):
         self._records = absolute(records)
         self._manifest = read_manifest(self._records)
-        # Other records are another configuration: what TFDS has kept of some is not taken for them.
+        # Named by the manifest's hash, so that TFDS does not reuse data of other records.
         digest = hashlib.sha256(json.dumps(self._manifest).encode()).hexdigest()
         super().__init__(config=tfds.core.BuilderConfig(name=digest[:16]), **arguments)
 
@@ -72,7 +72,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
         return {split: self._generate_examples(split) for split in splits}
 
     def _generate_examples(self, split):
-        """Yields (row_id, features) of each row."""
+        """Yields (row_id, features) for each row."""
         shards = self._manifest["splits"][split]["shards"]
         files = [os.path.join(self._records, shard["file"]) for shard in shards]
         with clear_read_errors(self._records):

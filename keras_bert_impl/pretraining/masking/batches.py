@@ -1,6 +1,6 @@
-"""What the model is given of a batch of rows: features, labels and weights, made in graph.
+"""Features, labels and weights of a batch of rows, made in graph.
 
-B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
 """
 
 import numpy as np
@@ -22,17 +22,17 @@ _KNOWN = set(OBJECTIVES)
 
 
 def checked_objectives(manifest, objectives=None):
-    """The names of the objectives to make labels for.
+    """Validates the names of the objectives to make labels for.
 
     Args:
-        manifest: dict, of the records.
+        manifest: dict. The manifest of the records.
         objectives: names; None for those that the records were prepared for.
 
     Returns:
         tuple of str.
 
     Raises:
-        InputError: a name that is unknown, or for which the records have no labels.
+        InputError: a name is unknown, or the records have no labels for it.
     """
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
@@ -54,13 +54,13 @@ def checked_objectives(manifest, objectives=None):
 
 
 class Batcher:
-    """Serialized rows → (features, labels, weights), in graph.
+    """Converts serialized rows to (features, labels, weights), in graph.
 
     Args:
-        manifest: dict, of the records.
-        tokenizer: theirs.
-        key: uint64 scalar that names the draws.
-        objectives: names, of `checked_objectives`.
+        manifest: dict. The manifest of the records.
+        tokenizer: the tokenizer of the records.
+        key: uint64 scalar. Key of the random draws.
+        objectives: names, from `checked_objectives`.
         masking: `Masking`.
     """
 
@@ -100,7 +100,7 @@ class Batcher:
         )
         names = ("token_ids", "segment_ids", "position_ids", "example_ids")
         features = {name: rows[name] for name in names}
-        labelled = {}  # by objective: labels, and 1 where there is one
+        labelled = {}  # objective -> (labels, whether each is used)
         if self._objectives & _OF_MASKED_TOKENS:
             self._mask(rows, epochs, features, labelled)
         for name in self._objectives & _OF_PAIRS:
@@ -130,7 +130,7 @@ class Batcher:
 
 
 def _next_tokens(rows):
-    """Of each token the one after it, and whether that is of the same example."""
+    """Returns the token after each token, and whether it is in the same example."""
 
     def following(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])
@@ -141,8 +141,12 @@ def _next_tokens(rows):
 
 
 def layout(example_lengths, first_lengths, length, segment_of_second=1):
-    """Which example, position and segment each token of a packed row is: int32 [B, L] each, 0 at
-    padding; and `starts`, [B, E]."""
+    """Computes the example, position and segment of each token of packed rows.
+
+    Returns:
+        dict of int32: `example_ids`, `position_ids` and `segment_ids` [B, L], 0 at padding, and
+        `starts` [B, E].
+    """
     ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
     starts = ends - example_lengths
     place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]

@@ -1,6 +1,6 @@
-"""Masked, packed batches from records, at any step of a run.
+"""Masked, packed batches from records, starting at any step of a run.
 
-B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
 """
 
 import os
@@ -32,56 +32,55 @@ def pretraining_dataset(
     tokenizer=None,
     input_workers=(),
 ):
-    """Batches for pre-training, as `(features, labels, weights)` of static shape.
+    """Creates a dataset of pre-training batches: `(features, labels, weights)` of static shape.
 
     | features, int32 | |
     |---|---|
     | token_ids, segment_ids, position_ids | [B, L]; positions restart with each example |
     | example_ids | [B, L], from 1; 0 is padding |
-    | masked_positions | [B, P], for masked words and all that goes with them |
-    | span_starts, span_ends | [B, P], first and last token of what was masked together, for \
+    | masked_positions | [B, P], for all objectives on masked tokens |
+    | span_starts, span_ends | [B, P], first and last token of the masking unit, for \
     `span_boundary` |
     | replacement_draws | [B, P], random numbers for `replaced_token` |
-    | cls_positions | [B, E], where each example begins, for pairs of segments |
+    | cls_positions | [B, E], start of each example, for segment pairs |
 
-    Labels are int32, weights float32 (0 at slots that are not used), by the objectives' names:
-    `masked_lm` and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E];
-    `left_to_right` [B, L], for which nothing is masked. `replaced_token` has those of `masked_lm`.
+    Labels are int32 and weights float32 (0 at unused slots), by objective name: `masked_lm` and
+    `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L], for
+    which nothing is masked. `replaced_token` uses those of `masked_lm`.
 
-    The train split has no end. In each epoch the shards come in a new order and the rows of each
-    shard are shuffled, and the masks are new; epoch follows epoch without a gap, so a batch may
-    hold the last rows of one and the first of the next, and no row is dropped. Where a run is
-    depends on the number of rows alone: `start_row=k * batch_size` gives the batches that a run
-    from the start would see from step k on, at the cost of reading one shard. The held-out split
-    is read once, in order, with the same masks each time; its last batch is filled with empty rows.
+    The train split is infinite. In each epoch the shards are reordered, the rows of each shard are
+    shuffled, and the masks are new. Epochs follow one another without a gap, so that a batch may
+    span two epochs and no row is dropped. The state of a run is determined by the number of rows
+    read: `start_row=k * batch_size` gives the batches of an uninterrupted run from step k on, at
+    the cost of reading one shard. The held-out split is read once, in order, with the same masks
+    each time; its last batch is padded with empty rows.
 
     Args:
-        directory: str or `Path` of records that `prepare` has made, or str of a copy of them on a
-            bucket, such as `gs://bucket/records`.
-        batch_size: int, rows of the global batch.
+        directory: str or `Path` of records written by `prepare`, or str of a copy on a bucket, such
+            as `gs://bucket/records`.
+        batch_size: int. Rows of the global batch.
         seed: int.
-        split: "train" or "held_out".
-        start_row: int, rows read before, for the train split.
-        shard_index, num_shards: ints; input worker `shard_index` of `num_shards` gets its slice,
-            of B = batch_size / num_shards rows, of each global batch.
-        objectives: names of the objectives of pre-training; None for those that the records were
+        split: str. `"train"` or `"held_out"`.
+        start_row: int. Number of rows already read; train split only.
+        shard_index, num_shards: ints. Input worker `shard_index` of `num_shards` gets its slice of
+            each global batch, B = batch_size / num_shards rows.
+        objectives: names of the pre-training objectives; None for those that the records were
             prepared for.
         masking: `Masking`.
-        tokenizer: the tokenizer of the records; None takes the copy beside them.
-        input_workers: list of str, such as `"grpc://host:5050"`: where `keras-bert input-worker`
-            runs, for the train split. They make the batches in turn, the same in the same order;
-            they find the records under the same path.
+        tokenizer: the tokenizer of the records; None loads the copy beside them.
+        input_workers: list of str, such as `"grpc://host:5050"`. Machines running `keras-bert
+            input-worker`, for the train split. They make the batches in turn, with the same content
+            and order as without them, and need the records under the same path.
 
     Returns:
         `tf.data.Dataset`. It shards itself: distribute it with
         `strategy.distribute_datasets_from_function`.
 
     Raises:
-        InputError: records missing or damaged in size, an empty split, another tokenizer, or an
-            objective that the records have no labels for.
-            Damage that only reading finds: see `records.clear_read_errors`.
-            Or an input worker that does not answer.
-        ValueError: arguments that do not go together.
+        InputError: records are missing or have the wrong size, the split is empty, the tokenizer is
+            another one, the records have no labels for an objective, or an input worker does not
+            answer. For damage found only when reading, see `records.clear_read_errors`.
+        ValueError: arguments are invalid or inconsistent.
 
     Example:
         dataset = pretraining_dataset("records", batch_size=256, start_row=256 * steps)
@@ -120,7 +119,7 @@ def pretraining_dataset(
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
     def every(count, first):
-        """Each `count`-th batch from the `first` on."""
+        """Returns every `count`-th batch, starting at index `first`."""
         batches = rows.rebatch(batch_size).shard(count, first)
         return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -136,13 +135,14 @@ def pretraining_dataset(
 
 
 def from_input_workers(every, addresses):
-    """The batches in their order, each made by one of the input workers.
+    """Returns the batches in order, made by the input workers in turn.
 
-    Each of these is a tf.data service of one worker: one of several hands out what is ready first,
-    and with coordinated reads it is not defined which of them has the first turn.
+    Each input worker is a separate tf.data service with a single worker. One service with several
+    workers would return whichever batch is ready first, and its coordinated reads do not define
+    which worker is first.
 
     Args:
-        every: function of (n, first) that returns the data set of each n-th batch.
+        every: function of (n, first) that returns the dataset of every n-th batch.
         addresses: list of str.
     """
     for address in addresses:
@@ -158,7 +158,7 @@ def from_input_workers(every, addresses):
 
 
 def _check_answers(address):
-    """TensorFlow would wait for an hour."""
+    """Checks that an input worker answers; TensorFlow would wait for an hour."""
     host, _, port = address.removeprefix("grpc://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -169,7 +169,7 @@ def _check_answers(address):
 
 
 def num_held_out_batches(manifest, batch_size):
-    """int. Batches of one pass over the held-out rows, the last of them filled up."""
+    """Returns the batches of one pass over the held-out rows, including a padded last batch."""
     return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
 
 
@@ -181,23 +181,23 @@ def _tokenizer(directory, manifest, tokenizer):
 
 
 def _fill_up(serialized, epochs, batch_size, empty_row):
-    """The last batch of a split that is read once has fewer rows: empty ones are added."""
+    """Pads the last batch of the held-out split with empty rows."""
     missing = batch_size - tf.shape(serialized)[0]
     serialized = tf.concat([serialized, tf.fill([missing], empty_row)], axis=0)
     return serialized, tf.pad(epochs, [[0, missing]])
 
 
 class _Shards:
-    """The shards of a split as one stream of (serialized rows [n], epochs [n]), a shard a time."""
+    """Stream of a split's (serialized rows [n], epochs [n]), one shard at a time."""
 
     def __init__(self, directory, shards, seed):
-        directory = records.absolute(directory)  # an input worker may run elsewhere
+        directory = records.absolute(directory)  # an input worker may run in another folder
         self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._seed = seed
 
     def rows_from(self, row):
-        """Epoch after epoch for ever, from the `row`-th row of the whole stream on."""
+        """Returns all epochs, without end, starting at row `row` of the stream."""
         epoch, row = divmod(row, int(self._rows.sum()))
         ends = np.cumsum(self._rows[self._order(epoch).numpy()])
         whole_shards = int(np.searchsorted(ends, row, side="right"))
@@ -223,7 +223,7 @@ class _Shards:
         return dataset.skip(whole_shards).enumerate().map(load).prefetch(1)
 
     def rows_once(self):
-        """Once, in the order in which they were written; the epoch is 0."""
+        """Returns one pass in written order, with epoch 0."""
 
         @tf.autograph.experimental.do_not_convert
         def load(shard):
@@ -236,7 +236,7 @@ class _Shards:
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
     def _load(self, shard):
-        """string [n]: a shard is small enough to be shuffled as a whole."""
+        """Reads a whole shard, small enough to be shuffled in memory: string [n]."""
         file, rows = self._files[shard], tf.constant(self._rows)[shard]
         dataset = tf.data.TFRecordDataset(file, compression_type="GZIP", buffer_size=1 << 20)
         serialized = dataset.batch(rows).get_single_element()

@@ -1,6 +1,6 @@
-"""Masks for the masked language model, drawn in graph while training.
+"""Masking for the masked LM objective, drawn in graph during training.
 
-B is the batch, L the length of a row, E the examples of a row, P its prediction slots.
+B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
 """
 
 import dataclasses
@@ -24,24 +24,25 @@ _NEVER_A_REPLACEMENT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Masking:
-    """Which tokens are predicted, and what the model sees in their place.
+    """Which tokens are predicted, and how they are replaced in the model's input.
 
     Args:
-        unit: str. What is chosen as a whole: "token"; "word"; "ngram", one to three words, each
-            number with a probability in proportion to one over it; "span", one to ten words in a
-            geometric distribution, all tokens of a span replaced alike.
-        rate: float in (0, 1). Part of the tokens to predict.
-        max_predictions: int. The most predictions of an example; None for no limit.
-        mask: float. Part of the chosen tokens that become the mask token.
-        random: float. Part that becomes a random piece; the rest stays as it is.
-        dupe_factor: int. Static masks: epoch after epoch, a row has so many in turn, as if it had
-            been masked and written so often. None for new ones in each epoch.
+        unit: str. Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
+            proportional to 1 / number of words; `"span"`, one to ten words from a geometric
+            distribution, where all tokens of a span are replaced in the same way.
+        rate: float in (0, 1). Fraction of the tokens to predict.
+        max_predictions: int. Maximum predictions per example; None for no limit.
+        mask: float. Fraction of the chosen tokens replaced by the mask token.
+        random: float. Fraction replaced by a random token; the rest stays unchanged.
+        dupe_factor: int. Static masking: number of masks per row, used in turn from epoch to epoch,
+            as if the row had been masked and written that many times. None for new masks in each
+            epoch.
 
     Raises:
-        InputError: a value that cannot be.
+        InputError: a value is invalid.
 
-    Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masks;
-        Liu et al. 2019, section 4.1, for dynamic ones; for the units see `units.units_of`.
+    Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
+    Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
 
     Example:
         Masking(unit="word", rate=0.2)
@@ -63,12 +64,13 @@ class Masking:
             )
 
     def num_predictions(self, example_length):
-        """How many tokens of an example are predicted: BERT's min(max, max(1, round(rate · n))).
+        """Returns the number of predictions of an example: BERT's min(max, max(1, round(rate ·
+        n))).
 
-        Units that would exceed it are passed over, so that there may be fewer.
+        Units that would exceed it are skipped, so that there may be fewer.
 
         Args:
-            example_length: int, tokens with [CLS] and [SEP].
+            example_length: int. Tokens including [CLS] and [SEP].
 
         Returns:
             int.
@@ -77,16 +79,16 @@ class Masking:
         return count if self.max_predictions is None else min(self.max_predictions, count)
 
     def num_slots(self, length, max_examples_per_row):
-        """Prediction slots of a row that no packing of examples into it can exceed.
+        """Returns an upper bound on the predictions of a row, for any packing.
 
-        Rounding gives an example at most a fixed excess over `rate` · its length, so a full row
-        of E examples has at most `rate` · L + E · excess predictions.
+        Rounding gives an example at most a fixed excess over `rate` · its length, so a full row of
+        E examples has at most `rate` · L + E · excess predictions.
 
         Args:
-            length, max_examples_per_row: ints, L and E.
+            length, max_examples_per_row: ints. L and E.
 
         Returns:
-            int, P.
+            int. P.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -98,15 +100,15 @@ class Masking:
 
 
 class Masked(NamedTuple):
-    """What `mask_rows` makes. An unused slot has 0 everywhere.
+    """The result of `mask_rows`. Unused slots are 0 everywhere.
 
     Attributes:
-        token_ids: int32 [B, L].
-        positions: int32 [B, P], of the predicted tokens, ascending.
-        ids: int32 [B, P], what was there.
-        weights: float32 [B, P], 1 for a used slot.
-        span_starts, span_ends: int32 [B, P], the first and the last token of the unit.
-        draws: int32 [B, P], a random number below `DRAW_LIMIT` for each slot.
+        token_ids: int32 [B, L]. Input ids after masking.
+        positions: int32 [B, P]. Positions of the predicted tokens, ascending.
+        ids: int32 [B, P]. Original ids.
+        weights: float32 [B, P]. 1 for a used slot.
+        span_starts, span_ends: int32 [B, P]. First and last token of the unit.
+        draws: int32 [B, P]. A random number below `DRAW_LIMIT` for each slot.
     """
 
     token_ids: tf.Tensor
@@ -119,12 +121,12 @@ class Masked(NamedTuple):
 
 
 def replacement_ids(tokenizer):
-    """The ids that may replace a token at random: all but special and unused ones.
+    """Returns the ids allowed as random replacements: all but special and unused tokens.
 
-    Google's script draws from the whole vocabulary, those included.
+    Google's script draws from the whole vocabulary, including those.
 
     Args:
-        tokenizer: with `vocabulary`.
+        tokenizer: tokenizer with a `vocabulary`.
 
     Returns:
         List of int.
@@ -147,30 +149,30 @@ def mask_rows(
     is_word_start=None,
     is_special=None,
 ):
-    """Chooses tokens to predict and hides them.
+    """Chooses tokens to predict and masks them.
 
-    Of each example, up to `masking.num_predictions` tokens that are not [CLS], [SEP] or padding
-    are chosen, unit by unit in random order; a unit that would exceed the number is passed over.
-    Each token for itself, or each span, becomes [MASK], a random piece, or stays. Every draw is a
-    function of (seed, epoch, row, position): the batch it is in changes nothing.
+    In each example, up to `masking.num_predictions` tokens other than [CLS], [SEP] and padding are
+    chosen, unit by unit in random order; a unit that would exceed the number is skipped. Each
+    token, or each span as a whole, is replaced by [MASK], replaced by a random token, or kept.
+    Every draw is a function of (seed, epoch, row, position) and does not depend on the batch.
 
     Args:
-        rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L],
-            `example_lengths`, `first_lengths` int32 [B, E], `row_id` int64 [B].
-        epochs: int64 [B], the epoch each row is read in.
+        rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L], `example_lengths`,
+            `first_lengths` int32 [B, E], `row_id` int64 [B].
+        epochs: int64 [B]. Epoch in which each row is read.
         seed: int.
         masking: `Masking`.
         mask_id: int.
-        replacements: list of int, of `replacement_ids`.
-        slots: int, P of `Masking.num_slots`.
-        is_word_start: bool [B, L]; for other units than tokens.
-        is_special: bool [B, L], tokens that are never chosen. Default: [CLS], [SEP] and padding, by
-            their places.
+        replacements: list of int, from `replacement_ids`.
+        slots: int. P, from `Masking.num_slots`.
+        is_word_start: bool [B, L]. Required for units other than tokens.
+        is_special: bool [B, L]. Tokens that are never chosen. Default: [CLS], [SEP] and padding, by
+            position.
 
     Returns:
         `Masked`.
 
-    Source: as of `Masking`.
+    Source: see `Masking`.
     """
     token_ids = rows["token_ids"]
     length = token_ids.shape[1]
@@ -180,7 +182,7 @@ def mask_rows(
     counts = _prediction_counts(rows, masking)  # [B, E]
     if is_special is None:
         is_special = _is_special(rows)
-    # Counters below `length` choose the units; each kind of draw has its own from there on.
+    # Counters below `length` choose the units; the other kinds of draws use counters above.
     units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
     positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
     is_used = positions < length
@@ -216,7 +218,7 @@ def mask_rows(
 
 
 def _is_special(rows):
-    """bool [B, L], whether a token is [CLS], [SEP] or padding."""
+    """Returns whether each token is [CLS], [SEP] or padding: bool [B, L]."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]
     first_lengths = _per_token(rows["first_lengths"], example_ids)
     lengths = _per_token(rows["example_lengths"], example_ids)
@@ -229,9 +231,9 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
-    """int32 [B, E], the number of predictions of each example; it may have fewer tokens."""
+    """Returns the number of predictions of each example: int32 [B, E]. May exceed its tokens."""
     lengths = rows["example_lengths"]  # [B, E]
-    # float64 and round-half-to-even, as Python's `round`
+    # float64 with round-half-to-even, like Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
     counts = tf.maximum(tf.cast(counts, tf.int32), 1)
     if masking.max_predictions is not None:
@@ -240,12 +242,12 @@ def _prediction_counts(rows, masking):
 
 
 def _choose(rows, units, is_special, counts, keys, slots):
-    """int32 [B, P], the chosen positions in ascending order; L where a slot is not used."""
+    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
-    # One sort brings each example's units into random order, specials last, and examples stay
-    # where they are. A key is, from its highest bit down: example, special, random, position.
+    # One sort shuffles the units within each example, special tokens last, and keeps the order of
+    # examples. Sort key, from the highest bit: example, special, random, position.
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
     random_width, place_width = _key_widths(length, num_examples)
     score = tf.bitwise.right_shift(
@@ -260,7 +262,7 @@ def _choose(rows, units, is_special, counts, keys, slots):
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
 
-    first = tf.range(length) - position_ids  # of the example, sorted or not
+    first = tf.range(length) - position_ids  # start of the example, sorted or not
     is_chosen = take_units(
         is_open=~in_order(is_special),
         sizes=in_order(ends - starts),
@@ -274,19 +276,19 @@ def _choose(rows, units, is_special, counts, keys, slots):
 
 
 def _key_widths(length, num_examples):
-    """(bits of the random part, bits of the position) of a sort key that fits into 63 bits."""
+    """Returns (bits of the random part, bits of the position) for a sort key of 63 bits."""
     place_width = (length - 1).bit_length()
     group_width = (num_examples + 1).bit_length()
     return min(39, 62 - group_width - place_width), place_width
 
 
 def _per_token(per_example, example_ids):
-    """[B, E] spread over the tokens, [B, L]; 0 at padding."""
+    """Broadcasts per-example values [B, E] to tokens [B, L]; 0 at padding."""
     return tf.gather(tf.pad(per_example, [[0, 0], [1, 0]]), example_ids, batch_dims=1)
 
 
 def _write(token_ids, positions, values):
-    """`token_ids` with `values` at `positions`; the position L, of unused slots, writes nowhere."""
+    """Returns `token_ids` with `values` at `positions`; position L (unused slots) is ignored."""
     batch, length = tf.shape(token_ids)[0], token_ids.shape[1]
     padded = tf.pad(token_ids, [[0, 0], [0, 1]])
     row = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(positions))

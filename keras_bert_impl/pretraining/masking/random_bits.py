@@ -1,7 +1,7 @@
-"""Stateless random bits in graph, one stream a row, for `tf.data` pipelines.
+"""Stateless random bits in graph, one stream per row, for `tf.data` pipelines.
 
-`tf.random.stateless_uniform` takes one seed a call: drawing for each row by the row's own seed
-means a call a row, and measured two to three times slower than this hash over the whole batch.
+`tf.random.stateless_uniform` takes one seed per call. Using each row's own seed therefore needs one
+call per row, which measured two to three times slower than this hash over the whole batch.
 """
 
 import tensorflow as tf
@@ -10,7 +10,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 def row_keys(*name):
-    """Folds numbers into 64-bit keys.
+    """Hashes numbers to 64-bit keys.
 
     Args:
         *name: ints or integer tensors that broadcast, such as `(seed, epochs, row_ids)`.
@@ -25,29 +25,30 @@ def row_keys(*name):
 
 
 def random_bits(keys, counters):
-    """64 random bits for each pair of key and counter.
+    """Returns 64 random bits for each pair of key and counter.
 
     Args:
         keys: uint64 tensor.
-        counters: integer tensor that broadcasts with it.
+        counters: integer tensor that broadcasts with `keys`.
 
     Returns:
         uint64 tensor.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
-        (SplitMix64): the value at `counter` of the stream that begins at `key`.
+    (SplitMix64): the value at `counter` of the stream that starts at `key`.
     """
     return _mix(keys + tf.cast(counters + 1, tf.uint64) * _u64(_GAMMA))
 
 
 def below(bits, limit):
-    """int64 in [0, limit) from the upper 32 of 64 random bits; `limit` is at most 2³¹."""
+    """Maps the upper 32 of 64 random bits to int64 in [0, limit); `limit` is at most 2³¹."""
     upper = tf.bitwise.right_shift(bits, _u64(32))
     return tf.cast(tf.bitwise.right_shift(upper * tf.cast(limit, tf.uint64), _u64(32)), tf.int64)
 
 
 def permutation(key, count):
-    """int32 [count], the integers below `count` in the random order that `key`, a scalar, names."""
+    """Returns the integers below `count` in a random order given by a scalar `key`: int32 [count].
+    """
     bits = random_bits(key, tf.range(tf.cast(count, tf.int64)))
     return tf.argsort(tf.cast(tf.bitwise.right_shift(bits, _u64(1)), tf.int64), stable=True)
 

@@ -1,4 +1,4 @@
-"""Masked token ids and their labels, as a masked language model is usually shown."""
+"""Masked token ids and labels in the usual masked LM format."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, repl
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.settings import Seed, check
 
-NO_LABEL = -100  # what losses of PyTorch, `transformers` and Keras's `ignore_class` pass over
+NO_LABEL = -100  # ignored by losses of PyTorch, `transformers` and Keras's `ignore_class`
 
 
 @known_arguments("mask_tokens")
@@ -21,30 +21,30 @@ def mask_tokens(
     max_predictions=None,
     seed=0,
 ):
-    """Hides tokens for a masked language model to predict.
+    """Masks tokens for a masked LM to predict.
 
-    Of each row `max(1, round(mask_rate * tokens))` are chosen, as in BERT; the special tokens count
-    as tokens and are never chosen. The same seed masks the same row at the same place alike: give
-    another one for each batch.
+    In each row `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
+    count as tokens but are never chosen. The same seed gives the same row at the same batch index
+    the same mask: use another seed for each batch.
 
     Args:
-        token_ids: int array or list `[batch, length]` or `[length]`, rows of a list of any lengths;
-            or a dict with `token_ids`, as the tokenizer returns. A tensor may be of any graph, such
-            as in `tf.data.Dataset.map`; its length must be static.
+        token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
+            length), or a dict with `token_ids`, as returned by the tokenizer. Tensors may be in a
+            graph, such as in `tf.data.Dataset.map`; their length must be static.
         tokenizer: `Tokenizer`.
-        mask_rate: float in (0, 1). Share of the tokens to predict.
-        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_split: three floats, the shares of the chosen tokens that become the mask token, become
-            a random token, and stay.
-        max_predictions: int or None for no limit. The most predictions of a row.
+        mask_rate: float in (0, 1). Fraction of the tokens to predict.
+        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_split: three floats. Fractions of the chosen tokens that become the mask token, become
+            a random token, and stay unchanged.
+        max_predictions: int or None for no limit. Maximum predictions per row.
         seed: int, or int64 scalar tensor.
 
     Returns:
         (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is one,
-        else numpy arrays. Labels are the ids that were there, and -100 where nothing is predicted.
+        else numpy arrays. Labels are the original ids, and -100 where nothing is predicted.
 
     Raises:
-        InputError: ids that the vocabulary lacks, or settings that cannot be.
+        InputError: ids are outside the vocabulary, or settings are invalid.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -80,12 +80,12 @@ def mask_tokens(
 
 
 def rows_of_one_example(token_ids, tokenizer, mask_unit):
-    """What `mask_rows` takes of rows that are not packed, wherever their padding is.
+    """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere.
 
     Args:
         token_ids: int32 `[batch, length]`, of static length.
         tokenizer: `Tokenizer`.
-        mask_unit: str, see `Masking`.
+        mask_unit: str. See `Masking`.
 
     Returns:
         dict of `rows`, `is_word_start` and `is_special`.
@@ -112,7 +112,7 @@ def _is_one_row(token_ids):
 
 
 def _rows(token_ids, tokenizer):
-    """int32 tensor [batch, length] of what `mask_tokens` takes, padded."""
+    """Converts the input of `mask_tokens` to a padded int32 tensor [batch, length]."""
     if isinstance(token_ids, tf.RaggedTensor):
         rows = token_ids.to_tensor(tokenizer.pad_id)
     elif hasattr(token_ids, "shape"):

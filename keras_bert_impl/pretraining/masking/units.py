@@ -1,7 +1,7 @@
-"""What is masked as a whole: a token, a word, or several words in a row, found in graph.
+"""Masking units: tokens, words, or several consecutive words, found in graph.
 
-B is the batch, L the length of a row. A unit is named by where it begins in the row, and has the
-tokens up to where it ends.
+B is the batch size, L the row length. A unit is identified by its start in the row and covers the
+tokens up to its end.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def _probabilities(weights):
     return np.array(weights) / np.sum(weights)
 
 
-# Unit -> the probability of each number of words, from one on.
+# Unit -> the probability of each number of words, starting at one.
 WORDS_OF = {
     "ngram": _probabilities([1 / words for words in (1, 2, 3)]),
     "span": _probabilities([0.2 * 0.8 ** (words - 1) for words in range(1, 11)]),
@@ -24,23 +24,23 @@ WORDS_OF = {
 
 
 def units_of(unit, is_special, is_word_start, keys, counter):
-    """The unit of each token. Special tokens, and padding, are units of their own.
+    """Returns the unit of each token. Each special or padding token is a separate unit.
 
-    Several words are joined from the first of a segment on, unit after unit, each of a random
-    number of them; no unit goes beyond its segment.
+    Words are joined unit by unit from the start of a segment, each unit with a random number of
+    words; no unit extends beyond its segment.
 
     Args:
-        unit: str, one of `settings.MASK_UNITS`.
+        unit: str. One of `settings.MASK_UNITS`.
         is_special: bool [B, L].
-        is_word_start: bool [B, L], of no account in special tokens and after them.
-        keys: uint64 [B, 1], for `random_bits`.
-        counter: int, the first of L counters of the draws.
+        is_word_start: bool [B, L]. Ignored at special tokens and directly after them.
+        keys: uint64 [B, 1]. Keys for `random_bits`.
+        counter: int. The first of the L counters of the draws.
 
     Returns:
         (starts, ends): int32 [B, L].
 
-    Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, up to three words; "span": Joshi et
-    al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) cut off after ten words.
+    Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, up to three words; "span": Joshi et al.
+    2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
     """
     if unit == "token":
         return _bounds(tf.ones_like(is_special))
@@ -54,16 +54,17 @@ def units_of(unit, is_special, is_word_start, keys, counter):
 
 
 def take_units(is_open, sizes, places_in_unit, first, last, left):
-    """Takes one unit after the other, and passes over those for which there is no room left.
+    """Takes units in order and skips those that no longer fit.
 
-    All are [B, L], and tokens of a unit stand in a row. A round takes units up to the first
-    without room, and drops all for which there will be none; a few rounds leave nothing open.
+    All tensors are [B, L], and the tokens of a unit are adjacent. Each round takes units up to the
+    first that does not fit, and drops all that can no longer fit. A few rounds leave no unit open.
 
     Args:
-        is_open: bool, whether a token may be taken.
-        sizes, places_in_unit: int32, tokens of the unit, and which of them a token is.
-        first, last: int32, where the example begins, and its last token.
-        left: int32, how many tokens of the example are to be taken.
+        is_open: bool. Whether a token may be taken.
+        sizes: int32. Tokens of the unit.
+        places_in_unit: int32. Index of the token in its unit.
+        first, last: int32. Start of the example, and its last token.
+        left: int32. Number of tokens of the example still to take.
 
     Returns:
         bool [B, L].
@@ -89,7 +90,7 @@ def take_units(is_open, sizes, places_in_unit, first, last, left):
 
 
 def _places(is_start):
-    """int32 [B, L + 1], where units begin, then L; and int32 [B, L], the number of each token's."""
+    """Returns unit starts, padded with L: int32 [B, L + 1], and each token's unit: int32 [B, L]."""
     length = is_start.shape[1]
     places = tf.sort(tf.where(is_start, tf.range(length), length), axis=1)
     number = tf.cumsum(tf.cast(is_start, tf.int32), axis=1) - 1
@@ -102,21 +103,21 @@ def _bounds(is_start):
 
 
 def _draw_words(probabilities, length, keys, counter):
-    """int32 [B, L]: of how many words the unit is, if one begins there."""
+    """Returns the number of words of a unit that starts at each token: int32 [B, L]."""
     draws = below(random_bits(keys, counter + tf.range(length, dtype=tf.int64)), _RESOLUTION)
     limits = np.round(np.cumsum(probabilities)[:-1] * _RESOLUTION).astype(np.int64)
     return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
 
 
 def _joined(is_word_start, is_segment_start, words):
-    """bool [B, L]: where units of several words begin."""
+    """Returns where units of several words start: bool [B, L]."""
     length = words.shape[1]
     places, number = _places(is_word_start)
     _, segment_ends = _bounds(is_segment_start)
     after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
     after = tf.minimum(after, segment_ends)  # [B, L], where the next unit would begin
-    # All that chains of steps from the first units lead to, in steps of 1, then 2, 4, 8 ... units.
-    # L is a place, too: the end of the chains.
+    # Pointer jumping: marks everything reachable from the first units, in jumps of 1, 2, 4, 8, ...
+    # units. L is the end of all chains.
     after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
     is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
     for _ in range(int(np.ceil(np.log2(length)))):
@@ -126,7 +127,7 @@ def _joined(is_word_start, is_segment_start, words):
 
 
 def _moved(flags, places):
-    """bool [B, L + 1]: the places of a row to which one that is flagged is moved."""
+    """Returns the positions that flagged positions move to: bool [B, L + 1]."""
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)

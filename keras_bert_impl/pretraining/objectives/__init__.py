@@ -1,4 +1,4 @@
-"""The objectives of pre-training, each a small class over the same encoder, on any backend."""
+"""Pre-training objectives: small classes over one shared encoder, on any backend."""
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives.base import Objective
@@ -25,7 +25,7 @@ OBJECTIVES = {
 
 
 def as_objectives(objectives):
-    """The objectives of a list in which some may be names.
+    """Converts a list of objectives or names to objectives.
 
     Args:
         objectives: list of `Objective` or of keys of `OBJECTIVES`.
@@ -34,12 +34,12 @@ def as_objectives(objectives):
         tuple of `Objective`.
 
     Raises:
-        InputError: an unknown name; none at all; or two that cannot go together.
+        InputError: a name is unknown, the list is empty, or two objectives are incompatible.
     """
     made = []
     for objective in objectives:
         if not isinstance(objective, Objective):
-            if objective not in list(OBJECTIVES):  # a list, for what has no hash
+            if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
                 raise InputError(
                     f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}"
                 )

@@ -1,4 +1,4 @@
-"""What every objective of pre-training does."""
+"""The base class of pre-training objectives."""
 
 from keras import ops
 
@@ -9,21 +9,20 @@ ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 
 
 class Objective:
-    """One task of pre-training: a head on the encoder, and the loss of what it says.
+    """A pre-training task: a head on the encoder and its loss.
 
-    The loss of an output is the mean over its labelled places in the global batch; `Pretrainer`
-    adds these up, each times its factor. An objective of one output, named as the objective, whose
-    labels and weights the data set has under that name, overrides `connect` alone.
+    The loss of an output is the mean over its labeled positions in the global batch; `Pretrainer`
+    sums these, each times its factor. An objective with a single output that has the objective's
+    name, and whose labels and weights are in the dataset under that name, overrides only `connect`.
 
     Attributes:
         name: str. The key in `OBJECTIVES`.
-        head: str. What `interop` calls its head, by which `transformers` is told what class the
-            model is of; None for one that `tensors` names.
+        head: str. Name of its head in `interop`, which determines the model class for
+            `transformers`; None if `tensors` names the variables.
         features: tuple of str. The int32 inputs that it reads besides the encoder's.
-        uses_pooler: bool. Whether the encoder's pooler learns from it.
-        details: tuple of str. What else than its outputs it reads of the encoder; as of
-            `Encoder.with_outputs`.
-        without_accuracy: tuple of str. Outputs that nothing can be right or wrong about.
+        uses_pooler: bool. Whether it trains the encoder's pooler.
+        details: tuple of str. Further encoder outputs that it reads; see `Encoder.with_outputs`.
+        without_accuracy: tuple of str. Outputs for which accuracy is undefined.
 
     Args:
         weight: float. Factor of its loss in the total.
@@ -41,88 +40,88 @@ class Objective:
 
     @property
     def output_names(self):
-        """tuple of str. What `connect` returns that has labels."""
+        """tuple of str. The outputs of `connect` that have labels."""
         return tuple(self.factors())
 
     def factors(self):
-        """dict of output to float: its factor in the total loss."""
+        """Returns a dict of output to its factor (float) in the total loss."""
         return {self.name: self.weight}
 
     def prepare(self, encoder, inputs):
-        """What the encoder is given, where that is not what the data set gives.
+        """Transforms the dataset's inputs before they reach the encoder.
 
         Args:
             encoder: `Encoder`.
             inputs: dict of symbolic int32 tensors: the encoder's inputs and `features`.
 
         Returns:
-            (inputs, outputs): the inputs, some of them others; dict of what was found on the way,
-            for the outputs of the pre-trainer.
+            (inputs, outputs): the inputs, some of them replaced; and a dict of intermediate results
+            to add to the outputs of the pre-trainer.
         """
         return inputs, {}
 
     def connect(self, encoder, encoded, inputs):
-        """Makes the head and applies it.
+        """Creates the head and applies it.
 
         Args:
             encoder: `Encoder`.
-            encoded: dict, what the encoder returned, with `details`.
-            inputs: dict of symbolic int32 tensors: what the encoder was given, and `features`.
+            encoded: dict. Outputs of the encoder, including `details`.
+            inputs: dict of symbolic int32 tensors: the inputs of the encoder and `features`.
 
         Returns:
-            dict of float32 logits by output.
+            dict of output to float32 logits.
         """
         raise NotImplementedError
 
     def weights(self, features, weights):
-        """What each place of an output counts, known before the forward pass.
+        """Returns the weight of each position of an output, known before the forward pass.
 
         Args:
-            features, weights: dicts, as the data set gives them.
+            features, weights: dicts from the dataset.
 
         Returns:
-            dict of output to float32 tensor, 0 at places without a label.
+            dict of output to float32 tensor, 0 at positions without a label.
         """
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features, labels, outputs):
-        """The labels of each output.
+        """Returns the labels of each output.
 
         Args:
-            features, labels: dicts, as the data set gives them.
-            outputs: dict, all that the pre-trainer returned.
+            features, labels: dicts from the dataset.
+            outputs: dict. All outputs of the pre-trainer.
 
         Returns:
-            dict of output to tensor of the shape of its weights.
+            dict of output to a tensor with the shape of its weights.
         """
         return {name: labels[name] for name in self.output_names}
 
     def losses(self, output, labels, logits):
-        """The loss of every place of an output: here the cross-entropy of a softmax."""
+        """Computes the loss at every position of an output; by default softmax cross-entropy."""
         return cross_entropy(labels, logits)
 
     def hits(self, output, labels, logits):
-        """1.0 where what the logits say is the label; its mean is the accuracy."""
-        # Unless logits tie, what an argmax would say; on CPUs an argmax over a vocabulary takes
-        # longer than the loss.
+        """Returns 1.0 where the prediction equals the label; the mean is the accuracy."""
+        # Same as an argmax unless logits tie. On CPUs an argmax over the vocabulary takes longer
+        # than the loss.
         own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config, length, predictions):
-        """Floating-point operations of its own part of the forward pass, for each real token.
+        """Returns the floating-point operations of its part of the forward pass, per real token.
 
         Args:
             config: `EncoderConfig`.
             length: int. Tokens of a row.
-            predictions: float. Masked tokens for each token.
+            predictions: float. Masked tokens per token.
 
         Returns:
-            float, as `training.flops` counts; 0 where that is next to nothing.
+            float, counted as in `training.runs.flops`; 0 if negligible.
         """
         return 0.0
 
     def tensors(self, config):
-        """Where the variables of its head stand in a model directory.
+        """Maps the variables of its head to tensors of a model directory.
 
         Args:
             config: `EncoderConfig`.
@@ -133,23 +132,23 @@ class Objective:
         return head_tensors(config, self.head)
 
     def of_directory(self, path, **overrides):
-        """The objective as a model directory, `Path`, has it, where that has more to say of it.
+        """Returns the objective as configured in a model directory `path`, a `Path`.
 
-        `overrides` are fields of the encoder's `EncoderConfig` that are others than in its files.
+        `overrides` are fields of the encoder's `EncoderConfig` that differ from those in its files.
         """
         return self
 
     def load(self, pretrainer, path):
-        """Reads what of the objective is in files of its own, in a model directory `path`."""
+        """Loads the objective's separate files, if any, from a model directory `path`."""
 
     def save(self, pretrainer, directory):
-        """Writes what of the objective has files of its own into a new model directory."""
+        """Writes the objective's separate files, if any, to a new model directory."""
 
     def get_config(self):
-        """dict of the arguments, for `.keras` files."""
+        """Returns a dict of the arguments, for `.keras` files."""
         return {"weight": self.weight}
 
     @classmethod
     def from_config(cls, config):
-        """An objective of what `get_config` returned."""
+        """Creates an objective from the result of `get_config`."""
         return cls(**config)

@@ -1,4 +1,4 @@
-"""Distillation: a student says what a teacher says of masked tokens, and becomes alike inside."""
+"""Distillation objectives: a student learns from a teacher's predictions and hidden states."""
 
 import dataclasses
 import os
@@ -30,10 +30,11 @@ from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
 
 class _Distillation(Objective):
-    """What both kinds share: a teacher that is read once, asked in each step, and never changes.
+    """Base class of the distillation objectives, with a teacher that is loaded once and never
+    updated.
 
-    Outputs, but for `masked_lm`, are errors already: the teacher is asked in the graph of the
-    model, once, and what it says is no output.
+    All outputs except `masked_lm` are already errors: the teacher runs once, in the graph of the
+    model, and its predictions are not outputs.
     """
 
     def __init__(self, teacher, dtype):
@@ -52,11 +53,11 @@ class _Distillation(Objective):
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
-        """(the model that answers, tensor names of its head), for the teacher's encoder."""
+        """Returns (the teacher model, tensor names of its head) for the teacher's encoder."""
         raise NotImplementedError
 
     def _check(self, student):
-        """Refuses a student, of that `EncoderConfig`, that does not fit to the teacher."""
+        """Raises `InputError` if a student's `EncoderConfig` does not fit the teacher."""
         ours, theirs = student, self._config
         if ours.vocabulary_size != theirs.vocabulary_size:
             raise InputError(
@@ -73,11 +74,11 @@ class _Distillation(Objective):
         return super().losses(output, labels, logits) if output == "masked_lm" else logits
 
     def labels(self, features, labels, outputs):
-        # Errors have none; what stands in their place is not read.
+        # Errors have no labels; the placeholders are not read.
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
     def flops(self, config, length, predictions):
-        # Reports count twice as much for the way back, which a teacher does not go.
+        # Reports add twice as much for the backward pass, which a teacher does not have.
         return encoder_flops(self._config, length) / 3
 
     def get_config(self):
@@ -86,32 +87,32 @@ class _Distillation(Objective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class Distillation(_Distillation):
-    """Says which tokens were hidden, what a teacher says of these, and has its last states.
+    """Masked LM combined with distillation of a teacher's predictions and last hidden states.
 
         word_weight * T^2 * KL(teacher || student) + masked_lm_weight * cross-entropy
             + state_weight * (1 - cosine of the last hidden states)
 
-    The first two are means over the masked tokens, the last one over all. The teacher is asked in
-    each step, on the same tokens, without dropout. It is in no checkpoint, and no file has it.
+    The first two terms are means over the masked tokens, the last one over all tokens. The teacher
+    runs in each step, on the same tokens, without dropout. It is not saved in checkpoints or files.
 
-    Features: `masked_positions` `[batch, predictions]`. Labels: the hidden ids, of that shape.
+    Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
     Outputs: the logits of `masked_lm`, `[batch, predictions, vocabulary]`; and, already as losses,
     `distilled_words` `[batch, predictions]` and `distilled_states` `[batch, length]`.
 
     Args:
-        teacher: str or `Path`: a model with the head of the masked language model, of the student's
-            tokenizer and width; see `interop.open_model`. Under a strategy the objective is made
-            inside of its scope, as the student is.
+        teacher: str or `Path`. A model with a masked LM head and with the student's tokenizer and
+            width; see `interop.open_model`. With a distribution strategy, create the objective
+            inside its scope, like the student.
         word_weight, masked_lm_weight, state_weight: floats. Factors of the three losses.
-        temperature: float, T.
+        temperature: float. T.
         dtype: Keras dtype policy of the teacher; None for the global one.
 
     Raises:
-        InputError: there is no such teacher, or the student does not fit to it.
+        InputError: the teacher does not exist, or the student does not fit it.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature: the
     published command (transformers, research_projects/distillation), here with its
-    `--restrict_ce_to_mask`: without that, the divergence is over all tokens.
+    `--restrict_ce_to_mask`; without that flag, the divergence is over all tokens.
 
     Example:
         student_of("bert-base", "student", layers=6)
@@ -150,7 +151,7 @@ class Distillation(_Distillation):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
         head = head_tensors(encoder.config, self.head)
-        # One with new weights would teach noise.
+        # A newly initialized head would teach noise.
         head = [dataclasses.replace(name, optional=False) for name in head]
         return keras.Model(inputs, {"states": states, **_words(encoder, states, inputs)}), head
 
@@ -194,24 +195,25 @@ class Distillation(_Distillation):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LayerDistillation(_Distillation):
-    """Has the embeddings, hidden states and attention of a teacher, and says nothing of tokens.
+    """Distillation of a teacher's embeddings, hidden states and attention, without token
+    predictions.
 
-    Layer m of the student's M learns from layer `m * L / M` of the teacher's L. The loss is the sum
-    of the squared errors of the embeddings and of each layer's hidden states, means over the
-    tokens, and of each layer's attention before the softmax, means over pairs of tokens of an
-    example, by row. A student of another width learns two linear maps to the teacher's, one of its
-    embeddings and one of all layers; these are in checkpoints, but in no model directory. The
-    teacher is asked as for `Distillation`.
+    Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L. The loss is
+    the sum of the squared errors of the embeddings and of each layer's hidden states, averaged over
+    tokens, and of each layer's attention logits, averaged over pairs of tokens of an example, by
+    row. If the widths differ, the student learns two linear maps to the teacher's width, one for
+    the embeddings and one shared by all layers; these are saved in checkpoints, but not in model
+    directories. The teacher runs as in `Distillation`.
 
-    Tokens are masked only where another objective masks them. Outputs, already as losses:
+    Tokens are masked only if another objective masks them. Outputs, already as losses:
     `distilled_layers` `[batch, length]` and `distilled_attention` `[batch]`.
 
     Args:
-        teacher, dtype: as of `Distillation`; a teacher of as many heads, of which no head for
-            words is read.
+        teacher, dtype: see `Distillation`. The teacher must have as many heads as the student; its
+            masked LM head is not read.
 
     Raises:
-        InputError: there is no such teacher, or the student does not fit to it.
+        InputError: the teacher does not exist, or the student does not fit it.
 
     Source: Jiao et al. 2020, "TinyBERT", sections 3 and 4.2, general distillation.
 
@@ -254,17 +256,17 @@ class LayerDistillation(_Distillation):
 
 
 def _words(encoder, states, inputs):
-    """dict of the logits of masked tokens, of a new head on the last states of an encoder."""
+    """Returns a dict of masked LM logits, from a new head on an encoder's last hidden states."""
     gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
     return {"masked_lm": masked_lm_head(encoder)(gather(states, inputs["masked_positions"]))}
 
 
 class _Frozen(keras.layers.Layer):
-    """Asks a model, in a graph that does not have its variables, without dropout or gradient."""
+    """Runs a model without dropout or gradients and hides its variables from the outer model."""
 
     def __init__(self, model, **kwargs):
         super().__init__(**kwargs)
-        # In a namespace, in which neither Keras nor a checkpoint looks for variables.
+        # Neither Keras nor checkpoints look for variables in a namespace.
         self._asked = types.SimpleNamespace(model=model)
         self.built = True
 

@@ -1,4 +1,4 @@
-"""The left-to-right language model."""
+"""The causal LM objective."""
 
 import keras
 
@@ -11,21 +11,19 @@ from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LeftToRight(Objective):
-    """Says of each token which one comes next, from itself and those before it.
+    """Causal language modeling: predicts each next token from the tokens up to that position.
 
-    The encoder has to be causal. That it is stands in its configuration, and in that of a model
-    directory, so that it is still so where the encoder is tuned, as in the paper. The head is that
-    of the masked language model, in files too. It goes with no other objective: they look at both
-    sides.
+    The encoder must be causal. This is part of its configuration and of model directories, so that
+    the encoder stays causal when it is fine-tuned, as in the paper. The head is the masked LM head,
+    also in files. It cannot be combined with other objectives, which use context on both sides.
 
-    Labels: the next ids, `[batch, length]`. Logits: `left_to_right`,
-    `[batch, length, vocabulary]`.
+    Labels: the next ids, `[batch, length]`. Logits: `left_to_right`, `[batch, length, vocabulary]`.
 
     Args:
         weight: float. Factor of its loss in the total.
 
     Raises:
-        InputError: an encoder that is not causal, or of a kind whose files cannot say so.
+        InputError: the encoder is not causal, or the file format of its family cannot express this.
 
     Source: Devlin et al., "BERT", section 5.1.
 
@@ -38,7 +36,7 @@ class LeftToRight(Objective):
     def connect(self, encoder, encoded, inputs):
         if not encoder.config.causal:
             raise InputError("left_to_right takes an encoder whose configuration has causal=True.")
-        huggingface_config(encoder.config, self.head)  # raises for kinds whose files cannot say it
+        huggingface_config(encoder.config, self.head)  # raises if files cannot express it
         return {self.name: masked_lm_head(encoder)(encoded["sequence_output"])}
 
     def flops(self, config, length, predictions):

@@ -1,4 +1,4 @@
-"""The masked language model."""
+"""The masked LM objective."""
 
 import keras
 
@@ -10,11 +10,11 @@ from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class MaskedLM(Objective):
-    """Says which tokens were hidden.
+    """Masked language modeling: predicts the original ids of masked tokens.
 
-    Which, how many and behind what is the data set's; see `pretraining.Masking`.
+    The dataset chooses the tokens and how they are replaced; see `pretraining.Masking`.
 
-    Features: `masked_positions` `[batch, predictions]`. Labels: the hidden ids, of that shape.
+    Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
     Logits: `masked_lm`, `[batch, predictions, vocabulary]`.
 
     Args:

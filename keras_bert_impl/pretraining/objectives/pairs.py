@@ -8,7 +8,7 @@ from keras_bert_impl.pretraining.objectives.base import Objective
 
 
 class _PairObjective(Objective):
-    """Two classes of pairs of segments, told by the pooled first token of each example."""
+    """Binary classification of segment pairs from the pooled first token of each example."""
 
     features = ("cls_positions",)
     uses_pooler = True
@@ -23,7 +23,7 @@ class _PairObjective(Objective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class NextSentence(_PairObjective):
-    """Says of each pair whether the second segment follows the first, or is of another document.
+    """Predicts whether the second segment follows the first or is from another document.
 
     Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for another document.
     Logits: `next_sentence`, `[batch, examples, 2]`.
@@ -42,10 +42,10 @@ class NextSentence(_PairObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SentenceOrder(_PairObjective):
-    """Says of each pair of consecutive segments whether they are in order, or swapped.
+    """Predicts whether two consecutive segments are in order or swapped.
 
-    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped.
-    Logits: `sentence_order`, `[batch, examples, 2]`.
+    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped. Logits:
+    `sentence_order`, `[batch, examples, 2]`.
 
     Args:
         weight: float. Factor of its loss in the total.

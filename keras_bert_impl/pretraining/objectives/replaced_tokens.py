@@ -1,4 +1,4 @@
-"""Replaced-token detection: a generator fills the masks, and the encoder tells what it filled."""
+"""Replaced token detection: a generator fills the masks and the encoder detects its tokens."""
 
 import dataclasses
 
@@ -30,28 +30,29 @@ _FOLDER = "generator"
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class ReplacedTokens(Objective):
-    """Says of every token whether it is the one of the text, or a generator's.
+    """Replaced token detection: whether each token is original or sampled from a generator.
 
-    The generator is a small masked language model on the masked tokens; words sampled from what it
-    says take the masks' places, and the encoder is given those. Nothing is learned through the
-    samples. Embeddings, but for a map from them, are the encoder's own. A sampled word that is the
-    word of the text counts as not replaced.
+    The generator is a small masked LM. Tokens sampled from its predictions replace the masked
+    tokens in the encoder's input. No gradient flows through the samples. The generator shares the
+    encoder's embeddings, except for a projection. A sampled token equal to the original counts as
+    not replaced.
 
-    Features: `masked_positions`, and `replacement_draws`, random numbers below 2²⁴, both
-    `[batch, predictions]`: samples are a function of these, whatever the batch is cut into.
-    Labels: the hidden ids `masked_lm`, of that shape. Logits: `replaced_token`
-    `[batch, length]`, and the generator's `masked_lm`
-    `[batch, predictions, vocabulary]`; beside them `sampled_ids`, int32 `[batch, predictions]`.
+    Features: `masked_positions`, and `replacement_draws`, random numbers below 2²⁴, both `[batch,
+    predictions]`. The samples depend on these, not on how the batch is split. Labels: the original
+    ids `masked_lm`, of that shape. Logits: `replaced_token` `[batch, length]`, and the generator's
+    `masked_lm` `[batch, predictions, vocabulary]`. A further output is `sampled_ids`, int32
+    `[batch, predictions]`.
 
-    Model directories have the generator in a folder of its own, `generator`.
+    Model directories store the generator in a subfolder, `generator`.
 
     Args:
         weight: float. Factor of its loss in the total; that of the generator's loss is 1.
-        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads; and of a
-            kind whose embeddings are as wide as its layers, of its layers.
+        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads. In
+            families whose embeddings must be as wide as the layers, None is a quarter of the
+            encoder's layers.
 
     Raises:
-        InputError: the generator's embeddings would not be of the shape of the encoder's.
+        InputError: the generator's embeddings would have another shape than the encoder's.
 
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
 
@@ -72,7 +73,7 @@ class ReplacedTokens(Objective):
 
     def prepare(self, encoder, inputs):
         config = self._config(encoder.config)
-        # Its variables need other paths than the encoder's.
+        # Variable paths must differ from the encoder's.
         with keras.name_scope(_FOLDER):
             generator = Encoder(
                 config, encoder.dtype_policy, name=_FOLDER, shared_embeddings=encoder.embeddings
@@ -98,7 +99,7 @@ class ReplacedTokens(Objective):
         return {"masked_lm": weights["masked_lm"], self.name: is_real}
 
     def labels(self, features, labels, outputs):
-        # Unused slots are at position 0, where nothing is ever replaced.
+        # Unused slots have position 0, where nothing is ever replaced.
         positions, ids = features["masked_positions"], labels["masked_lm"]
         is_replaced = ops.logical_and(positions > 0, ops.not_equal(outputs["sampled_ids"], ids))
         nothing = ops.zeros_like(features["token_ids"])
@@ -132,7 +133,7 @@ class ReplacedTokens(Objective):
         if (path / _FOLDER).is_dir():
             config = self._config(pretrainer.encoder.config)
             source = open_model(path / _FOLDER)
-            read_encoder_config(source)  # which knows the names in its files
+            read_encoder_config(source)  # determines the tensor names in its files
             load_weights(pretrainer, source, _generator_tensors(config))
 
     def save(self, pretrainer, directory):
@@ -147,7 +148,7 @@ class ReplacedTokens(Objective):
         )
 
     def _config(self, encoder):
-        """The generator's configuration for that of an encoder."""
+        """Returns the generator's configuration for an encoder's configuration."""
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
             return _smaller(encoder, width)
@@ -174,7 +175,7 @@ class ReplacedTokens(Objective):
 
 
 def _smaller(encoder, embedding_dim):
-    """A quarter of the encoder, with its embeddings."""
+    """Returns the default generator: a quarter of the encoder, with its embeddings."""
     if not has_key(encoder, "embedding_dim"):
         num_layers = max(1, encoder.num_layers // 4)
         return dataclasses.replace(encoder, num_layers=num_layers, use_pooler=False)
@@ -191,8 +192,7 @@ def _smaller(encoder, embedding_dim):
 
 
 def _generator_tensors(config):
-    """List of tensor names: of the generator's own variables, and of those of the encoder's
-    embeddings."""
+    """Lists the tensor names of the generator's own variables and of the shared embeddings."""
     names = encoder_tensors(config) + head_tensors(config, "masked_lm")
     return [name if _is_shared(name) else _in_folder(name) for name in names]
 

@@ -1,22 +1,23 @@
-"""Words sampled from what a language model says, in the places of masked ones."""
+"""Sampling of replacement tokens from the predictions of a language model."""
 
 import keras
 from keras import ops
 
-DRAW_LIMIT = 1 << 24  # of random numbers: a float32 holds every integer below
-_BLOCK = 256  # words whose probabilities are added up before it is known which of them is meant
+DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers: float32 represents all integers below
+_BLOCK = 256  # tokens of a block of the two-level cumulative sum
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SampleTokens(keras.layers.Layer):
-    """Puts words sampled from logits in the places of masked ones; no gradient passes.
+    """Replaces masked tokens by tokens sampled from logits, without gradient.
 
-    The word is the first one with which the probabilities of it and those before it exceed the
-    random number, as a part of 2²⁴: a number a word, and no noise for each word of the vocabulary.
+    Samples by inverse transform: the token is the first whose cumulative probability exceeds the
+    random number divided by 2²⁴. This needs one random number per prediction instead of noise for
+    each token of the vocabulary.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
-        positions: int32 `[batch, predictions]`; nothing is put at position 0.
+        positions: int32 `[batch, predictions]`; position 0 is never replaced.
         logits: float32 `[batch, predictions, vocabulary]`.
         draws: int32 `[batch, predictions]`, below 2²⁴.
 
@@ -38,14 +39,14 @@ class SampleTokens(keras.layers.Layer):
 
 
 def _inverse_transform(probabilities, parts):
-    """The first place up to which more than a part of the whole lies.
+    """Returns the first index at which the cumulative probability exceeds a fraction of the total.
 
-    Running sums of a vocabulary take a CPU longer than the softmax: here there is one of blocks, and
-    one of the words of the block that is meant.
+    On a CPU, a cumulative sum over the vocabulary takes longer than the softmax. Instead, one runs
+    over block sums and one over the tokens of the selected block.
 
     Args:
         probabilities: float32 `[batch, predictions, vocabulary]`.
-        parts: float32 `[batch, predictions]`, from 0 to 1, without 1.
+        parts: float32 `[batch, predictions]`, in [0, 1).
 
     Returns:
         int32 `[batch, predictions]`.
@@ -57,7 +58,7 @@ def _inverse_transform(probabilities, parts):
     blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))  # [places, blocks, words]
 
     sums = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # [places, blocks]
-    limits = ops.reshape(parts, (-1, 1)) * sums[:, -1:]  # of sums that are 1, but for rounding
+    limits = ops.reshape(parts, (-1, 1)) * sums[:, -1:]  # the total is 1 up to rounding
     block = _count_up_to(limits, sums)
     before = ops.take_along_axis(sums, ops.maximum(block - 1, 0), axis=-1)
     before = ops.where(block > 0, before, 0.0)
@@ -69,16 +70,18 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """int32 `[places, 1]`: how many of the running sums `[places, sums]` are at most the limit; all
-    of them by rounding alone, and then one less."""
+    """Counts the cumulative sums `[places, sums]` that are at most the limit: int32 `[places, 1]`.
+
+    If rounding makes that all of them, the count is one less.
+    """
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 
 
 def write(ids, positions, values):
-    """`ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`.
+    """Returns `ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`.
 
-    At a position that is named twice, both values must be the same.
+    If a position occurs twice, both values must be equal.
     """
     batch, predictions = ops.shape(positions)[0], ops.shape(positions)[1]
     rows = ops.broadcast_to(ops.arange(batch, dtype="int32")[:, None], (batch, predictions))

@@ -9,18 +9,18 @@ from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.training.runs.flops import vocabulary_flops
 
-# As in the published code; a token further on in its span has the last of the places.
+# Sizes of the published code; tokens further into a span share the last position embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SpanBoundary(Objective):
-    """Says the tokens of a masked span from the two tokens beside the span, and from their place.
+    """Predicts each token of a masked span from the two tokens beside the span and its position.
 
-    Features: `masked_positions`, `span_starts`, `span_ends` `[batch, predictions]`, the first and
-    the last token of the span that a prediction is of. Labels: the hidden ids, of that shape.
-    Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories have the head
-    under names of its own, for no other library has a place for it.
+    Features: `masked_positions`, `span_starts`, `span_ends` `[batch, predictions]`; the latter two
+    are the first and last token of the span of each prediction. Labels: the original ids, of that
+    shape. Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories store the
+    head under names of this package, since no other library supports it.
 
     Args:
         weight: float. Factor of its loss in the total.
@@ -42,7 +42,8 @@ class SpanBoundary(Objective):
             inputs["span_starts"],
             inputs["span_ends"],
         )
-        # There is a [CLS] before each span, and a [SEP] after it; at unused slots anything does.
+        # A span always has tokens before and after it, at least [CLS] and [SEP]. The values at
+        # unused slots do not matter.
         before = gather(sequence, ops.maximum(starts - 1, 0))
         after = gather(sequence, ends + 1)
         config = encoder.config
@@ -74,7 +75,7 @@ class SpanBoundary(Objective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SpanBoundaryHead(keras.layers.Layer):
-    """Two dense layers with GELU and normalization, then the token embeddings.
+    """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
         embeddings: `Embeddings`, whose token table is the output matrix.
@@ -83,8 +84,8 @@ class SpanBoundaryHead(keras.layers.Layer):
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
-        before, after: `[batch, predictions, hidden]`, the states beside the span.
-        places: int32 `[batch, predictions]`, the place of the token in the span, from 0.
+        before, after: `[batch, predictions, hidden]`. Hidden states beside the span.
+        places: int32 `[batch, predictions]`. Position of the token in the span, from 0.
 
     Returns:
         float32 `[batch, predictions, vocabulary]`.

@@ -1,4 +1,4 @@
-"""Named recipes of pre-training: the settings of published runs, a YAML file each."""
+"""Named pre-training recipes: settings of published runs, one YAML file each."""
 
 import functools
 from pathlib import Path
@@ -10,10 +10,10 @@ _FOLDER = Path(__file__).parent
 
 @functools.cache
 def recipes():
-    """The recipes that come with the package.
+    """Returns the recipes that come with the package.
 
     Returns:
-        dict of name to dict of fields of `PretrainSettings`; do not change it.
+        dict of name to a dict of `PretrainSettings` fields. Do not modify it.
 
     Example:
         pretrain("records", "run", **recipes()["electra_small"])
@@ -23,14 +23,14 @@ def recipes():
 
 
 def recipe_text(name):
-    """str. The file of a recipe, with its sources and the commands that go before it."""
+    """Returns the text of a recipe file, with its sources and the commands to run before it."""
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def model_file(name):
-    """`Path` of a `config.json`: the one named, or where there is none, one that recipes name.
+    """Returns the `Path` of a `config.json`, falling back to the package's own recipe files.
 
-    A copy of a recipe so finds its model from any folder.
+    A copied recipe thus finds its model from any folder.
     """
     path, own = Path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path
