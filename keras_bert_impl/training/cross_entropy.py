@@ -40,7 +40,7 @@ def _cross_entropy(labels, logits):
             upstream = upstream[:, None]
             places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=-1)
             at_labels = (ops.exp(own) / total - 1.0) * upstream
-            # The softmax, less 1 at the label.
+            # The softmax, minus 1 at the label.
             return ops.scatter_update(shares * (upstream / total), places, at_labels[:, 0])
 
         return (ops.log(total) - own)[:, 0], gradient

@@ -13,12 +13,12 @@ class EvaluatesAverages(keras.callbacks.Callback):
     """
 
     def on_test_begin(self, logs=None):
-        """Called by Keras."""
+        """Switches to the averages; called by Keras."""
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
         use_averages(self.model)
 
     def on_test_end(self, logs=None):
-        """Called by Keras."""
+        """Restores the weights; called by Keras."""
         for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
             variable.assign(value)
 

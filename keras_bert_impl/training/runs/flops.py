@@ -5,7 +5,7 @@ import time
 
 import keras
 
-_SECONDS = 0.4  # of measuring
+_SECONDS = 0.4  # duration of the measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
 

@@ -22,7 +22,7 @@ class JaxStep:
     Dropout is drawn for the global batch, so it is the same on any number of devices.
     """
 
-    step_watch = None  # would measure waits for data, which overlap with the steps on JAX
+    step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
     distribute_strategy = JaxDevices()
 
     def _compile(self, options, *args, **kwargs):
