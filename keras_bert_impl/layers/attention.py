@@ -31,7 +31,7 @@ class AttentionBias(keras.layers.Layer):
     Args:
         window: int or None. Largest distance, in tokens, that a query attends to on each side.
             None means no limit.
-        causal: bool. Whether a query cannot attend to later tokens.
+        causal: bool. Whether to mask the tokens after a query.
         num_virtual_tokens: int. Number of virtual tokens in front of each row, treated as real
             tokens.
 
