@@ -1,4 +1,4 @@
-"""Small weights beside those of a block, which learn in their place; see `Adapter`."""
+"""Layers of parameter-efficient adapters; see `Adapter`."""
 
 import re
 
@@ -13,7 +13,7 @@ from keras_bert_impl.layers.freezing import freeze_parts
 
 # Paths of the variables that adapters add.
 ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
-# Places of bottlenecks, and their activations, as in the published code of each.
+# Positions and activations of the bottlenecks, as in the published code of each method.
 _BOTTLENECKS = {
     "houlsby": (("attention_output", "output"), "gelu"),
     "pfeiffer": (("output",), "relu"),
@@ -21,12 +21,12 @@ _BOTTLENECKS = {
 
 
 def dense(adapter, place, units, **kwargs):
-    """A dense layer of a block, with what an adapter adds to it.
+    """Creates a dense layer of a block, with the adapter's weights if it has any there.
 
     Args:
         adapter: `Adapter` or None.
-        place: str, one of `PROJECTIONS`.
-        units, **kwargs: as of `keras.layers.Dense`.
+        place: str, one of `PROJECTIONS`. The layer's role in the block.
+        units, **kwargs: see `keras.layers.Dense`.
     """
     if adapter is not None and adapter.kind == "lora" and place in adapter.projections:
         return LoRADense(units, adapter.size, adapter.alpha, adapter.dropout, **kwargs)
@@ -37,25 +37,27 @@ def dense(adapter, place, units, **kwargs):
 
 
 def is_added(path):
-    """bool. Whether a variable with this path belongs to an adapter."""
+    """Returns whether the variable with this path belongs to an adapter."""
     return re.search(ADDED, path) is not None
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LoRADense(Dense):
-    """`activation(x W + alpha / rank * dropout(x) A B + b)`, which begins as a dense layer.
+    """Dense layer with LoRA: `activation(x W + alpha / rank * dropout(x) A B + b)`.
 
-    That of Keras (`lora_rank`) has no dropout, makes the gradient of all of W on the way to those
-    of A and B, and keeps no A and B in files, but their product in W.
+    B is initialized to 0, so the layer starts as a plain dense layer.
+
+    Keras's own LoRA (`lora_rank`) has no dropout, computes the gradient of all of W to get those of
+    A and B, and does not save A and B to files but merges their product into W.
 
     Args:
         units: int.
         rank: int. Columns of A, rows of B.
-        alpha: float.
+        alpha: float. The product is scaled by `alpha / rank`.
         adapter_dropout: float. Rate on the inputs of A.
-        **kwargs: as of `keras.layers.Dense`.
+        **kwargs: see `keras.layers.Dense`.
 
-    Source: Hu et al. 2021, section 4.1; how A begins: its published code.
+    Source: Hu et al. 2021, section 4.1; the initialization of A: its published code.
     """
 
     def __init__(self, units, rank, alpha, adapter_dropout=0.0, **kwargs):
@@ -76,7 +78,7 @@ class LoRADense(Dense):
         return outputs if self.activation is None else self.activation(outputs)
 
     def merged_kernel(self):
-        """float64 array `[inputs, units]`: the W of a dense layer with the same outputs."""
+        """Returns a float64 array `[inputs, units]`: W with the LoRA product added."""
         return np.asarray(self.kernel.numpy(), "float64") + self.lora.product()
 
     def get_config(self):
@@ -119,13 +121,15 @@ class _LowRank(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class AdapterDense(Dense):
-    """`y + activation(y D + c) U + e` of a dense layer's outputs y; begins near to y.
+    """Dense layer followed by a bottleneck adapter: `y + activation(y D + c) U + e`.
+
+    y is the dense layer's output. The initial output is close to y.
 
     Args:
         units: int.
         width: int. Columns of D, rows of U.
         adapter_activation: str, a key of `ACTIVATIONS`.
-        **kwargs: as of `keras.layers.Dense`.
+        **kwargs: see `keras.layers.Dense`.
 
     Source: Houlsby et al. 2019, section 2.1.
     """
@@ -181,18 +185,19 @@ class _Bottleneck(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Prefix(keras.layers.Layer):
-    """Keys and values of an attention that every token sees, in front of those of the tokens.
+    """Trainable keys and values prepended to those of the tokens, visible to every token.
 
     Args:
-        num_tokens: int.
+        num_tokens: int. Length of the prefix.
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
-        key, value: `[batch, heads, length, d]`; with a window an axis of blocks is after heads.
-        bias: what `AttentionBias` returns.
+        key, value: `[batch, heads, length, d]`; with a window, a blocks axis follows heads.
+        bias: output of `AttentionBias`.
 
     Returns:
-        The three with `num_tokens` more in front of the length, and of the last axis of the bias.
+        (key, value, bias), with `num_tokens` prepended on the length axis of key and value and the
+        last axis of bias.
 
     Source: Li & Liang 2021, section 4.2.
     """
@@ -215,14 +220,14 @@ class Prefix(keras.layers.Layer):
         self.built = True
 
     def call(self, key, value, bias):
-        # Positions have been put into keys already: those of the prefix have none.
+        # Rotary positions are already applied to the keys; the prefix has no positions.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
         return self._in_front(self.keys, key), self._in_front(self.values, value), bias
 
     def _in_front(self, prefix, tensor):
         shape = list(ops.shape(tensor))
         shape[-2] = self.num_tokens
-        while len(prefix.shape) < len(shape):  # the batch; and blocks, behind heads
+        while len(prefix.shape) < len(shape):  # adds the batch axis, and blocks after heads
             prefix = ops.expand_dims(prefix, -3 if len(prefix.shape) == 4 else 0)
         return ops.concatenate([ops.broadcast_to(prefix, shape), tensor], axis=-2)
 
@@ -236,10 +241,10 @@ class Prefix(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class VirtualTokens(keras.layers.Layer):
-    """Vectors in front of the embeddings of every row.
+    """Trainable vectors prepended to the embeddings of every row.
 
     Args:
-        num_tokens: int.
+        num_tokens: int. Number of vectors.
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
@@ -265,11 +270,11 @@ class VirtualTokens(keras.layers.Layer):
         self.built = True
 
     def begin_as(self, embeddings, token_ids):
-        """Begins as the embeddings of tokens, drawn at random from those given.
+        """Initializes the vectors with the embeddings of tokens drawn at random from a list.
 
         Args:
             embeddings: `Embeddings` of a trained model.
-            token_ids: list of int.
+            token_ids: list of int. Tokens to draw from, with replacement.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """

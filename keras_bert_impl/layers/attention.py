@@ -1,4 +1,4 @@
-"""Multi-head self-attention, and the bias that hides padding and other examples from it."""
+"""Multi-head self-attention, and the bias that masks padding and other packed examples."""
 
 import dataclasses
 
@@ -18,31 +18,33 @@ from keras_bert_impl.layers.windows import (
     with_neighbours,
 )
 
-# Added to a hidden position's score: its weight is then exactly 0 in float32. Finite even in
-# float16, to which Keras casts a layer's inputs, so that a row without any visible position has
+# Added to a masked position's score: its weight is then exactly 0 in float32. Finite even in
+# float16, to which Keras casts a layer's inputs, so that a row with all positions masked gives
 # no NaN.
 _HIDDEN = -3e4
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class AttentionBias(keras.layers.Layer):
-    """What is added to attention scores so that only real tokens of the own example are seen.
+    """Additive attention bias that masks padding and other packed examples.
 
     Args:
-        window: int. Farthest token, counted in the row, that is seen to each side; None: all are.
-        causal: bool. Whether tokens after a query are hidden from it.
-        num_virtual_tokens: int. So many tokens are in front of those of the ids, and are seen.
+        window: int or None. Largest distance, in tokens, that a query attends to on each side.
+            None means no limit.
+        causal: bool. Whether to mask the tokens after a query.
+        num_virtual_tokens: int. Number of virtual tokens in front of each row, treated as real
+            tokens.
 
     Call arguments:
-        token_ids: int32 `[batch, length]`, for the shape.
-        padding_mask: int32 `[batch, length]`, 1 for a real token; None: all are real.
-        example_ids: int32 `[batch, length]`, the number of the example that a token of a packed
-            row belongs to, 0 for padding; None: a row is one example.
+        token_ids: int32 `[batch, length]`. Only the shape is used.
+        padding_mask: int32 `[batch, length]`, 1 for a real token. None means all are real.
+        example_ids: int32 `[batch, length]`, for each token of a packed row the number of its
+            example, 0 for padding. None means one example per row.
 
     Returns:
-        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal; 0
-        where a query (second last axis) may see a key (last axis). With a window
-        `[batch, 1, blocks, window, 3 * window]`, for each block its neighbours and itself.
+        float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
+        where a query (second to last axis) may attend to a key (last axis). With a window,
+        `[batch, 1, blocks, window, 3 * window]`: each block attends to itself and its neighbors.
     """
 
     def __init__(self, window=None, causal=False, num_virtual_tokens=0, **kwargs):
@@ -82,7 +84,7 @@ class AttentionBias(keras.layers.Layer):
         real = ops.cast(ops.not_equal(numbers, 0), "int32")
         if padding_mask is not None:
             real = real * ops.cast(ops.not_equal(padding_mask, 0), "int32")
-        # Blocks are filled up with 0: what is beyond the row is seen by nobody.
+        # Blocks are padded with 0, so positions beyond the row are masked.
         real, numbers = (
             in_blocks(ids[:, None, :, None], self.window) for ids in (real, numbers)
         )  # [batch, 1, blocks, window, 1]
@@ -119,25 +121,25 @@ class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d) + bias) V` for each head, then a projection.
 
     Args:
-        num_heads: int. Divides the width of the inputs.
+        num_heads: int. Must divide the width of the inputs.
         dropout: float. Rate on the attention weights.
         initializer_range: float. Standard deviation of the initial weights.
         use_bias: bool. Whether the projections add a bias.
-        rotary_base: float. Queries and keys are turned by `RotaryPositions` of that base; None:
-            they are not.
-        window: int. As of the `AttentionBias` that made the bias.
+        rotary_base: float or None. Base of the `RotaryPositions` applied to queries and keys. None
+            disables them.
+        window: int or None. Same as in the `AttentionBias` that computes the bias.
         adapter: `Adapter`, or a dict of its fields, or None.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        bias: float32, what `AttentionBias` returns.
-        position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...; for rotary positions.
-        return_attention_scores: bool; or `"logits"`.
+        bias: float32, the output of `AttentionBias`.
+        position_ids: int32 `[batch, length]`, for rotary positions. None means 0, 1, 2, ...
+        return_attention_scores: bool, or `"logits"`.
 
     Returns:
-        `[batch, length, hidden]`; with `return_attention_scores`, also the weights after the
-        softmax and before dropout, float32 `[batch, heads, length, length]`. With `"logits"`, in
-        their place `Q K^T / sqrt(d)` without the bias; not with a window.
+        `[batch, length, hidden]`. With `return_attention_scores=True`, also the attention weights
+        after the softmax and before dropout, float32 `[batch, heads, length, length]`. With
+        `"logits"`, `Q K^T / sqrt(d)` without the bias instead; not available with a window.
 
     Source: Vaswani et al. 2017, section 3.2.
     """
@@ -202,8 +204,8 @@ class SelfAttention(keras.layers.Layer):
     def call(
         self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
     ):
-        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is an axis
-        # for blocks after n, q is the length of a block and k that of three; k has the prefix, too.
+        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is a blocks
+        # axis after n, q is the length of one block and k of three. k includes the prefix.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))

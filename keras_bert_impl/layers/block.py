@@ -1,4 +1,4 @@
-"""One layer of the encoder."""
+"""The transformer block, one layer of the encoder."""
 
 import dataclasses
 
@@ -16,37 +16,39 @@ from keras_bert_impl.layers.recompute import recomputed
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
-    """Self-attention and a feed-forward part, each with a residual and normalization.
+    """Self-attention and a feed-forward network, each with a residual and normalization.
 
-    In mixed precision matrices are multiplied in the compute dtype; what is added up from layer to
-    layer, and its normalizations, have the precision of the variables, as under PyTorch's autocast
+    In mixed precision, matrix products use the compute dtype. The residual stream and its
+    normalizations use the variable dtype, as under PyTorch's autocast
     (docs/decisions/float32-states.md).
 
     Args:
         num_heads: int.
-        intermediate_dim: int. Width of the feed-forward part.
+        intermediate_dim: int. Width of the feed-forward network.
         activation: str, a key of `ACTIVATIONS`.
-        dropout: float. Rate on the output of each part.
+        dropout: float. Rate on the output of each sublayer.
         attention_dropout: float. Rate on the attention weights.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
-        pre_norm: bool. Whether the inputs of each part are normalized, and not the sums after it.
-        attention_norm: bool. Whether the attention has a normalization; with `pre_norm` alone.
+        pre_norm: bool. Whether to normalize the inputs of each sublayer (pre-norm) instead of its
+            residual sum (post-norm).
+        attention_norm: bool. Whether the attention has a normalization. Use False only with
+            `pre_norm`.
         use_bias: bool. Whether dense layers and normalizations add a bias.
-        gated: bool. Whether the activation is multiplied by a second map of the inputs. Dropout
-            is then before the output map, as in ModernBERT, and not after it.
-        rotary_base, window: as of `SelfAttention`.
+        gated: bool. Whether the activation is multiplied by a second linear map of the inputs.
+            Dropout then comes before the output layer, as in ModernBERT, instead of after it.
+        rotary_base, window: see `SelfAttention`.
         adapter: `Adapter`, or a dict of its fields, or None.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        bias: what `AttentionBias` returns.
-        position_ids: int32 `[batch, length]` or None; as of `SelfAttention`.
-        return_attention_scores: bool, or `"logits"`; as of `SelfAttention`.
+        bias: output of `AttentionBias`.
+        position_ids: int32 `[batch, length]` or None; see `SelfAttention`.
+        return_attention_scores: bool, or `"logits"`; see `SelfAttention`.
 
     Returns:
-        `[batch, length, hidden]` in the dtype of the variables; with `return_attention_scores`,
-        also float32 `[batch, heads, length, length]`.
+        `[batch, length, hidden]` in the variable dtype. With `return_attention_scores`, also
+        float32 `[batch, heads, length, length]`.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
     gate: Shazeer 2020 (arXiv:2002.05202), section 2.
@@ -70,7 +72,7 @@ class TransformerBlock(keras.layers.Layer):
         adapter=None,
         **kwargs,
     ):
-        super().__init__(autocast=False, **kwargs)  # the layers inside cast what they multiply
+        super().__init__(autocast=False, **kwargs)  # the inner layers cast their own inputs
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.activation = activation
@@ -101,7 +103,7 @@ class TransformerBlock(keras.layers.Layer):
         self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
         self.gate = self._dense(intermediate_dim, "gate") if gated else None
         self.output_layer_norm = self._layer_norm("output_layer_norm")
-        # One layer for both parts would draw the same units twice.
+        # A single shared layer would drop the same units in both sublayers.
         self.attention_output_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_output_dropout"
         )
@@ -128,7 +130,7 @@ class TransformerBlock(keras.layers.Layer):
         )
 
     def dense_layers(self):
-        """list of the dense layers of a built block."""
+        """Lists the dense layers of a built block."""
         attention = self.attention
         layers = [attention.query, attention.key, attention.value, attention.output_dense]
         layers += [self.intermediate, self.gate, self.output_dense]

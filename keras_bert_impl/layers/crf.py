@@ -1,32 +1,33 @@
-"""A linear-chain conditional random field: labels that know their neighbours.
+"""A linear-chain conditional random field (CRF) for sequence labeling.
 
-Shape legend: length = places of a row, of which those outside of the mask are passed over.
+Shape legend: length = positions of a row; those outside the mask are skipped.
 """
 
 import keras
 from keras import ops
 
-_NEVER = -1e9  # a log probability; finite, so that gradients are
+_NEVER = -1e9  # log probability of an excluded label; finite to keep gradients finite
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class CRF(keras.layers.Layer):
-    """Scores sequences of labels by each label's own score and by each two that follow each other.
+    """Linear-chain CRF: scores label sequences by emissions and transitions.
 
     The score of labels y is `start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t, y_t+1] +
-    end[y_n]`, and their probability the softmax of it over all sequences. Computed in float32.
+    end[y_n]`. Their probability is the softmax of the score over all sequences. Computed in
+    float32.
 
     Args:
         num_labels: int.
 
     Call arguments:
-        emissions: `[batch, length, num_labels]`, scores of the labels at each place.
-        mask: `[batch, length]`, 1 at the places of the sequence, wherever they stand in the row;
-            0 for others, which are passed over.
+        emissions: `[batch, length, num_labels]`, scores of the labels at each position.
+        mask: `[batch, length]`, 1 at the positions of the sequence, anywhere in the row; 0 at
+            positions to skip.
 
     Returns:
-        float32 `[batch, length, num_labels]`: the probability of each label at each place, over
-        all sequences; 0 outside of the mask.
+        float32 `[batch, length, num_labels]`: the marginal probability of each label at each
+        position; 0 outside the mask.
 
     Source: Lafferty et al. 2001, "Conditional Random Fields".
 
@@ -53,10 +54,10 @@ class CRF(keras.layers.Layer):
         self.built = True
 
     def order_classes(self, order):
-        """Makes label `order[i]` label i.
+        """Reorders the labels: label `order[i]` becomes label i.
 
         Args:
-            order: list of int, every label once.
+            order: list of int, a permutation of the labels.
         """
         self.transitions.assign(ops.take(ops.take(self.transitions, order, axis=0), order, axis=1))
         for scores in (self.start, self.end):
@@ -68,24 +69,25 @@ class CRF(keras.layers.Layer):
         return marginals
 
     def log_likelihood(self, emissions, labels, mask):
-        """The logarithm of the probability of labels.
+        """Returns the log probability of labels.
 
-        Its gradient is what was seen less what was expected, so that no loop is run backwards.
+        Its gradient is computed as observed minus expected counts, so that no loop is
+        differentiated.
 
         Args:
-            emissions, mask: as of the call.
-            labels: int `[batch, length]`; outside of the mask any number.
+            emissions, mask: see the call arguments of the layer.
+            labels: int `[batch, length]`. Values outside the mask are ignored.
 
         Returns:
-            float32 `[batch]`; 0 for a row without places in the mask.
+            float32 `[batch]`; 0 for a row with an empty mask.
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
-        # All sequences and, where every other label is ruled out, the given one.
+        # First all sequences, then only the given one, with every other label ruled out.
         both = ops.concatenate([emissions, ops.where(own, emissions, _NEVER)])
         *counts, total = self._expected(ops.stop_gradient(both), ops.concatenate([mask, mask]))
         scores = (emissions, self.transitions, self.start, self.end)
-        score = 0.0  # [batch], linear in all weights
+        score = 0.0  # [batch], linear in emissions and weights
         for count, weight in zip(counts, scores):
             every, given = ops.split(ops.stop_gradient(count), 2)
             axes = tuple(range(1, len(count.shape)))
@@ -95,13 +97,13 @@ class CRF(keras.layers.Layer):
         return ops.where(ops.any(mask, axis=-1), likelihood, 0.0)
 
     def decode(self, emissions, mask):
-        """The likeliest sequence of labels.
+        """Returns the most likely label sequence (Viterbi decoding).
 
         Args:
-            emissions, mask: as of the call.
+            emissions, mask: see the call arguments of the layer.
 
         Returns:
-            int32 `[batch, length]`; outside of the mask 0.
+            int32 `[batch, length]`; 0 outside the mask.
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         stay = ops.arange(self.num_labels, dtype="int32")[None]  # [1, num_labels]
@@ -139,11 +141,12 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), "num_labels": self.num_labels}
 
     def _expected(self, emissions, mask):
-        """How often each weight is expected to count, and the log of the summed scores.
+        """Returns the expected count of each weight, and the log partition function.
 
         Returns:
             float32 tensors: emissions `[batch, length, num_labels]`, transitions
-            `[batch, num_labels, num_labels]`, start and end `[batch, num_labels]`, total `[batch]`.
+            `[batch, num_labels, num_labels]`, start and end `[batch, num_labels]`, log partition
+            function `[batch]`.
         """
         transitions, start, end = (
             ops.stop_gradient(ops.convert_to_tensor(weight))
@@ -161,12 +164,13 @@ class CRF(keras.layers.Layer):
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
 
     def _forward(self, emissions, mask, transitions, start):
-        """Logs of the summed scores of what comes before, each place's lowered so that 0 is most.
+        """Runs the forward algorithm, with log scores shifted at each position to a maximum of 0.
 
         Returns:
-            before each place float32 `[batch, length, num_labels]`, by the label before; whether
-            there is a label before, bool `[batch, length]`; by the last label
-            `[batch, num_labels]`; by how much all of them lowered that, `[batch]`.
+            (float32 `[batch, length, num_labels]`: log of the summed scores before each position,
+            by the preceding label; bool `[batch, length]`: whether there is a preceding label;
+            float32 `[batch, num_labels]`: log of the summed scores of the row, by the last label;
+            float32 `[batch]`: the sum of the shifts).
         """
 
         def step(state, place):
@@ -184,7 +188,7 @@ class CRF(keras.layers.Layer):
         return scores, begun, last, lowered[:, 0]
 
     def _backward(self, emissions, mask, transitions, end):
-        """Logs of the summed scores of what comes behind each place, by its label; lowered."""
+        """Runs the backward algorithm: shifted log scores after each position, by its label."""
 
         def step(score, place):
             emission, is_place = _parts(place)
@@ -197,29 +201,29 @@ class CRF(keras.layers.Layer):
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
-        """(scores, whether the sequence has begun) before the first place."""
+        """Returns (scores, whether the sequence has begun) before the first position."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 
 
 def _by_place(emissions, mask):
-    """float32 [length, batch, num_labels + 1], the mask behind the emissions.
+    """Returns float32 `[length, batch, num_labels + 1]`: the emissions, then the mask.
 
-    One tensor: with two, Keras's loop on TensorFlow needs to know how long they are.
+    One tensor, because with two Keras's scan on TensorFlow needs a static length.
     """
     both = ops.concatenate([emissions, ops.cast(mask, "float32")[..., None]], axis=-1)
     return ops.transpose(both, (1, 0, 2))
 
 
 def _parts(place):
-    """(emissions [batch, num_labels], mask bool [batch, 1]) of a place."""
+    """Returns (emissions `[batch, num_labels]`, bool mask `[batch, 1]`) of a position."""
     return place[:, :-1], place[:, -1:] > 0
 
 
 def _lowered(scores):
-    """(scores [batch, num_labels] less their most, that most [batch, 1]).
+    """Returns (scores `[batch, num_labels]` minus their maximum, that maximum `[batch, 1]`).
 
-    What is added up over a row would grow with its length, and float32 round it to less and less.
+    Without this, sums would grow with the length of the row and lose precision in float32.
     """
     most = ops.max(scores, axis=-1, keepdims=True)
     return scores - most, most

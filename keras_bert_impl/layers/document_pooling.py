@@ -1,4 +1,4 @@
-"""One vector for a document that is longer than a row, from its windows."""
+"""Pooling over the windows of a document longer than a row."""
 
 import keras
 from keras import ops
@@ -9,22 +9,24 @@ from keras_bert_impl.layers.groups import in_groups, is_row
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class PoolWindows(keras.layers.Layer):
-    """One vector for each document: of the vectors of its windows the mean, the maximum of each
-    number, or a mean whose weights are learned. Computed in float32.
+    """Pools the vectors of a document's windows into one: mean, maximum or attention.
+
+    Computed in float32.
 
     Args:
-        pooling: `"mean"`, `"max"`, or `"attention"`, where the weight of a window with vector h is
-            `softmax(u . tanh(W h + b))` over the windows of its document.
+        pooling: str. `"mean"`, `"max"` (of each dimension), or `"attention"`: a mean with learned
+            weights, where a window with vector h has the weight `softmax(u . tanh(W h + b))` over
+            the windows of its document.
         initializer_range: float. Standard deviation of the initial weights.
 
     Call arguments:
         vectors: `[batch * windows, hidden]`.
-        padding_mask: int32 `[batch, windows, length]`, 1 for a real token. A window without any is
-            none.
+        padding_mask: int32 `[batch, windows, length]`, 1 for a real token. Windows without real
+            tokens are ignored.
 
     Returns:
-        `[batch, hidden]`. Of a document of one window, its vector; of one without any, finite
-        numbers.
+        `[batch, hidden]`. A document with one window gives that window's vector; one without any
+        gives finite numbers.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3; the
     weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
@@ -53,15 +55,15 @@ class PoolWindows(keras.layers.Layer):
         vectors = in_groups(ops.cast(vectors, "float32"), padding_mask)
         is_real = is_row(padding_mask)[:, :, None]  # [batch, windows, 1]
         if self.pooling == "max":
-            # With an initial value there may be no documents.
+            # The initial value allows an empty batch.
             pooled = ops.max(ops.where(is_real, vectors, -1e9), axis=1, initial=-1e9)
-            pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)  # -1e9 is none in float16
+            pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)  # -1e9 overflows in float16
         else:
             pooled = ops.sum(self._weights(vectors, is_real) * vectors, axis=1)
         return ops.cast(pooled, self.compute_dtype)
 
     def _weights(self, vectors, is_real):
-        """float32 `[batch, windows, 1]`, which add up to 1."""
+        """Returns float32 `[batch, windows, 1]`, which sum to 1 (to 0 for a mean of no windows)."""
         if self.pooling == "attention":
             scores = self.score(self.dense(vectors))
             return ops.softmax(ops.where(is_real, scores, -1e9), axis=1)

@@ -1,4 +1,4 @@
-"""Dropout whose units are a function of a seed that the training step names."""
+"""Dropout that is a function of a seed set by the training step."""
 
 import collections
 import contextlib
@@ -9,16 +9,16 @@ from keras import ops
 
 from keras_bert_impl.settings import Rate, check
 
-_step = None  # (seed, how often each path has drawn) inside `dropout_seed`
+_step = None  # (seed, number of draws of each path) inside `dropout_seed`
 
 
 @contextlib.contextmanager
 def dropout_seed(seed):
-    """Inside the block a `Dropout` draws from `seed`, its path and how often it drew before.
+    """Context in which a `Dropout` draws from `seed`, its path and its number of earlier draws.
 
     A training step that derives `seed` from (run seed, step, micro-batch, replica) makes replicas
-    drop different units, and a resumed run drop the units that the undisturbed one would have.
-    Keras's own seed generators are in no checkpoint format, and equal on every replica.
+    drop different units, and a resumed run drop the same units as an uninterrupted one. Keras's own
+    seed generators are not part of any checkpoint format and are equal on every replica.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -32,9 +32,9 @@ def dropout_seed(seed):
 
 
 def repeated(function):
-    """`function`, in which a `Dropout` draws the same as often as it is called.
+    """Wraps `function` so that dropout draws the same units in every call.
 
-    Make and call it inside `dropout_seed`; what comes after draws as after one call.
+    Create and call the wrapper inside `dropout_seed`. Later draws are the same as after one call.
     """
     seed, draws = _step
     before = draws.copy()
@@ -52,7 +52,7 @@ def repeated(function):
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Hands a seed tensor to `keras.random`, which takes only integers and generators."""
+    """Passes a seed tensor to `keras.random`, which accepts only integers and generators."""
 
     def __init__(self, seed):
         self.given = seed
@@ -63,12 +63,12 @@ class _GivenSeed(keras.random.SeedGenerator):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Dropout(keras.layers.Layer):
-    """Sets a random share of the inputs to zero and scales the others by `1 / (1 - rate)`.
+    """Sets a random fraction of the inputs to zero and scales the others by `1 / (1 - rate)`.
 
-    Inside `dropout_seed` the draw is stateless. Outside it a Keras seed generator is used.
+    Inside `dropout_seed` the draw is stateless. Outside, a Keras seed generator is used.
 
     Args:
-        rate: float in [0, 1). Share of units to drop.
+        rate: float in [0, 1). Fraction of units to drop.
         seed: int or None. Seed of the generator for calls outside `dropout_seed`.
     """
 
@@ -81,7 +81,7 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape=None):
-        """Fixes the path; a layer that holds this one builds it, so that paths are unique."""
+        """Fixes the path. The parent layer calls this in its `build`, so that paths are unique."""
         self.built = True
 
     def call(self, inputs, training=False):
@@ -92,8 +92,8 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _random_int16(self, inputs):
-        # Drawing is most of what dropout costs on a CPU: 16 bits a unit meet the rate to 1 / 65536
-        # and cost half of a float32.
+        # Drawing is most of the cost of dropout on a CPU. 16 bits per unit match the rate to
+        # 1 / 65536 and cost half as much as a float32.
         seed = self.seed_generator
         if _step is not None:
             seed = _GivenSeed(self._fold_path(*_step))
@@ -105,11 +105,11 @@ class Dropout(keras.layers.Layer):
         return ops.reshape(halves[:size], ops.shape(inputs))
 
     def _fold_path(self, seed, draws):
-        # The path, not the order of calls: a layer keeps its units when another is added. One that
-        # is used for several layers of the encoder drops other units in each.
+        # The path, not the order of calls: a layer keeps its units when another layer is added. A
+        # block shared by several encoder layers drops different units in each.
         offset = zlib.crc32(f"{self.path}{draws[self.path] or ''}".encode()) % 2**31
         draws[self.path] += 1
-        # The one type that the backend's stateless draws take on every device.
+        # The only dtype that the backend's stateless draws accept on every device.
         dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
         return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)
 

@@ -14,35 +14,36 @@ _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Embeddings(keras.layers.Layer):
-    """Token + position + segment embeddings, layer normalization, dropout, and maybe a linear map.
+    """Token + position + segment embeddings, layer normalization, dropout, optional projection.
 
     Args:
         vocabulary_size: int.
-        hidden_dim: int. Width of the result.
-        max_length: int. Number of positions; 0 for no position embeddings.
-        num_segments: int; 0 for no segment embeddings.
-        embedding_dim: int. Width of the embeddings, mapped to `hidden_dim`; None: no map.
-        position_offset: int. Row of the first token's position. Where it is not 0, padding has
-            the row before, and positions count the tokens without the padding.
-        pad_token_id: int. The id of padding, for that.
+        hidden_dim: int. Width of the output.
+        max_length: int. Number of positions. 0 disables position embeddings.
+        num_segments: int. 0 disables segment embeddings.
+        embedding_dim: int or None. Width of the embeddings, projected to `hidden_dim`. None means
+            `hidden_dim` without a projection.
+        position_offset: int. Table row of the first token's position. If it is not 0, padding uses
+            the row before, and positions count only non-padding tokens.
+        pad_token_id: int. Id of the padding token; used only with a `position_offset`.
         dropout: float. Rate after the normalization.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
-        use_bias: bool. Whether the normalization and the map add a bias.
-        shared: `Embeddings`, built, of the same sizes, whose tables and normalization are used;
-            None for own ones. A copy made from the configuration has own ones.
+        use_bias: bool. Whether the normalization and the projection add a bias.
+        shared: `Embeddings` or None. Built layer of the same sizes whose tables and normalization
+            are used. None creates new ones, and so does `from_config`.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
-        segment_ids: int32 `[batch, length]` or None for all 0.
-        position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
+        segment_ids: int32 `[batch, length]`. None means all 0.
+        position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the dtype of the variables. A token is NaN where an id of
-        it is not in its table: XLA and accelerators would take another row, without an error.
+        `[batch, length, hidden_dim]` in the variable dtype. A token's vector is NaN if one of its
+        ids is out of range: XLA and accelerators would silently use another row.
 
-    Source: Devlin et al., "BERT", section 3, figure 2; the map: Lan et al., "ALBERT", section
-    3.1; the offset: the code of RoBERTa.
+    Source: Devlin et al., "BERT", section 3, figure 2; the projection: Lan et al., "ALBERT",
+    section 3.1; the offset: the code of RoBERTa.
     """
 
     def __init__(
@@ -105,8 +106,8 @@ class Embeddings(keras.layers.Layer):
 
     def _build_tables(self):
         def table(rows, name):
-            # No autocast: rows are looked up first, then cast, so that mixed precision does not
-            # cast the whole vocabulary in every step.
+            # No autocast: rows are looked up before they are cast, so that mixed precision does
+            # not cast the whole table in every step.
             return self.add_weight(
                 shape=(rows, self.embedding_dim),
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
@@ -171,7 +172,7 @@ class Embeddings(keras.layers.Layer):
 
 
 def _nan_outside(lookups, dtype):
-    """[batch, length, 1]: 0, or NaN where an id is not from 0 to the rows of its table."""
+    """Returns `[batch, length, 1]`: NaN where an id is outside its table, else 0."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)
     return ops.cast(ops.where(is_known, 0.0, float("nan")), dtype)[..., None]

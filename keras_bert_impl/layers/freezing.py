@@ -1,14 +1,14 @@
-"""Layers that are made frozen."""
+"""Freezing of layers created with `trainable=False`."""
 
 import keras
 
 
 def freeze_parts(layer: keras.layers.Layer) -> None:
-    """Freezes the layers inside of a layer that was made with `trainable=False`.
+    """Freezes the sublayers of a layer that was created with `trainable=False`.
 
-    Keras's constructor sets the flag before there are any, so that they would learn in a model
-    around the layer. Call it at the end of `build`.
+    Keras's constructor sets the flag before the sublayers exist, so they would stay trainable in a
+    model that contains the layer. Call this at the end of `build`.
     """
     if not layer.trainable:
-        layer.trainable = True  # or TensorFlow's setter would see no change
+        layer.trainable = True  # otherwise TensorFlow's setter would see no change
         layer.trainable = False

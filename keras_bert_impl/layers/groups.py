@@ -1,6 +1,7 @@
-"""Groups of rows, such as the choices of an example or the windows of a text: to rows, and back.
+"""Flattening of groups of rows into a batch, and back.
 
-Rows may themselves be groups, as where each choice has windows.
+A group is, for example, the choices of an example or the windows of a text. Groups can be nested,
+such as when each choice has windows.
 """
 
 import keras
@@ -11,11 +12,11 @@ _HIDDEN = -1e9
 
 
 def in_groups(rows, padding_mask):
-    """What was made of the rows of groups, one for each row, as that of the groups.
+    """Reshapes `[batch * group, dim]` to `[batch, group, dim]`.
 
     Args:
         rows: `[batch * group, dim]`.
-        padding_mask: `[batch, group, ..., length]`, of the groups.
+        padding_mask: `[batch, group, ..., length]`. Only its shape is used.
 
     Returns:
         `[batch, group, dim]`.
@@ -24,14 +25,14 @@ def in_groups(rows, padding_mask):
 
 
 def is_row(padding_mask):
-    """bool `[batch, group]`: whether a row has any token; those without are padding."""
+    """Returns bool `[batch, group]`: True where a row has a real token, False for padding rows."""
     within = tuple(range(2, len(padding_mask.shape)))
     return ops.any(ops.not_equal(padding_mask, 0), axis=within)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MergeGroups(keras.layers.Layer):
-    """The rows of all groups as rows of one batch.
+    """Flattens the rows of all groups into one batch.
 
     Call arguments:
         inputs: `[batch, group, ..., length]`.
@@ -49,7 +50,7 @@ class MergeGroups(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SplitGroups(keras.layers.Layer):
-    """What was made of rows, as that of their groups.
+    """Splits a batch of row vectors back into groups; see `in_groups`.
 
     Call arguments:
         rows: `[batch * group, dim]`.
@@ -62,18 +63,18 @@ class SplitGroups(keras.layers.Layer):
     def call(self, rows, padding_mask):
         return in_groups(rows, padding_mask)
 
-    # Of shapes alone Keras 3.12 does not take one for each of two inputs.
+    # Keras 3.12 does not accept a separate shape for each of two inputs in `compute_output_shape`.
     def compute_output_spec(self, rows, padding_mask):
         return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ChoiceLogits(keras.layers.Layer):
-    """The logits of rows as those of the choices of each example.
+    """Reshapes the logits of rows to one logit per choice of each example.
 
     Call arguments:
         logits: float32 `[batch * choices, 1]`.
-        padding_mask: int32 `[batch, choices, ..., length]`; a choice without a real token is
+        padding_mask: int32 `[batch, choices, ..., length]`. A choice without real tokens is
             padding.
 
     Returns:

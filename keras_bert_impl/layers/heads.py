@@ -1,4 +1,4 @@
-"""Heads: what turns hidden states into logits. Logits are float32 under every dtype policy."""
+"""Heads that map hidden states to logits. Logits are float32 under every dtype policy."""
 
 import keras
 from keras import ops
@@ -11,7 +11,7 @@ from keras_bert_impl.layers.freezing import freeze_parts
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GatherPositions(keras.layers.Layer):
-    """Picks some positions of every row, so that a head works on nothing else.
+    """Gathers some positions of every row, so that a head computes only those.
 
     Call arguments:
         sequence: `[batch, length, hidden]`.
@@ -33,11 +33,12 @@ class GatherPositions(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLMHead(keras.layers.Layer):
-    """Logits over the vocabulary: dense, activation, normalization, then the token embeddings.
+    """Masked LM head: dense, activation, normalization, then the transposed token embeddings.
 
     Args:
         embeddings: `Embeddings`, whose token table is the output matrix.
-        activation: str, a key of `ACTIVATIONS`; None for the token embeddings alone.
+        activation: str, a key of `ACTIVATIONS`. None means only the output matrix and bias, without
+            a dense layer and normalization.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
         use_bias: bool. Whether the dense layer and the normalization add a bias.
@@ -106,16 +107,20 @@ class MaskedLMHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ClassificationHead(keras.layers.Layer):
-    """Dropout and a linear layer; or, with a transform, dropout, dense, activation before them.
+    """Classification head: dropout and a linear layer, optionally after a dense transform.
+
+    With a transform, dropout, a dense layer and an activation come first.
 
     Args:
         num_classes: int. Number of logits.
         dropout: float. Rate before each dense layer.
-        transform: str, a key of `HEAD_ACTIVATIONS`: a dense layer comes first; None for none.
-        transform_dim: int. Its width; None for that of the inputs.
+        transform: str or None. Activation of the transform, a key of `HEAD_ACTIVATIONS`. None means
+            no transform.
+        transform_dim: int or None. Width of the transform. None means that of the inputs.
         initializer_range: float. Standard deviation of the initial weights.
-        layer_norm_epsilon: float. A normalization of this epsilon follows the transform, neither
-            of them adds a bias, and there is no dropout before them. None for no normalization.
+        layer_norm_epsilon: float or None. If set, a normalization with this epsilon follows the
+            transform, neither of the two has a bias, and there is no dropout before them. None
+            means no normalization.
         use_bias: bool. Whether the linear layer adds a bias.
 
     Call arguments:
@@ -185,10 +190,10 @@ class ClassificationHead(keras.layers.Layer):
         self.built = True
 
     def order_classes(self, order):
-        """Makes class `order[i]` class i.
+        """Reorders the classes: class `order[i]` becomes class i.
 
         Args:
-            order: list of int, every class once.
+            order: list of int, a permutation of the classes.
         """
         for weight in self.dense.weights:  # [..., num_classes]
             weight.assign(ops.take(weight, order, axis=-1))
@@ -205,7 +210,7 @@ class ClassificationHead(keras.layers.Layer):
         return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
 
     def compute_mask(self, inputs, previous_mask):
-        return None  # what counts of the logits, the tasks say by the weights of their losses
+        return None  # tasks mask logits through the sample weights of their losses
 
     def get_config(self):
         return {

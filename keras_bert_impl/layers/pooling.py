@@ -1,4 +1,4 @@
-"""One vector for a sequence, or for a token from several layers."""
+"""Pooling over the tokens of a sequence or over layers."""
 
 import keras
 from keras import ops
@@ -9,14 +9,14 @@ from keras_bert_impl.layers.freezing import freeze_parts
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MeanPooling(keras.layers.Layer):
-    """The mean of the hidden states of the real tokens.
+    """Mean of the hidden states of the real tokens.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        padding_mask: int32 `[batch, length]`, 1 for a real token; None: all are real.
+        padding_mask: int32 `[batch, length]`, 1 for a real token. None means all are real.
 
     Returns:
-        `[batch, hidden]`; 0 for a row without any real token.
+        `[batch, hidden]`; 0 for a row without real tokens.
     """
 
     def call(self, inputs, padding_mask=None):
@@ -34,9 +34,10 @@ class MeanPooling(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LastPooling(keras.layers.Layer):
-    """The hidden state of the last real token, which in a causal encoder has seen all others.
+    """Hidden state of the last real token, which in a causal encoder attends to all others.
 
-    Call arguments and result are those of `MeanPooling`; of a row without any real token, the first.
+    Call arguments and output shape are the same as `MeanPooling`. A row without real tokens gives
+    the hidden state of its first token.
     """
 
     def call(self, inputs, padding_mask=None):
@@ -52,9 +53,9 @@ class LastPooling(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaxPooling(keras.layers.Layer):
-    """The largest value of each dimension over the hidden states of the real tokens.
+    """Maximum of each dimension over the hidden states of the real tokens.
 
-    Call arguments and result are those of `MeanPooling`.
+    Call arguments and output are the same as `MeanPooling`.
     """
 
     def call(self, inputs, padding_mask=None):
@@ -70,10 +71,10 @@ class MaxPooling(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LayerMix(keras.layers.Layer):
-    """The weighted mean of several layers' hidden states.
+    """Weighted mean of several layers' hidden states.
 
     Args:
-        layer_weights: list of float, one for each layer; only their ratios count.
+        layer_weights: list of float, one for each layer. Only their ratios matter.
         trainable: bool, default True. Whether the weights are learned.
 
     Call arguments:
@@ -107,7 +108,7 @@ class LayerMix(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Pooler(keras.layers.Layer):
-    """A dense layer with tanh, applied to the hidden state of `[CLS]`.
+    """Dense layer with tanh, applied to the hidden state of `[CLS]`.
 
     Args:
         initializer_range: float. Standard deviation of the initial weights.
@@ -149,9 +150,9 @@ class Pooler(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ScalarMix(keras.layers.Layer):
-    """A learned weighted mean of the states of several layers, times a learned number.
+    """Learned weighted mean of several layers' hidden states, times a learned scale.
 
-    `scale * sum_j softmax(weights)_j inputs_j`, at first the mean. Computed in float32.
+    `scale * sum_j softmax(weights)_j inputs_j`, initially the mean. Computed in float32.
 
     Call arguments:
         inputs: `[..., layers, hidden]`.

@@ -1,4 +1,4 @@
-"""Activations that are computed again on the way back, in place of being kept."""
+"""Activation checkpointing (rematerialization)."""
 
 import contextlib
 
@@ -11,13 +11,14 @@ _on = False
 
 @contextlib.contextmanager
 def recomputation(on=True):
-    """Inside the block every `TransformerBlock` keeps its inputs alone for the gradient.
+    """Context in which every `TransformerBlock` stores only its inputs for the backward pass.
 
-    Memory for activations then grows with the number of layers times the width of a state, for
-    about a third more arithmetic. The gradient is taken inside the block and inside `dropout_seed`.
+    Activation memory then grows with the number of layers times the hidden size, at the cost of
+    about a third more arithmetic. Compute the gradient inside this context and inside
+    `dropout_seed`.
 
     Args:
-        on: bool. False: does nothing.
+        on: bool. False does nothing.
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
@@ -30,8 +31,9 @@ def recomputation(on=True):
 
 
 def recomputed(function, inputs):
-    """`function(inputs)`, computed again for its gradient inside `recomputation`."""
+    """Returns `function(inputs)`; inside `recomputation` it is recomputed in the backward pass."""
     if not _on:
         return function(inputs)
-    # Keras's own would drop other units the second time, and the gradient be of another function.
+    # `keras.remat` alone would draw other dropout units the second time, and the gradient would be
+    # that of another function.
     return keras.remat(repeated(function))(inputs)

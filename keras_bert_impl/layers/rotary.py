@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turned by angles that grow with their positions."""
+"""Rotary position embeddings."""
 
 import keras
 import numpy as np
@@ -7,23 +7,24 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RotaryPositions(keras.layers.Layer):
-    """Turns number `i` of a head and number `i + width / 2`, as a point, by `position * angle_i`.
+    """Rotary position embedding (RoPE) of queries or keys.
 
-    The product of a query and a key then depends on the distance of their positions alone.
-    `angle_i` is `base ** (-2 i / width)`.
+    Rotates each pair of dimensions `i` and `i + width / 2` of a head by `position * angle_i`, where
+    `angle_i` is `base ** (-2 i / width)`. Positions then enter the product of a query and a key
+    only through their distance.
 
     Args:
-        base: float. The larger, the farther the distances that are told apart.
+        base: float. A larger base distinguishes longer distances.
 
     Call arguments:
-        inputs: `[batch, heads, length, width]`, of an even width.
-        position_ids: int32 `[batch, length]` or None for 0, 1, 2, ...
+        inputs: `[batch, heads, length, width]`, with an even width.
+        position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
 
     Returns:
         A tensor of the same shape.
 
-    Source: Su et al. 2021, "RoFormer" (arXiv:2104.09864), section 3.2, with the pairs of the code
-    of GPT-NeoX.
+    Source: Su et al. 2021, "RoFormer" (arXiv:2104.09864), section 3.2, with dimensions paired as
+    in the code of GPT-NeoX.
     """
 
     def __init__(self, base, **kwargs):
@@ -34,7 +35,7 @@ class RotaryPositions(keras.layers.Layer):
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[2], dtype="int32")[None]
         angles = self.base ** -np.linspace(0.0, 1.0, inputs.shape[-1] // 2, endpoint=False)
-        # float32 under every dtype policy: bfloat16 would not tell position 256 from 257.
+        # float32 under every dtype policy: bfloat16 cannot distinguish positions 256 and 257.
         positions = ops.cast(position_ids, "float32")[:, None, :, None]
         angles = positions * angles.astype("float32")  # [batch, 1, length, width / 2]
         cosine, sine = ops.cos(angles), ops.sin(angles)

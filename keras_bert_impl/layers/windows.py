@@ -1,14 +1,17 @@
-"""Blocks of a row, for attention within a window: work that grows with the length, not its square.
+"""Blocked computation of local (windowed) attention, linear instead of quadratic in the length.
 
-A row is cut into blocks as long as the window reaches to each side. All that the tokens of a block
-may see is then in the block, in the one before it and in the one after it.
+A row is split into blocks of `window` tokens. A token then attends only to tokens in its own block
+and the two neighboring ones.
 """
 
 from keras import ops
 
 
 def in_blocks(tensor, size):
-    """`[batch, heads, length, width]` to `[batch, heads, blocks, size, width]`, filled with 0."""
+    """Splits `[batch, heads, length, width]` into `[batch, heads, blocks, size, width]`.
+
+    The last block is padded with 0.
+    """
     batch, heads, length, width = ops.shape(tensor)
     filling = ops.zeros((batch, heads, -length % size, width), tensor.dtype)
     tensor = ops.concatenate([tensor, filling], axis=2)
@@ -16,7 +19,7 @@ def in_blocks(tensor, size):
 
 
 def with_neighbours(blocks):
-    """Each block between its neighbours: `[batch, heads, blocks, 3 * size, width]`."""
+    """Concatenates each block with its neighbors: `[batch, heads, blocks, 3 * size, width]`."""
     nothing = ops.zeros_like(blocks[:, :, :1])
     before = ops.concatenate([nothing, blocks[:, :, :-1]], axis=2)
     after = ops.concatenate([blocks[:, :, 1:], nothing], axis=2)
@@ -24,13 +27,16 @@ def with_neighbours(blocks):
 
 
 def from_blocks(blocks, length):
-    """What `in_blocks` made, back to `[batch, heads, length, width]`."""
+    """Inverts `in_blocks`: returns `[batch, heads, length, width]`."""
     batch, heads, _, _, width = ops.shape(blocks)
     return ops.reshape(blocks, (batch, heads, -1, width))[:, :, :length]
 
 
 def weights_of_row(weights, length):
-    """Weights `[batch, heads, blocks, size, 3 * size]` as `[batch, heads, length, length]`."""
+    """Converts blocked attention weights to full rows.
+
+    `[batch, heads, blocks, size, 3 * size]` becomes `[batch, heads, length, length]`.
+    """
     batch, heads, number, size, _ = ops.shape(weights)
     place = ops.arange(number)
     distance = place[None, :] - place[:, None]  # [blocks, blocks]

@@ -1,4 +1,4 @@
-"""The encoder: token ids in, a vector for every token and one for the sequence out."""
+"""The encoder: maps token ids to a vector for each token and one for the sequence."""
 
 import dataclasses
 
@@ -41,29 +41,31 @@ from keras_bert_impl.models.weights import (
 @first_guesses("Encoder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Encoder(keras.Model):
-    """An encoder: BERT or one of its kin, by its configuration alone.
+    """A BERT-style encoder, defined by its configuration alone.
 
-    With an adapter in the configuration, only the adapter and the pooler are trainable.
+    If the configuration has an adapter, only the adapter and the pooler are trainable.
 
     Args:
         config: `EncoderConfig`.
-        dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-        shared_embeddings: `Embeddings` of another encoder, to use its tables; see there.
+        dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None uses the global policy.
+        shared_embeddings: `Embeddings` of another encoder, whose tables are used; see the `shared`
+            argument of `Embeddings`.
         trainable: bool. False freezes all weights.
 
     Call arguments:
-        features: dict of int32 `[batch, length]` tensors: `token_ids`; optionally `segment_ids`
-            (default 0), `padding_mask` (1 for a real token; default all real), `position_ids`
-            (default 0, 1, 2, ...) and `example_ids` (for rows that pack several examples: the
-            number of the example, from 1, and 0 for padding; attention stays inside an example).
+        features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
+            `segment_ids` (default 0), `padding_mask` (1 for a real token; default all 1),
+            `position_ids` (default 0, 1, 2, ...) and `example_ids` (for rows that pack several
+            examples: the example's number, from 1, and 0 for padding; tokens attend only within
+            their example).
 
     Returns:
-        dict with `sequence_output` `[batch, length, hidden]`, in the dtype of the variables, and
+        dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
         `pooled_output` `[batch, hidden]`.
 
     Raises:
-        ValueError: an input of a wrong rank or dtype, longer than the configuration allows, or
-            with an id that has no embedding.
+        ValueError: an input has the wrong rank or dtype, is longer than the configuration allows,
+            or contains an id without an embedding.
 
     Source: Devlin et al., "BERT", section 3.
 
@@ -191,10 +193,10 @@ class Encoder(keras.Model):
                 in_pooler = variable.path.startswith("pooler/")
                 variable.trainable = in_pooler or is_added(variable.path)
         if not trainable:
-            self.trainable = False  # Keras's constructor would set it before there are layers
+            self.trainable = False  # Keras's constructor would set it before the layers exist
 
-    # A functional model wants a value, if only None, for each optional input. Trainers reach it
-    # by `__call__` (TensorFlow) and by `call` (JAX), functional models by `compute_output_spec`.
+    # A functional model needs a value, if only None, for each optional input. Trainers go through
+    # `__call__` (TensorFlow) or `call` (JAX), functional models through `compute_output_spec`.
     def __call__(self, features, *args, **kwargs):
         features = inputs.checked(features, self.config)
         if self.virtual_tokens is not None:
@@ -215,15 +217,16 @@ class Encoder(keras.Model):
 
     @classmethod
     def from_pretrained(cls, name_or_path, dtype=None, **overrides):
-        """An encoder with published or saved weights.
+        """Loads an encoder with published or saved weights.
 
         Args:
-            name_or_path: str or `Path`: a directory or a name; see `interop.open_model`.
+            name_or_path: str or `Path`. A directory or a model name; see `interop.open_model`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or of another shape; names it.
+            InputError: a file or tensor is missing, damaged or has the wrong shape. The message
+                names it.
 
         Example:
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
@@ -233,7 +236,7 @@ class Encoder(keras.Model):
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
-        """The same as `from_pretrained`, under KerasHub's name, for a preset of KerasHub."""
+        """Same as `from_pretrained`, under KerasHub's name, for a KerasHub preset."""
         return cls.from_pretrained(preset, **kwargs)
 
     @classmethod
@@ -247,15 +250,15 @@ class Encoder(keras.Model):
 
     @classmethod
     def from_keras_hub(cls, backbone, dtype=None, **overrides):
-        """An encoder with the weights of a backbone of KerasHub.
+        """Creates an encoder with the weights of a KerasHub backbone.
 
         Args:
-            backbone: one of `keras_hub.models`, such as a `BertBackbone`.
+            backbone: a backbone from `keras_hub.models`, such as a `BertBackbone`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `use_pooler=False`.
 
         Raises:
-            InputError: another model, or one that our encoder does not compute.
+            InputError: the backbone is of an unsupported class or configuration.
 
         Example:
             >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
@@ -264,13 +267,13 @@ class Encoder(keras.Model):
         return cls._from_source(open_keras_hub_model(backbone), dtype, overrides)
 
     def to_keras_hub(self, dtype=None):
-        """A backbone of KerasHub with this encoder's weights.
+        """Returns a KerasHub backbone with this encoder's weights.
 
         Args:
             dtype: Keras dtype policy.
 
         Raises:
-            InputError: KerasHub has no backbone of this configuration.
+            InputError: KerasHub has no backbone for this configuration.
         """
         return to_keras_hub(*self.without_adapter(), dtype)
 
@@ -278,23 +281,26 @@ class Encoder(keras.Model):
         """Writes a model directory that `transformers` and `from_pretrained` load.
 
         Args:
-            directory: str or `Path`; files of the same names are replaced.
+            directory: str or `Path`. Files with the same names are replaced.
         """
         config, tensors = self.without_adapter()
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config), tensors)
 
     def without_adapter(self, prefix=""):
-        """An ordinary encoder of the same outputs, with LoRA merged into its matrices.
+        """Returns the configuration and tensors of the encoder with LoRA merged into its weights.
+
+        An ordinary encoder with these has the same outputs.
 
         Args:
-            prefix: str. Put before each name.
+            prefix: str. Prepended to each tensor name.
 
         Returns:
-            (`EncoderConfig` without adapter, dict of names as in a model directory to arrays).
+            (`EncoderConfig` without an adapter, dict from tensor names as in a model directory to
+            arrays).
 
         Raises:
-            InputError: the encoder has an adapter of another kind.
+            InputError: the encoder has an adapter other than LoRA.
         """
         config, merged = self.config, {}
         if config.adapter is not None:
@@ -313,17 +319,18 @@ class Encoder(keras.Model):
         return config, tensors_of(self, encoder_tensors(config), prefix, merged)
 
     def with_outputs(self, *names):
-        """A model that shares this encoder's weights and returns more of what happens inside.
+        """Returns a model that shares this encoder's weights and also returns intermediate tensors.
 
         Args:
-            *names: `"hidden_states"`: a tuple of the embeddings and every layer's output,
-                `num_layers + 1` tensors `[batch, length, hidden]`; `"attention_scores"`: a tuple
-                of every layer's weights after the softmax, float32
-                `[batch, heads, length, length]`; or `"attention_logits"`: the same of what the
-                softmax is of, without what hides padding; not where layers are local.
+            *names: str, the extra outputs. `"hidden_states"`: a tuple of the embeddings and each
+                layer's output, `num_layers + 1` tensors `[batch, length, hidden]`.
+                `"attention_scores"`: a tuple of each layer's attention weights after the softmax,
+                float32 `[batch, heads, length, length]`. `"attention_logits"`: the same before the
+                softmax, without the attention bias; not available for encoders with local
+                attention, nor together with `"attention_scores"`.
 
         Returns:
-            A `keras.Model` whose output dict holds these names besides the encoder's own.
+            `keras.Model` whose output dict has these names in addition to the encoder's own.
 
         Example:
             >>> encoder.with_outputs("attention_scores")(features)["attention_scores"][0]
@@ -358,9 +365,9 @@ class Encoder(keras.Model):
 
 
 class _DetailedEncoder(keras.Model):
-    """Runs an encoder's layers and keeps what they return on the way.
+    """Runs an encoder's layers and returns their intermediate outputs.
 
-    Not a functional model: there, a layer has the same number of outputs wherever it is called.
+    Not a functional model: in one, a layer has the same number of outputs in every call.
     """
 
     def __init__(self, encoder, names):
@@ -369,7 +376,7 @@ class _DetailedEncoder(keras.Model):
         self.names = names
         self.built = True  # Keras 3.12 would look for shapes in features that are None
 
-    def call(self, features, training=None):  # which Keras hands on to the layers
+    def call(self, features, training=None):  # Keras passes `training` on to the layers
         encoder = self.encoder
         features = inputs.checked(features, encoder.config)
         states, scores = _connect(
@@ -392,7 +399,7 @@ class _DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def compute_output_spec(self, features, training=None):
-        # In a functional model Keras would trace all layers twice for it.
+        # Without this, Keras would trace all layers twice in a functional model.
         outputs, config = self.encoder.compute_output_spec(features), self.encoder.config
         state = outputs["sequence_output"]
         batch, length, _ = state.shape
@@ -409,7 +416,7 @@ class _DetailedEncoder(keras.Model):
 
 
 def _scores_of(names):
-    """What a block is to return of its attention, for the outputs of these names."""
+    """Maps output names to the blocks' `return_attention_scores` argument."""
     return "logits" if "attention_logits" in names else "attention_scores" in names
 
 
@@ -422,7 +429,7 @@ def _connect(
     final_layer_norm,
     with_scores=False,
 ):
-    """Applies the layers; returns all hidden states and, if asked for, all attention scores."""
+    """Applies the layers; returns all hidden states and, if requested, all attention scores."""
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     made = {
         layer: layer(token_ids, features["padding_mask"], features["example_ids"])

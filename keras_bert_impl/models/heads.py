@@ -1,4 +1,4 @@
-"""Which head a kind of encoder has for a task, as it was published."""
+"""The published task heads of each encoder architecture."""
 
 import keras
 
@@ -6,7 +6,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
 from keras_bert_impl.settings import Rate, check
 
-# What turns the first token's last state, where there is no pooler, into what is classified.
+# Activation applied to the first token's last hidden state, in heads that do not use the pooler.
 _SEQUENCE_TRANSFORMS = {
     "roberta": "tanh",
     "xlm-roberta": "tanh",
@@ -19,14 +19,14 @@ _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert")
 
 
 def masked_lm_head(encoder, name="masked_lm"):
-    """The `MaskedLMHead` of an encoder.
+    """Creates the `MaskedLMHead` of an encoder.
 
     Args:
-        encoder: `Encoder`; the head shares its token embeddings.
+        encoder: `Encoder`. The head shares its token embeddings.
         name: str.
     """
     config = encoder.config
-    # Generators of ELECTRA were trained with gelu whatever the encoder has.
+    # ELECTRA generators were trained with GELU, whatever the encoder's activation.
     always_gelu = config.architecture in ("electra", "modernbert")
     activation = "gelu" if always_gelu else config.activation
     return MaskedLMHead(
@@ -41,22 +41,25 @@ def masked_lm_head(encoder, name="masked_lm"):
 
 
 def sequence_head(encoder, num_classes, dropout=None, name="classifier", pools_tokens=False):
-    """The head that classifies a sequence by its `sequence_vector`.
+    """Creates the head that classifies a sequence from its `sequence_vector`.
 
     Args:
         encoder: `Encoder`.
         num_classes: int.
-        dropout: float; None for the encoder's.
+        dropout: float. None uses the encoder's rate.
         name: str.
-        pools_tokens: bool. Whether it is given a pooling of all tokens in place of that vector.
+        pools_tokens: bool. Whether the head's input is pooled over all tokens instead of the
+            `sequence_vector`.
 
     Raises:
-        InputError: the encoder lacks the pooler that this head was published with, or has a
-            pooling of its own.
+        InputError: the encoder lacks the pooler that this head was published with, or its
+            architecture does not support pooling over tokens.
     """
     architecture = encoder.config.architecture
     if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
-        raise InputError(f"pooling is not available for {architecture}, which pools in its own way.")
+        raise InputError(
+            f"pooling is not available for {architecture}, which pools in its own way."
+        )
     if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("to classify texts takes an encoder with a pooler (use_pooler=True).")
     transform = _SEQUENCE_TRANSFORMS.get(encoder.config.architecture)
@@ -64,28 +67,31 @@ def sequence_head(encoder, num_classes, dropout=None, name="classifier", pools_t
 
 
 def needs_pooler(config):
-    """bool. Whether `sequence_head` is on the pooler, for an `EncoderConfig`."""
+    """Returns whether `sequence_head` uses the pooler, given an `EncoderConfig`."""
     return config.architecture in _WITH_POOLER
 
 
 def check_sees_all(config):
-    """Refuses to ask a token that sees no other about a sequence, for an `EncoderConfig`.
+    """Raises if a causal encoder is not pooled on its last token.
+
+    Args:
+        config: `EncoderConfig`.
 
     Raises:
-        InputError: the encoder reads from left to right, and is pooled by another token than the
-            last.
+        InputError: the encoder is causal and is not pooled on its last token.
     """
     if config.causal and config.pooled_by != "last":
         raise InputError(
-            "a text is classified by what its first token says, which in an encoder that reads from "
-            "left to right sees no other."
+            "a text is classified by what its first token says, which in an encoder that reads "
+            "from left to right sees no other."
         )
 
 
 def sequence_vector(encoder, outputs):
-    """What `sequence_head` takes, `[batch, hidden]`, of an encoder's outputs.
+    """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs.
 
-    The pooled output; or the first token's last state for encoders whose head has a transform.
+    This is the pooled output, or the first token's last hidden state for encoders whose head has
+    a transform.
     """
     if encoder.config.architecture in _SEQUENCE_TRANSFORMS:
         return outputs["sequence_output"][:, 0]
@@ -93,22 +99,25 @@ def sequence_vector(encoder, outputs):
 
 
 def token_head(encoder, num_classes, dropout=None, name="token_classifier"):
-    """The head that classifies each token by its last hidden state; arguments as above."""
+    """Creates the head that classifies each token from its last hidden state.
+
+    Arguments are the same as `sequence_head`.
+    """
     return _head(encoder, num_classes, dropout, None, name)
 
 
 def choice_head(encoder, dropout=None, name="multiple_choice"):
-    """The head that scores one of several choices by the pooled output.
+    """Creates the head that scores one of several choices from the pooled output.
 
     Args:
-        encoder, dropout, name: as of `sequence_head`.
+        encoder, dropout, name: see `sequence_head`.
 
     Raises:
         InputError: the encoder lacks the pooler that this head was published with.
     """
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("to score choices takes an encoder with a pooler (use_pooler=True).")
-    if encoder.config.architecture == "flaubert":  # a map to two numbers, and from these to one
+    if encoder.config.architecture == "flaubert":  # two linear maps: to two numbers, then to one
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
     transform = None
     if encoder.config.architecture in ("electra", "distilbert"):
@@ -117,17 +126,20 @@ def choice_head(encoder, dropout=None, name="multiple_choice"):
 
 
 def choice_needs_pooler(config):
-    """bool. Whether `choice_head` is on the pooler, for an `EncoderConfig`."""
+    """Returns whether `choice_head` uses the pooler, given an `EncoderConfig`."""
     return config.architecture in _CHOICE_WITH_POOLER
 
 
 def pooled_head(encoder, name, dropout=0.0):
-    """The two logits of `"next_sentence"` or `"sentence_order"`, of the pooled output."""
+    """Creates the head for `"next_sentence"` or `"sentence_order"`.
+
+    It maps the pooled output to two logits.
+    """
     return _classification_head(encoder, 2, dropout, None, name)
 
 
 def linear_map(encoder, dim, name):
-    """A `Dense` layer without bias from an encoder's hidden states to another width, built."""
+    """Creates and builds a `Dense` layer without bias from an encoder's hidden size to `dim`."""
     config = encoder.config
     layer = keras.layers.Dense(
         dim,
@@ -141,15 +153,15 @@ def linear_map(encoder, dim, name):
 
 
 def replaced_token_head(encoder, name="replaced_token"):
-    """ELECTRA's: for each token one logit of having been replaced."""
+    """Creates ELECTRA's replaced token detection head: one logit per token."""
     return _classification_head(encoder, 1, 0.0, encoder.config.activation, name)
 
 
 def _head(encoder, num_classes, dropout, transform, name, **more):
     config = encoder.config
-    if config.architecture == "modernbert":  # the same before every output of a task
+    if config.architecture == "modernbert":  # every task head has the same transform
         transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
-        more["use_bias"] = not config.causal  # its decoders have none
+        more["use_bias"] = not config.causal  # its decoders have no bias here
     dropout = config.dropout if dropout is None else dropout
     return _classification_head(encoder, num_classes, dropout, transform, name, **more)
 

@@ -1,4 +1,4 @@
-"""The features that an encoder takes, and what is wrong with some."""
+"""The input features of an encoder, and their validation."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
-_OTHER_NAMES = {  # of `transformers`
+_OTHER_NAMES = {  # from `transformers`
     "input_ids": "token_ids",
     "token_type_ids": "segment_ids",
     "attention_mask": "padding_mask",
@@ -14,7 +14,7 @@ _OTHER_NAMES = {  # of `transformers`
 
 
 def symbols():
-    """dict of the inputs of a functional model, all but `token_ids` optional."""
+    """Returns a dict of inputs for a functional model; all but `token_ids` are optional."""
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
         for name in FEATURES
@@ -22,7 +22,7 @@ def symbols():
 
 
 def with_all_names(features):
-    """The features, or bare `token_ids`, as a dict with a value, if only None, for each name."""
+    """Converts features, or `token_ids` alone, to a dict with every name; missing ones are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -34,20 +34,21 @@ def with_all_names(features):
 
 
 def renamed(names):
-    """str. The line to write for features that are named as in `transformers`, or ""."""
+    """Returns a hint (str) on how to rename features named as in `transformers`, or ""."""
     pairs = [f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in names if name in _OTHER_NAMES]
     return f" Write {{{', '.join(pairs)}}}." if pairs else ""
 
 
 def checked(features, config):
-    """The features as of `with_all_names`.
+    """Validates features and returns them in the form of `with_all_names`.
 
     Args:
         features: dict of tensors or arrays, or `token_ids` alone.
         config: `EncoderConfig`.
 
     Raises:
-        ValueError: one of a wrong rank, shape or dtype, too long, or without an embedding.
+        ValueError: a feature has the wrong rank, shape or dtype, is too long, or contains an id
+            without an embedding.
     """
     found = with_all_names(features)
     for name, value in found.items():
@@ -65,19 +66,19 @@ def checked(features, config):
 
 
 def check_values(features, config):
-    """Refuses ids that have no embedding, wherever their values are known.
+    """Raises on ids without an embedding, where values are known (not while tracing a graph).
 
     Args:
-        features: dict of arrays or tensors of any rank, or None, by `FEATURES`; other names are
-            passed over.
+        features: dict from `FEATURES` names to arrays or tensors of any rank, or None. Other names
+            are ignored.
         config: `EncoderConfig`.
 
     Raises:
-        InputError: an id is below 0 or not in its table; says which, and where.
+        InputError: an id is negative or beyond its table. The message gives the id and its index.
     """
     limits = {
         "token_ids": config.vocabulary_size,
-        # Without segment embeddings it does not matter what stands there.
+        # 0 (no segment embeddings) skips the check: the ids are not used.
         "segment_ids": config.num_segments,
         "position_ids": config.max_length,
     }
@@ -115,10 +116,10 @@ def _check_equal_shapes(features):
 
 
 def _values(tensor):
-    """The numbers in a tensor, or None while a graph is being traced."""
+    """Returns the tensor's values as an array, or None while a graph is being traced."""
     if isinstance(tensor, keras.KerasTensor):
         return None
     try:
         return np.asarray(tensor)
-    except (NotImplementedError, TypeError):  # a symbolic tensor of TensorFlow, a tracer of JAX
+    except (NotImplementedError, TypeError):  # a symbolic TensorFlow tensor or a JAX tracer
         return None

@@ -1,4 +1,4 @@
-"""Models inside models, and what is frozen in them, for `.keras` files."""
+"""Serialization of nested models and of frozen layers and weights in `.keras` files."""
 
 import keras
 
@@ -6,11 +6,11 @@ from keras_bert_impl.keras_internals import all_layers
 
 
 def deserialize_parts(config, *names, custom_objects=None):
-    """The configuration of a model, in which the values of some names are objects again.
+    """Returns a model's configuration with some of its values deserialized.
 
     Args:
-        config: dict, what `get_config` returned.
-        *names: str. Keys whose values `keras.saving.serialize_keras_object` made.
+        config: dict returned by `get_config`.
+        *names: str. Keys whose values were serialized by `keras.saving.serialize_keras_object`.
         custom_objects: dict, as in `keras.saving`.
     """
     return config | {
@@ -20,10 +20,10 @@ def deserialize_parts(config, *names, custom_objects=None):
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:
-    """The layers and the weights of a model that do not learn, by their number in it.
+    """Returns the indices of a model's frozen layers and weights.
 
-    A model that makes its layers in its constructor has this in its configuration, or all of them
-    would learn again after it was copied or loaded.
+    A model that creates its layers in its constructor stores this in its configuration. Otherwise
+    all of them would become trainable when the model is copied or loaded.
     """
     return {
         "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
@@ -32,11 +32,11 @@ def frozen(model: keras.Model) -> dict[str, list[int]]:
 
 
 def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
-    """Freezes what `frozen` found, and unfreezes all else.
+    """Freezes the layers and weights in `state` and unfreezes all others.
 
     Args:
-        model: built as the one that `frozen` was called with.
-        state: what `frozen` returned; with None nothing changes.
+        model: built like the model that `frozen` was called with.
+        state: result of `frozen`. None changes nothing.
     """
     if state is None:
         return

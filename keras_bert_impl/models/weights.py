@@ -1,4 +1,4 @@
-"""Moves weights between Keras variables and the tensors of a model directory."""
+"""Conversion of weights between Keras variables and the tensors of a model directory."""
 
 import contextlib
 import logging
@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def values_deferred():
-    """A model made inside has no values until `load_weights`, which must follow.
+    """Context in which models are created without weight values; `load_weights` must follow.
 
-    Drawing random weights takes several times as long as reading those of a file, and doubles
-    the memory. Keras has variables without values for its stateless scopes; it would fill them
-    when the next one ends, so its list of them is emptied.
+    Drawing random weights takes several times as long as reading them from a file and doubles
+    the memory. Keras has variables without values for its stateless scopes. It would initialize
+    them when the next such scope ends, so its list of them is cleared.
     """
     try:
         with keras.StatelessScope(initialize_variables=False):
@@ -42,10 +42,10 @@ def load_weights(model, directory, names):
         names: list of `interop.huggingface.TensorName`.
 
     Returns:
-        list of str: paths of variables that keep their fresh values.
+        list of str: paths of variables that keep their newly initialized values.
 
     Raises:
-        InputError: a tensor is missing or of another shape; names it.
+        InputError: a tensor is missing or has the wrong shape. The message names it.
     """
     variables = _by_path(model)
     for name in names:
@@ -76,14 +76,14 @@ def load_weights(model, directory, names):
 
 
 def check_tied(directory, copies):
-    """Refuses weights of a head that were trained apart from the ones they should be copies of.
+    """Raises if head weights that should be tied to other weights differ from them.
 
     Args:
         directory: `interop.ModelSource`.
-        copies: dict of str to str, as of `interop.tied_tensors`.
+        copies: dict of str to str, from `interop.tied_tensors`.
 
     Raises:
-        InputError: names the tensors.
+        InputError: two tied tensors differ. The message names them.
     """
     for copy, name in copies.items():
         if directory.shape(copy) is None or directory.shape(name) is None:
@@ -109,7 +109,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable, array):
-    """Sets a variable to an array, also one whose first value is deferred by `values_deferred`."""
+    """Assigns an array to a variable, including one that `values_deferred` left without a value."""
     if not has_value(variable):
         set_first_value(variable, lambda shape, dtype: array.astype(dtype, copy=False))
     else:
@@ -117,18 +117,18 @@ def assign(variable, array):
 
 
 def added_names(model):
-    """list of `TensorName`: the variables of the adapter of a model, under their own paths."""
+    """Returns a list of `TensorName` for a model's adapter variables, under their own paths."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
 def tensors_of(model, names, prefix="", in_place_of=None):
-    """The arrays of a model's variables under the names of a model directory.
+    """Returns a model's variables as arrays, under the tensor names of a model directory.
 
     Args:
         model: `keras.Model`, built.
         names: list of `interop.huggingface.TensorName`.
-        prefix: str. Put before each name.
-        in_place_of: dict of paths of variables to arrays to take in place of theirs.
+        prefix: str. Prepended to each tensor name.
+        in_place_of: dict from variable paths to arrays that replace the variables' values.
 
     Returns:
         dict of str to float32 numpy array.

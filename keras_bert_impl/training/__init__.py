@@ -1,4 +1,4 @@
-"""The step, the optimizers and schedules, the strategy and the checkpoints of a training run."""
+"""Training: the step, optimizers, learning-rate schedules, strategies and checkpoints."""
 
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget

@@ -1,6 +1,6 @@
-"""What a student's outputs are from a teacher's: losses of distillation, in pure `keras.ops`.
+"""Distillation losses between a student's outputs and a teacher's, in pure `keras.ops`.
 
-Shape legend: batch = examples; length = tokens; ... = any axes, which stay.
+Shape legend: batch = examples; length = tokens; ... = any axes, which are preserved.
 """
 
 from keras import ops
@@ -9,13 +9,13 @@ from keras_bert_impl.io.errors import InputError
 
 
 def kl_divergence(targets, logits, temperature=1.0):
-    """`T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
+    """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
 
-    Its gradient is that of the cross-entropy with soft targets, and it is 0 where the two agree.
-    The square keeps the gradient as large as it is without a temperature.
+    Its gradient is that of the cross-entropy with soft targets. It is 0 where teacher and student
+    agree. The factor `T^2` keeps the gradient at the scale it has without a temperature.
 
     Args:
-        targets, logits: `[..., classes]`, of teacher and student.
+        targets, logits: `[..., classes]`, logits of teacher and student.
         temperature: float, T.
 
     Returns:
@@ -33,10 +33,10 @@ def kl_divergence(targets, logits, temperature=1.0):
 
 
 def binary_kl_divergence(targets, logits, temperature=1.0):
-    """The same for labels that are there or not, each by itself: the mean over the labels.
+    """Computes the `kl_divergence` of independent binary labels, averaged over the labels.
 
     Args:
-        targets, logits: `[..., labels]`, of teacher and student.
+        targets, logits: `[..., labels]`, logits of teacher and student.
         temperature: float.
 
     Returns:
@@ -52,7 +52,7 @@ def binary_kl_divergence(targets, logits, temperature=1.0):
 
 
 def squared_error(targets, outputs):
-    """The mean of the squares of the differences.
+    """Computes the mean squared error over the last axis.
 
     Args:
         targets, outputs: `[..., values]`.
@@ -65,7 +65,7 @@ def squared_error(targets, outputs):
 
 
 def cosine_distance(targets, outputs):
-    """One minus the cosine of the angle between vectors.
+    """Computes one minus the cosine similarity of vectors.
 
     Args:
         targets, outputs: `[..., values]`.
@@ -82,7 +82,7 @@ def cosine_distance(targets, outputs):
 
 
 def mean_over_tokens(values, padding_mask):
-    """The mean of what the real tokens of each example have.
+    """Averages values over the real tokens of each example.
 
     Args:
         values: float32 `[batch, length]`, such as the `squared_error` of hidden states.
@@ -96,14 +96,14 @@ def mean_over_tokens(values, padding_mask):
 
 
 def attention_error(targets, logits, example_ids):
-    """The mean of the squares of the differences of attention, over heads and real tokens.
+    """Computes the mean squared error of attention logits, over heads and pairs of real tokens.
 
     Args:
-        targets, logits: float32 `[batch, heads, length, length]`, of teacher and student: as
-            `Encoder.with_outputs("attention_logits")` gives them, before the softmax.
-        example_ids: `[batch, length]`, of packed rows the number of each token's example, from 1,
-            and 0 for padding; a padding mask says that all is one example. What looks at padding
-            or at another example is left out, and so is what padding looks at.
+        targets, logits: float32 `[batch, heads, length, length]`, attention logits of teacher and
+            student before the softmax, from `Encoder.with_outputs("attention_logits")`.
+        example_ids: `[batch, length]`, for packed rows the number of each token's example, from 1,
+            and 0 for padding. A padding mask works for rows of one example. Pairs with padding or
+            across examples are excluded.
 
     Returns:
         float32 `[batch]`.
@@ -118,20 +118,20 @@ def attention_error(targets, logits, example_ids):
 
 
 def layer_errors(taught, learned, example_ids, maps=None):
-    """What a student's embeddings, layers and attention are from those of a teacher.
+    """Computes the errors of a student's embeddings, layers and attention against a teacher's.
 
-    Layer m of the student's M learns from layer `m * L / M` of the teacher's L.
+    Layer m of the student's M layers is matched with layer `m * L / M` of the teacher's L.
 
     Args:
-        taught, learned: dicts of teacher and student, as
-            `Encoder.with_outputs("hidden_states", "attention_logits")` returns them.
-        example_ids: as of `attention_error`.
-        maps: two functions of the student's embeddings and of its hidden states to the teacher's
-            width; None for states of one width.
+        taught, learned: output dicts of teacher and student from
+            `Encoder.with_outputs("hidden_states", "attention_logits")`.
+        example_ids: see `attention_error`.
+        maps: two functions that map the student's embeddings and its hidden states to the teacher's
+            width. None if the widths are equal.
 
     Returns:
-        (states, attention): the sums over the layers of their squared errors, float32
-        `[batch, length]` and `[batch]`.
+        (states, attention): squared errors summed over the layers, float32 `[batch, length]` and
+        `[batch]`.
 
     Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
     """
@@ -148,13 +148,14 @@ def layer_errors(taught, learned, example_ids, maps=None):
 
 
 def check_layers(student, teacher):
-    """Refuses a student whose layers cannot be compared with those of a teacher.
+    """Raises if a student's layers cannot be matched with a teacher's.
 
     Args:
-        student, teacher: `EncoderConfig`s.
+        student, teacher: `EncoderConfig`.
 
     Raises:
-        InputError: the layers do not divide, or the heads are not as many.
+        InputError: the teacher's number of layers is not a multiple of the student's, or the
+            numbers of heads differ.
     """
     if teacher.num_layers % student.num_layers:
         raise InputError(

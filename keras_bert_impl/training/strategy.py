@@ -1,4 +1,4 @@
-"""Which devices a run uses."""
+"""Selection of the devices that a run uses."""
 
 import contextlib
 import logging
@@ -15,22 +15,23 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def get_strategy(name="auto"):
-    """Makes the `tf.distribute` strategy of a name, and says in one log line what it chose.
+    """Creates a `tf.distribute` strategy by name and logs the choice.
 
-    Make it before any other TensorFlow work, and the model and optimizer inside its `scope()`.
+    Call it before any other TensorFlow work, and create the model and optimizer inside its
+    `scope()`.
 
     Args:
-        name: "auto" (the default) takes a TPU if there is one, else the workers that `TF_CONFIG`
-            names, else the GPUs if there are several, else one device. "one_device", "mirrored",
-            "multi_worker" and "tpu" take that or fail.
+        name: str. `"auto"` (default) uses a TPU if available, else the workers named in
+            `TF_CONFIG`, else the GPUs if there are several, else one device. `"one_device"`,
+            `"mirrored"`, `"multi_worker"` and `"tpu"` use that strategy or fail.
 
     Returns:
-        A `tf.distribute.Strategy`. On the JAX backend `JaxDevices`; there "auto" is all devices
-        of JAX, by `keras.distribution.DataParallel`, which is set for the process.
+        `tf.distribute.Strategy`; on the JAX backend, `JaxDevices`. There `"auto"` uses all JAX
+        devices through `keras.distribution.DataParallel`, which is set for the process.
 
     Raises:
-        InputError: an unknown name, hardware that is not there, a `TF_CONFIG` that cannot be, or a
-            worker of it that does not start; see `workers.wait_for_workers`.
+        InputError: the name is unknown, the hardware is missing, `TF_CONFIG` is invalid, or one of
+            its workers does not start; see `workers.wait_for_workers`.
 
     Example:
         with get_strategy("auto").scope():
@@ -53,33 +54,34 @@ def get_strategy(name="auto"):
 
 
 def check_strategy(name):
-    """Raises `InputError` for an unknown name of a strategy."""
+    """Raises `InputError` if the strategy name is unknown."""
     if name not in STRATEGIES:
         raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
 
 
 def is_chief():
-    """Whether this process is the one worker that writes files (always, without `TF_CONFIG`)."""
+    """Returns whether this process is the worker that writes files; True without `TF_CONFIG`."""
     cluster = read_cluster()
     return cluster is None or cluster.is_chief
 
 
 def num_workers():
-    """int. How many workers `TF_CONFIG` names; 0 without it."""
+    """Returns the number of workers in `TF_CONFIG`; 0 without it."""
     cluster = read_cluster()
     return 0 if cluster is None else cluster.num_workers
 
 
 def use_cpu_devices(count):
-    """Makes logical devices of the CPU, and hides GPUs: `"mirrored"` trains on them.
+    """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs.
 
-    They share the processor and are for trying. Call it before any other TensorFlow work.
+    The devices share the processor and are meant for testing. Call it before any other TensorFlow
+    work.
 
     Args:
-        count: int.
+        count: int. Number of logical devices.
 
     Raises:
-        InputError: TensorFlow has begun to work.
+        InputError: TensorFlow is already initialized, or is not the Keras backend.
     """
     if keras.backend.backend() != "tensorflow":
         raise InputError("devices of the CPU need the TensorFlow backend of Keras.")
@@ -98,11 +100,11 @@ def use_cpu_devices(count):
 
 
 def mean_of_workers(strategy, value):
-    """The mean of a number that each worker has; none goes on before all have come here.
+    """Averages a number over all workers. Blocks until every worker has called it.
 
     Args:
-        strategy: of `get_strategy`.
-        value: float.
+        strategy: result of `get_strategy`.
+        value: float. This worker's number.
 
     Returns:
         float32 scalar, the same on all workers.
@@ -115,11 +117,11 @@ def mean_of_workers(strategy, value):
 
 
 def number_of_chief(strategy, value):
-    """A number that the first worker has; none goes on before all have come here.
+    """Broadcasts the first worker's number. Blocks until every worker has called it.
 
     Args:
         strategy: `tf.distribute.Strategy`.
-        value: float; of other workers than the first any.
+        value: float. Ignored on all workers but the first.
 
     Returns:
         float, the same on all workers.
@@ -128,16 +130,16 @@ def number_of_chief(strategy, value):
 
     def share():
         is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
-        # A sum with zeros is exact, as a mean is not.
+        # A sum with zeros is exact; a mean is not.
         return tf.where(is_first, tf.constant(value, tf.float64), tf.constant(0.0, tf.float64))
 
     return float(strategy.reduce("SUM", strategy.run(share), axis=None))
 
 
 class JaxDevices:
-    """The devices of `keras.distribution`, in the words of a `tf.distribute.Strategy`.
+    """The devices of `keras.distribution`, with the interface of a `tf.distribute.Strategy`.
 
-    A step is one program for the global batch, which JAX cuts: so data are not distributed.
+    A step is one program for the global batch, which JAX splits, so data is not distributed here.
     """
 
     @property
@@ -185,7 +187,7 @@ def _mirrored():
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         return tf.distribute.MirroredStrategy([device.name for device in gpus])
-    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
+    # Collectives on CPUs are numbered per process, so two strategies would interfere.
     return tf.distribute.MirroredStrategy(
         [device.name for device in tf.config.list_logical_devices("CPU")],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),

@@ -1,4 +1,4 @@
-"""Workers of a run on several machines: what `TF_CONFIG` says of them, and whether they answer."""
+"""Multi-worker runs: parses `TF_CONFIG` and checks that the workers are reachable."""
 
 import contextlib
 import faulthandler
@@ -32,12 +32,12 @@ class WorkerLostError(RuntimeError):
 
 
 class Cluster(NamedTuple):
-    """What `TF_CONFIG` says.
+    """The contents of `TF_CONFIG`.
 
     Attributes:
-        addresses: dict of kind of task, `"chief"` or `"worker"` -> list of `"host:port"`.
-        kind: str, of this process.
-        index: int, of this process among those of its kind.
+        addresses: dict from task type, `"chief"` or `"worker"`, to a list of `"host:port"`.
+        kind: str. Task type of this process.
+        index: int. Index of this process among those of its type.
     """
 
     addresses: dict
@@ -58,7 +58,7 @@ class Cluster(NamedTuple):
 
     @property
     def others(self):
-        """dict of the other tasks' addresses -> their names, such as `"worker 1"`."""
+        """dict from the other tasks' addresses to their names, such as `"worker 1"`."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()
@@ -71,12 +71,12 @@ class Cluster(NamedTuple):
 
 
 def read_cluster():
-    """The `Cluster` of the environment variable `TF_CONFIG`, or None where it names none.
+    """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster.
 
-    Read as by TensorFlow's `TFConfigClusterResolver`, which takes `"0"` for an index, too.
+    Like TensorFlow's `TFConfigClusterResolver`, this also accepts a string index such as `"0"`.
 
     Raises:
-        InputError: it names a cluster that cannot be.
+        InputError: `TF_CONFIG` is invalid.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
@@ -109,7 +109,7 @@ def _addresses(cluster):
 
 
 def _host_and_port(address):
-    """(str, int) of `"host:port"`; a host may be an IPv6 address in brackets."""
+    """Splits `"host:port"` into (str, int). The host may be an IPv6 address in brackets."""
     if isinstance(address, str):
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
         if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:
@@ -139,17 +139,17 @@ def _error(what, received):
     )
 
 
-# === Whether the others answer ===
+# === Reachability of the other workers ===
 
 
 def wait_for_workers(cluster):
-    """Waits until every other worker listens at its address, as this one does meanwhile.
+    """Waits until every other worker listens at its address. This one listens at its own meanwhile.
 
-    TensorFlow's own wait can be ended neither by SIGTERM nor by Ctrl-C.
+    TensorFlow's own wait cannot be interrupted by SIGTERM or Ctrl-C.
 
     Raises:
-        InputError: some do not within the seconds of `KERAS_BERT_WORKER_TIMEOUT`, or this worker's
-            own port cannot be used.
+        InputError: a worker does not listen within `worker_timeout()` seconds, or this worker's
+            port cannot be used.
     """
     timeout = worker_timeout()
     begin = time.monotonic()
@@ -170,7 +170,13 @@ def wait_for_workers(cluster):
 
 
 def worker_timeout():
-    """float. Seconds that workers wait for each other, `KERAS_BERT_WORKER_TIMEOUT` or 600."""
+    """Returns the seconds (float) that workers wait for each other.
+
+    Read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600.
+
+    Raises:
+        InputError: the variable is not a number in (0, 1000000].
+    """
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -186,29 +192,33 @@ def worker_timeout():
 
 @contextlib.contextmanager
 def connecting():
-    """A scope in which TensorFlow connects workers that all answered: it ends in bounded time."""
+    """Context in which TensorFlow connects workers that have all answered.
+
+    If this takes longer than `worker_timeout()`, the process exits.
+    """
     seconds = worker_timeout()
-    with contextlib.suppress(ValueError, AttributeError, OSError):  # no file of the system's
+    with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr is not a real file
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
     is_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     before = {number: signal.getsignal(number) for number in numbers}
     if is_main:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's waits for TensorFlow to return
+        # Python's handler would run only after TensorFlow returns.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
         for number, handler in before.items():
-            # TensorFlow has taken SIGTERM, which then ends nothing.
+            # TensorFlow has replaced the SIGTERM handler, so that SIGTERM ends nothing.
             signal.signal(number, handler or signal.SIG_DFL)
 
 
 def reports_lost_workers(function):
-    """Decorates a run: where TensorFlow failed since another worker stopped, says which.
+    """Decorates a run so that a TensorFlow error caused by a lost worker names the worker.
 
     Raises:
-        WorkerLostError: from the decorated function.
+        WorkerLostError: in the decorated function, if another worker stopped or is unreachable.
     """
 
     @functools.wraps(function)
@@ -235,7 +245,7 @@ def _lost_workers(error):
 
     if not isinstance(error, tf.errors.OpError):
         return {}
-    for _ in range(10):  # it may be about to end
+    for _ in range(10):  # the lost worker may still be shutting down
         if lost := _missing(cluster):
             return lost
         time.sleep(_BETWEEN_SWEEPS)

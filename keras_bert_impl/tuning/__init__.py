@@ -1,4 +1,4 @@
-"""Ways to tune a model: which of its weights learn, how fast, and what is kept of them."""
+"""Fine-tuning methods: which weights are trained, at what rate, and which are saved."""
 
 from keras_bert_impl.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Which weights of a task model learn, and how fast."""
+"""Selection of a task model's trainable weights and their learning rates."""
 
 import math
 import re
@@ -11,14 +11,14 @@ from keras_bert_impl.tuning.settings import BIAS, HEAD
 
 
 def choose_weights(model, settings):
-    """Makes the weights learn that settings name; begins anew those that are to.
+    """Sets which weights are trainable and reinitializes layers, as the settings specify.
 
     Args:
         model: `TaskModel` with the adapter of the settings.
         settings: `TuningSettings`.
 
     Raises:
-        InputError: the encoder has fewer layers, or no biases.
+        InputError: the encoder has fewer layers than the settings name, or no biases.
     """
     encoder = model.encoder
     num_layers = len(layers_of(encoder)) - 1
@@ -39,14 +39,14 @@ def choose_weights(model, settings):
 
 
 def layers_of(encoder):
-    """Layers of an encoder from the bottom to the top, without the pooler.
+    """Lists the layers of an encoder from bottom to top, without the pooler.
 
     Args:
         encoder: `Encoder`.
 
     Returns:
-        list of lists of Keras layers: the embeddings, then each block that has weights of its own;
-        with the last of them is the final normalization.
+        list of lists of Keras layers: first the embeddings (and virtual tokens), then each block
+        with separate weights. The final normalization is in the last block's list.
     """
     blocks = [[block] for block in dict.fromkeys(encoder.blocks)]
     if encoder.final_layer_norm is not None:
@@ -58,12 +58,12 @@ def layers_of(encoder):
 
 
 def freeze(encoder, num_layers):
-    """Keeps the embeddings and the first blocks as they are; the others learn.
+    """Freezes the embeddings and the first blocks; the other blocks are trainable.
 
     Args:
         encoder: `Encoder`.
-        num_layers: int, blocks with weights of their own. With all of them the final normalization
-            is kept, too; the pooler learns.
+        num_layers: int. Number of blocks to freeze; blocks that share weights count once. Freezing
+            all of them also freezes the final normalization, but not the pooler.
     """
     for depth, layers in enumerate(layers_of(encoder)):
         for layer in layers:
@@ -71,12 +71,12 @@ def freeze(encoder, num_layers):
 
 
 def train_biases(encoder):
-    """Makes the biases learn, those of normalizations included, and nothing else.
+    """Makes only the encoder's biases trainable, including those of normalizations.
 
     Source: Ben Zaken et al. 2022, section 3.
 
     Raises:
-        InputError: the encoder has none.
+        InputError: the encoder has no biases.
     """
     for weight in encoder.weights:
         weight.trainable = re.search("/(bias|beta)$", weight.path) is not None
@@ -85,11 +85,13 @@ def train_biases(encoder):
 
 
 def reinitialize(encoder, num_layers):
-    """Draws new weights for the last blocks and the pooler, as a new encoder has them.
+    """Reinitializes the last blocks and the pooler, as in a new encoder.
+
+    Weights are drawn from Keras's global random state.
 
     Args:
         encoder: `Encoder`.
-        num_layers: int, blocks with weights of their own; of Keras's random state.
+        num_layers: int. Number of blocks to reinitialize; blocks that share weights count once.
 
     Source: Zhang et al. 2021, section 4.
     """
@@ -103,17 +105,18 @@ def reinitialize(encoder, num_layers):
 
 
 def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
-    """Factors of the learning rate, for `AdamW(rates=...)`.
+    """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
         model: `TaskModel`.
-        layer_decay: float. The last block has this factor, the one below its square, and so on to
-            the embeddings.
-        head_factor: float, of all that is above the blocks, the pooler included, but for a CRF.
-        crf_factor: float, of the scores of a CRF.
+        layer_decay: float. Factor of the last block; the block below has its square, and so on
+            down to the embeddings.
+        head_factor: float. Factor of everything above the blocks, including the pooler, except a
+            CRF.
+        crf_factor: float. Factor of the CRF weights.
 
     Returns:
-        list of (regular expression of paths, float).
+        list of (regular expression for variable paths, float).
 
     Source: Clark et al. 2020, appendix B, whose code gives the last block the square.
     """
@@ -127,7 +130,7 @@ def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
 
 
 def count_parameters(model):
-    """(int, int): all parameters of a model, and those that learn."""
+    """Returns the total and the trainable number of parameters of a model, (int, int)."""
     return tuple(
         sum(math.prod(weight.shape) for weight in weights)
         for weights in (model.weights, model.trainable_weights)
@@ -135,7 +138,7 @@ def count_parameters(model):
 
 
 class ParameterReport(keras.callbacks.Callback):
-    """Says at the start of training, on standard error, how many parameters learn."""
+    """Prints the number of trainable parameters to standard error when training starts."""
 
     def on_train_begin(self, logs=None):
         total, trainable = count_parameters(self.model)
@@ -146,14 +149,14 @@ class ParameterReport(keras.callbacks.Callback):
 
 
 class GradualUnfreezing(keras.callbacks.Callback):
-    """The first epoch trains what is above the blocks, and each epoch one block more, from the top.
+    """Gradual unfreezing: starts with the head and unfreezes one more block each epoch, top down.
 
-    The embeddings follow the lowest block. A run that goes on in the middle trains what it would
-    have trained. What is frozen before `fit` stays frozen; what `fit` froze is trainable after it,
-    however it ends.
+    The first epoch trains everything above the blocks. The embeddings are unfrozen after the lowest
+    block. A resumed run trains the same layers as an uninterrupted one. Weights frozen before `fit`
+    stay frozen. Weights frozen by `fit` are trainable again when it ends, even with an error.
 
     Args:
-        frozen_layers: int or None, see `TuningSettings`: never trained.
+        frozen_layers: int or None. Layers that are never trained; see `TuningSettings`.
 
     Source: Howard & Ruder 2018, section 3.3.
 
@@ -166,11 +169,11 @@ class GradualUnfreezing(keras.callbacks.Callback):
         self._lowest = 0 if frozen_layers is None else frozen_layers + 1
 
     def on_train_begin(self, logs=None):
-        # With the slots of all weights that will learn at some time.
+        # The optimizer needs slots for all weights that will become trainable.
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
                 self.model.optimizer.build(self.model.trainable_variables)
-        # Weights, not layers: a layer that is set trainable would take its frozen parts along.
+        # Weights, not layers: setting a layer trainable would also unfreeze its frozen parts.
         self._weights = [
             [weight for layer in part for weight in layer.trainable_weights]
             for part in layers_of(self.model.encoder)

@@ -1,4 +1,4 @@
-"""What was tuned of a model, written alone."""
+"""Saving of only those weights of a model that were fine-tuned."""
 
 import os
 
@@ -17,19 +17,19 @@ from keras_bert_impl.models.weights import added_names, tensors_of
 
 
 def save_tuned(model, directory, base):
-    """Writes the weights that learned, the head, and what they are to be read onto.
+    """Saves the fine-tuned weights, the head and a reference to the base model.
 
-    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA is in
-    the layout of the `peft` library, which loads it onto the base model, too.
+    `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA weights
+    are in the layout of the `peft` library, which can also load them onto the base model.
 
     Args:
-        model: `TaskModel`. What is trainable in its encoder, and the head, are written.
-        directory: str or `Path`; files of the same names are replaced.
-        base: str or `Path`: what the model was tuned from; see `interop.open_model`. Its name and
-            the checksum of its weights are kept.
+        model: `TaskModel`. The trainable weights of its encoder and its head are written.
+        directory: str or `Path`. Files with the same names are replaced.
+        base: str or `Path`. The model that was fine-tuned; see `interop.open_model`. Its name and
+            the checksum of its weights are saved.
 
     Raises:
-        InputError: weights that did not learn are not those of the base.
+        InputError: frozen weights differ from those of the base.
 
     Example:
         adapter = Adapter("lora", size=8)
@@ -65,7 +65,7 @@ def save_tuned(model, directory, base):
 
 
 def _check_kept(encoder, source, names, base):
-    """Refuses a base whose weights are not those that the encoder kept."""
+    """Raises if the encoder's frozen weights differ from those of the base."""
     for tensor, array in tensors_of(encoder, names).items():
         original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
         if not np.array_equal(original, array):

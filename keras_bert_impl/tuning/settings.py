@@ -1,4 +1,4 @@
-"""Settings of how a model is tuned; imports nothing heavy, for the command line's help."""
+"""Fine-tuning settings. Imports nothing heavy, so that the command line's help starts fast."""
 
 import dataclasses
 from typing import Annotated
@@ -23,39 +23,41 @@ CRF_RATE = 5e-3
 
 @dataclasses.dataclass(frozen=True)
 class TuningSettings:
-    """Which weights learn, and how fast.
+    """Which weights are trained, and at what learning rates.
 
-    In all ways the head learns, and what is above the blocks. Where blocks share weights, as in
-    ALBERT, layers are those with weights of their own.
+    The head, and everything else above the blocks, is always trained. Where blocks share weights,
+    as in ALBERT, a shared block counts as one layer.
 
     Args:
-        tuning: str. `"full"`: all weights learn; `"head"`: none of the embeddings and blocks;
-            `"bias"`: of the encoder its biases alone; or a kind of `Adapter`: small weights that
-            are added learn in place of the encoder's. Of all but `"full"` a run keeps no more than
-            what learned, to be read onto the model that it started from.
-        learning_rate: float or None for 3e-5, and where few weights learn for more: 5e-4
-            (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 3e-2 (prompt). The highest.
-        head_rate: float or None for `learning_rate`, and of prefix and prompt for 1e-3. The same of
-            what is above the blocks: the pooler and the head.
-        crf_rate: float. The same of the scores of a CRF. They begin at 0, and the sums that they
-            are added to are of some units: at a rate for an encoder they would stay where they are.
-        layer_decay: float in (0, 1]. The rate of the last block is that times `learning_rate`, and
-            so on downwards, the embeddings last; pooler and head learn at `head_rate`. (In the code
-            of ELECTRA the last block has the square.)
-        frozen_layers: int or None. The embeddings and so many first layers do not learn.
-        reinitialized_layers: int. So many last layers, and the pooler, begin with random weights.
-        unfreeze_gradually: bool. The first epoch trains the head, and each epoch one layer more,
-            from the last.
-        adapter_size, lora_alpha, lora_dropout, lora_projections: as `size`, `alpha`, `dropout` and
+        tuning: str. `"full"` trains all weights. `"head"` freezes the embeddings and blocks.
+            `"bias"` trains only the biases of the encoder. A kind of `Adapter` trains small added
+            weights instead of the encoder's. With every option but `"full"`, a run saves only the
+            trained weights, to be loaded onto the model it started from.
+        learning_rate: float or None. Peak learning rate. None means 3e-5 for `"full"`, and more
+            where few weights are trained: 5e-4 (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix),
+            3e-2 (prompt).
+        head_rate: float or None. Peak learning rate above the blocks: the pooler and the head. None
+            means `learning_rate`; 1e-3 for prefix and prompt.
+        crf_rate: float. Peak learning rate of the CRF weights. They start at 0 and are added to
+            sums of the order of 1, so at an encoder's learning rate they would barely change.
+        layer_decay: float in (0, 1]. The last block's rate is `layer_decay * learning_rate`; the
+            factor applies again at each lower layer, down to the embeddings. The pooler and the
+            head use `head_rate`. (In ELECTRA's code the last block has the square.)
+        frozen_layers: int or None. Freezes the embeddings and this many of the first layers.
+        reinitialized_layers: int. This many of the last layers, and the pooler, start from random
+            weights.
+        unfreeze_gradually: bool. The first epoch trains only the head; each later epoch trains one
+            more layer, from the top.
+        adapter_size, lora_alpha, lora_dropout, lora_projections: see `size`, `alpha`, `dropout` and
             `projections` of `Adapter`.
 
     Raises:
-        InputError: settings that do not go together.
+        InputError: the settings cannot be combined.
 
     Source: Ben Zaken et al. 2022 (arXiv:2106.10199) for biases; Clark et al. 2020
     (arXiv:2003.10555), appendix B, for the decay; Zhang et al. 2021 (arXiv:2006.05987), section
-    4, for layers that begin anew; Howard & Ruder 2018 (arXiv:1801.06146), section 3.3, for
-    unfreezing; of the others see `Adapter`.
+    4, for reinitialized layers; Howard & Ruder 2018 (arXiv:1801.06146), section 3.3, for gradual
+    unfreezing. For the others see `Adapter`.
     """
 
     tuning: Annotated[str, OneOf(*TUNINGS)] = FULL
@@ -82,7 +84,7 @@ class TuningSettings:
         defaults = {field.name: field.default for field in dataclasses.fields(TuningSettings)}
         chosen = {n for n, default in defaults.items() if getattr(self, n) != default}
         if self.tuning != FULL:
-            # What a run would not keep, or what does not learn.
+            # These change weights that a run would not save, or that are not trained.
             of_full = {"frozen_layers", "reinitialized_layers", "unfreeze_gradually"}
             self._refuse(chosen & of_full)
         if self.tuning not in ADAPTER_KINDS:
@@ -101,18 +103,18 @@ class TuningSettings:
             return None
         projections = [name for name in PROJECTIONS if name in self.lora_projections]
         if len(projections) != len(self.lora_projections):
-            projections = self.lora_projections  # for its message
+            projections = self.lora_projections  # left for `Adapter` to validate
         return Adapter(
             self.tuning, self.adapter_size, self.lora_alpha, self.lora_dropout, projections
         )
 
     @property
     def head_factor(self):
-        """float. What the learning rate is multiplied by for the pooler and the head."""
+        """float. Learning-rate factor of the pooler and the head."""
         rate = HEAD_RATES.get(self.tuning, self.learning_rate)
         return (self.head_rate or rate) / self.learning_rate
 
     @property
     def is_small(self):
-        """bool. Whether a run keeps no more than what learned."""
+        """bool. Whether a run saves only the trained weights."""
         return self.tuning != FULL

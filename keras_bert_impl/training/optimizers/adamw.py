@@ -1,4 +1,4 @@
-"""AdamW as BERT has it, and what it shares with LAMB."""
+"""AdamW for BERT, and the base class that it shares with LAMB."""
 
 import math
 import re
@@ -26,14 +26,14 @@ _RULES_OF_KERAS = {
 
 
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
-    """What AdamW and LAMB share: Adam's two moments, and options by the paths of variables.
+    """Base class of AdamW and LAMB: Adam's two moments, and options by variable path.
 
-    Moments are corrected by the number of steps of their own variable, those in which it had a
-    gradient, as in PyTorch. By the number of all steps a layer that is unfrozen late would begin
-    with up to six times the learning rate. A gradient of zeros counts. A variable has no gradient
-    where it is frozen or not connected to the loss.
+    The bias correction of a variable uses its own number of steps, those in which it had a
+    gradient, as in PyTorch. With the number of all steps, a layer unfrozen late would start with up
+    to six times the learning rate. A gradient of zeros counts as a gradient. A variable has none
+    while it is frozen or not connected to the loss.
 
-    Args: see `AdamW`. A subclass has `update_step`.
+    Args: see `AdamW`. Subclasses implement `update_step`.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
         self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
         self.rates = _checked_rates(rates)
-        # A variable of the schedule's, as a `TimeBudget` has, is part of the state of the step.
+        # A variable of the schedule, such as that of `TimeBudget`, is part of the step's state.
         self._of_schedule = getattr(learning_rate, "used", None)
-        # In a namespace, in which neither Keras nor a checkpoint looks for variables.
+        # In a namespace, where neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})
 
     def apply(self, grads, trainable_variables=None):
@@ -84,7 +84,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
-        # Last among the variables: states that were saved without it are those before it.
+        # The last variable, so that a state saved without it has the same variables before it.
         self.steps = self.add_variable(
             (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
         )
@@ -92,13 +92,19 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._factors = [self._factor(variable) for variable in variables]
 
     def infer_steps(self):
-        """Sets `steps` from a state that has none: all `iterations` for what has moments, else 0."""
+        """Sets `steps` after loading a state without it.
+
+        A variable with nonzero moments gets `iterations`, any other 0.
+        """
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store):
-        """Called by Keras, which leaves out a state with another number of variables."""
+        """Loads the optimizer state, also one saved without `steps`; called by Keras.
+
+        Keras itself skips a state with another number of variables.
+        """
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -124,28 +130,28 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def clip(self, gradients):
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
-            # Keras's has the squares of all gradients in memory before they are summed.
+            # Keras's version keeps the squares of all gradients in memory before summing them.
             return tf.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return super().clip(gradients)
 
     def _apply_weight_decay(self, variables):
-        """`update_step` decays in the same pass over the weights."""
+        """Does nothing: `update_step` applies the decay."""
 
     def _scalars(self, learning_rate, variable, index):
-        """Scalars of the step of a variable, as a namespace.
+        """Returns the scalars of a variable's step, as a namespace.
 
-        With these Adam's `m / (sqrt(v) + epsilon)`, both corrected, is
-        `correction * m / (sqrt(v) + epsilon)` of the moments as they are kept.
+        With them, Adam's `m / (sqrt(v) + epsilon)` with corrected moments equals
+        `correction * m / (sqrt(v) + epsilon)` with the stored moments.
         """
-        # Computed for all variables at once: a graph of BERT would have thousands of operations.
+        # Computed for all variables at once; otherwise BERT's graph has thousands of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
             self._this_step.scalars[key] = self._new_scalars(learning_rate, variable.dtype)
         return self._this_step.scalars[key][index]
 
     def _new_scalars(self, learning_rate, dtype):
-        """list of the scalars of each variable."""
-        # The betas as the fused operation sees them, or the corrections would not fit to it.
+        """Returns a list with the scalars of each variable."""
+        # The betas as the fused operation sees them; otherwise the corrections would not match.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
         first = second = ops.ones_like(rates)
@@ -181,12 +187,12 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
 
 def _correction(beta, steps):
-    # 1 - beta ** steps by expm1: in float32 the difference itself loses four digits.
+    # 1 - beta ** steps with expm1: in float32 the plain difference loses four digits.
     return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
 
 
 def _in_float32(name, value, annotation):
-    """A number that fits an annotation in float32, too: there 1 - 1e-9 is 1, and 1e-50 is 0."""
+    """Checks a number also after rounding to float32, where 1 - 1e-9 is 1, and 1e-50 is 0."""
     value = check(name, value, annotation)
     check(name, float(np.float32(value)), annotation)
     return value
@@ -225,11 +231,12 @@ class AdamW(MomentOptimizer):
         v = beta_2 * v + (1 - beta_2) * gradient ** 2
         weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)
 
-    where with bias correction m is divided by `1 - beta_1 ** steps` and v by `1 - beta_2 ** steps`
-    first, `steps` counted for each variable as in PyTorch: those in which it had a gradient. Keras
-    corrects by the number of all steps, so that its Adam moves a layer that is unfrozen late by up
-    to six learning rates a step. `keras.optimizers.AdamW` adds epsilon before it corrects v, and so starts with smaller
-    steps. The first BERT had no bias correction, PyTorch's AdamW has it.
+    With bias correction, m is first divided by `1 - beta_1 ** steps` and v by
+    `1 - beta_2 ** steps`, where `steps` counts, for each variable as in PyTorch, the steps in which
+    it had a gradient. Keras uses the number of all steps, so its Adam moves a layer unfrozen late
+    by up to six learning rates per step. `keras.optimizers.AdamW` adds epsilon before it corrects
+    v, and so starts with smaller steps. The original BERT has no bias correction; PyTorch's AdamW
+    does.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
@@ -238,12 +245,12 @@ class AdamW(MomentOptimizer):
         beta_2: float, default 0.999.
         epsilon: float, default 1e-6.
         bias_correction: bool, default True.
-        not_decayed: regular expressions, searched in the paths of the variables; what matches is
-            not decayed. Default: biases, and gamma and beta of normalization layers.
-        rates: list of (regular expression, factor): a variable learns at the learning rate times
-            the factor of the first expression that is found in its path; at the learning rate
-            where none is. Decay is by the same rate. Default: none.
-        **kwargs: as of `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
+        not_decayed: regular expressions. Variables whose path matches one (`re.search`) have no
+            weight decay. Default: biases, and gamma and beta of normalization layers.
+        rates: list of (regular expression, factor). The learning rate of a variable is multiplied
+            by the factor of the first expression found in its path, or 1 if there is none. Weight
+            decay uses the same rate. Default: empty.
+        **kwargs: see `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
 
     Example:
         optimizer = AdamW(LinearWarmupDecay(1e-4, 100, 1000), global_clipnorm=1.0)
@@ -258,7 +265,7 @@ class AdamW(MomentOptimizer):
 
 
 def update_moments(m, v, gradient, scalars):
-    """Takes a gradient into `m` and `v`, the moments of a variable."""
+    """Updates the moments `m` and `v` of a variable with a gradient."""
     gradient = ops.cast(gradient, m.dtype)
     m.assign(m + (gradient - m) * (1 - scalars.beta_1))
     v.assign(v + (gradient * gradient - v) * (1 - scalars.beta_2))
@@ -273,7 +280,7 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
     def _update(weight, m, v, gradient, scalars):
-        """The same in two passes over memory, not ten: three to four times as fast on a CPU."""
+        """Does `_plain_update` in two memory passes instead of ten, 3 to 4 times faster on CPUs."""
         gradient = tf.convert_to_tensor(gradient)
         if weight.dtype != tf.float32:  # in bfloat16 a beta of 0.999 is 1
             return _plain_update(weight, m, v, gradient, scalars)
@@ -281,7 +288,7 @@ if keras.backend.backend() == "tensorflow":
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=0.0,  # no correction in the operation: step_size holds it
+            beta1_power=0.0,  # disables the operation's correction; step_size includes it
             beta2_power=0.0,
             lr=scalars.step_size,
             beta1=scalars.beta_1,
@@ -296,16 +303,16 @@ else:
 def default_optimizer(
     total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
 ):
-    """AdamW for fine-tuning: linear warm-up, then linear decay to 0; clipped by the global norm.
+    """Creates AdamW for fine-tuning: linear warmup, linear decay to 0, global norm clipping.
 
     Args:
-        total_steps: int, optimizer steps of the run; None for a `RunSchedule`, which is told when
-            the run begins.
-        learning_rate: float, the highest.
-        weight_decay: float; biases and normalization layers are not decayed.
-        warmup: float, share of the steps in which the rate rises.
-        clip_norm: float or None.
-        rates: as of `AdamW`: factors for some weights.
+        total_steps: int or None. Optimizer steps of the run. None uses a `RunSchedule`, whose
+            number of steps is set when the run starts.
+        learning_rate: float. Peak learning rate.
+        weight_decay: float. Not applied to biases and normalization layers.
+        warmup: float. Fraction of the steps used for warmup.
+        clip_norm: float or None. Maximum global gradient norm.
+        rates: learning-rate factors by variable path; see `AdamW`.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

@@ -1,4 +1,4 @@
-"""Moving averages of the weights in place of the weights, where a model is evaluated."""
+"""Evaluation with moving averages of the weights."""
 
 import keras
 
@@ -6,40 +6,40 @@ from keras_bert_impl.keras_internals import averages_of, index_of
 
 
 class EvaluatesAverages(keras.callbacks.Callback):
-    """While `fit` evaluates, a model has the averages that its optimizer keeps (`use_ema`).
+    """Evaluates with the optimizer's moving averages (`use_ema`) during `fit`.
 
-    Then it has its weights again, bit for bit; those that `keras.callbacks.SwapEMAWeights` gives
-    back are rounded.
+    Afterwards the weights are restored bit for bit. `keras.callbacks.SwapEMAWeights` restores
+    rounded weights.
     """
 
     def on_test_begin(self, logs=None):
-        """Called by Keras."""
+        """Switches to the averages; called by Keras."""
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
         use_averages(self.model)
 
     def on_test_end(self, logs=None):
-        """Called by Keras."""
+        """Restores the weights; called by Keras."""
         for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
             variable.assign(value)
 
 
 def use_averages(model):
-    """Gives a model the averages of its weights, as `fit` does at its end, if there are any."""
+    """Sets a model's weights to their moving averages, if any, as `fit` does at its end."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
-    if keras.backend.backend() == "jax":  # both would be one buffer, which a step gives away
+    if keras.backend.backend() == "jax":  # otherwise both share a buffer, which a step donates
         for variable in model.trainable_variables:
             variable.assign(keras.ops.copy(variable))
 
 
 def overwrite_with_averages(optimizer, variables):
-    """Gives variables the averages that an optimizer keeps of them.
+    """Sets variables to their moving averages in an optimizer.
 
-    Keras's own pairs them by position, and so mixes them up where not all that the optimizer was
-    built with are trainable now.
+    Keras's own method pairs variables and averages by position. It mixes them up if some variables
+    that the optimizer was built with are no longer trainable.
 
     Args:
         optimizer: built Keras optimizer with `use_ema`.
-        variables: list of variables, some or all of those that it was built with.
+        variables: list of some or all of the variables that the optimizer was built with.
     """
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]

@@ -1,4 +1,4 @@
-"""A run that has so many hours: its learning rate, and its end."""
+"""Training within a time budget: the learning-rate schedule and the end of the run."""
 
 import time
 
@@ -8,24 +8,24 @@ from keras import ops
 from keras_bert_impl.settings import Fraction, NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.training.strategy import mean_of_workers
 
-_LEAST = 0.01  # of the peak, so that something is learned before the first time is taken
+_LEAST = 0.01  # fraction of the peak, so that training starts before the first time measurement
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises and falls linearly with the share of a time that is used.
+    """Learning-rate schedule with linear warmup and decay over a time budget.
 
-    The time that is used is a variable that `SpendsBudget` sets at the end of every Keras epoch:
-    within one the rate is constant, and a run that goes on from a checkpoint with this variable
-    in it repeats the rates that it had. The rate begins at a hundredth of the peak.
+    The time used is a variable that `SpendsBudget` updates at the end of every Keras epoch. Within
+    an epoch the rate is constant. A run resumed from a checkpoint that includes this variable
+    repeats the same rates. The rate starts at a hundredth of the peak.
 
     Args:
         peak_learning_rate: float.
-        seconds: float. The whole time.
-        warmup: float in (0, 1). Share of the time in which the rate rises.
+        seconds: float. The time budget.
+        warmup: float in (0, 1). Fraction of the budget used for warmup.
 
     Attributes:
-        used: `keras.Variable`, float32, seconds.
+        used: `keras.Variable`, float32. Seconds used so far.
 
     Source: Geiping & Goldstein 2023, "Cramming", section 4.3: a schedule over the budget.
 
@@ -60,11 +60,11 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class SpendsBudget(keras.callbacks.Callback):
-    """Takes the time of every Keras epoch, all that belongs to it, and ends `fit` in time.
+    """Adds the time of every Keras epoch to a `TimeBudget` and ends `fit` when it is used up.
 
-    The clock runs while `fit` does and is not the time of day, which may jump: a run that was down
-    has not used its budget meanwhile, nor with the epoch that a kill cost it. Workers take the
-    mean of their times, so that all have one rate.
+    An epoch's time includes everything between its end and the end of the epoch before. The clock
+    is monotonic and runs only during `fit`: neither the time while a run is down nor an epoch lost
+    to a kill counts. Workers average their times, so that all have the same rate.
 
     Args:
         schedule: `TimeBudget`.

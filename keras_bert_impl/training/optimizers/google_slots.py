@@ -1,4 +1,4 @@
-"""Continuing the training that a checkpoint of Google's was left in."""
+"""Continues training from the optimizer state in a Google checkpoint."""
 
 import logging
 
@@ -11,24 +11,24 @@ _LOG = logging.getLogger(__name__)
 
 
 def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
-    """Sets the moments and the steps of an optimizer to those in a checkpoint of TensorFlow 1.
+    """Sets an optimizer's moments and steps to those in a TensorFlow 1 checkpoint.
 
-    The optimizer goes on as that of google-research/bert would if it has no bias correction:
+    To continue exactly as google-research/bert would, disable bias correction:
     `AdamW(..., epsilon=1e-6, weight_decay=0.01, bias_correction=False)`.
 
     Args:
         model: `keras.Model`, built, with the weights of the checkpoint.
-        optimizer: `training.AdamW`; it is built for the model's trainable variables if it is not.
-        tensors: `GoogleTensors`, as `open_google_checkpoint` returns them.
-        names: list of `TensorName`, those that the weights were loaded by.
-        prefix: str. What the names of the encoder's tensors begin with in the checkpoint.
+        optimizer: `training.AdamW`. Built for the model's trainable variables if not yet built.
+        tensors: `GoogleTensors` from `open_google_checkpoint`.
+        names: list of `TensorName` that the weights were loaded with.
+        prefix: str. Prefix of the encoder's tensor names in the checkpoint.
 
     Returns:
-        list of str: paths of trainable variables without moments in the checkpoint; theirs are
-        left as they are, and their bias is corrected from step 0.
+        list of str: paths of trainable variables without moments in the checkpoint. Their moments
+        are left unchanged, and their bias correction starts at step 0.
 
     Raises:
-        InputError: the checkpoint has no moments, no step, or moments of another shape.
+        InputError: the checkpoint has no moments or no step, or moments have the wrong shape.
 
     Example:
         config, tensors = open_google_checkpoint("path/to/model.ckpt-1000")
@@ -63,7 +63,7 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
     has_moments = np.isin(np.arange(len(variables_of(optimizer))), [i for i, _ in found])
     optimizer.steps.assign(np.where(has_moments, step, 0))
     if optimizer.use_ema:
-        # Keras begins the averages with the weights at step 0 alone.
+        # Keras initializes the averages with the weights only at step 0.
         for variable, average in zip(
             variables_of(optimizer), averages_of(optimizer), strict=True
         ):

@@ -1,4 +1,4 @@
-"""LAMB, for very large batches."""
+"""The LAMB optimizer, for very large batches."""
 
 import keras
 from keras import ops
@@ -7,7 +7,7 @@ from keras_bert_impl.keras_internals import index_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
 
 if keras.backend.backend() == "tensorflow":
-    from tensorflow import convert_to_tensor as _dense  # of slices, too
+    from tensorflow import convert_to_tensor as _dense  # also converts IndexedSlices
 else:
     _dense = ops.convert_to_tensor
 
@@ -19,17 +19,18 @@ class LAMB(MomentOptimizer):
         update = m / (sqrt(v) + epsilon) + weight_decay * weight
         weight -= learning_rate * |weight| / |update| * update
 
-    with m and v as in `AdamW`, and Euclidean norms, each of a whole variable: its step is a part
-    of its own length. That factor, the trust ratio, is 1 where a norm is 0, and for what is
-    `not_decayed`: biases and normalization layers are neither decayed nor adapted.
+    with m and v as in `AdamW`. Norms are Euclidean, each over a whole variable, so the step is
+    proportional to the variable's norm. The trust ratio `|weight| / |update|` is 1 if a norm is 0,
+    and for variables in `not_decayed`: biases and normalization layers are neither decayed nor
+    adapted.
 
     Implementations differ. With `bias_correction=False` this is the `LAMBOptimizer` of
-    google-research/albert; the paper has the correction, and says that a warm-up makes up for it.
-    NVIDIA's FusedLAMB has the correction too, and before that divides all gradients by their
-    global norm where it is above 1, which here is `global_clipnorm=1.0`. The paper's bounds on the
-    norm of a weight are in none of these.
+    google-research/albert. The paper has bias correction, and says that warmup can replace it.
+    NVIDIA's FusedLAMB also has it, and first divides all gradients by their global norm if that is
+    above 1, which here is `global_clipnorm=1.0`. None of these has the paper's bounds on the norm
+    of a weight.
 
-    Args: as of `AdamW`.
+    Args: see `AdamW`.
 
     Example:
         optimizer = LAMB(LinearWarmupDecay(2e-3, 100, 1000), global_clipnorm=1.0)

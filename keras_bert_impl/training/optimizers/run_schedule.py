@@ -1,4 +1,4 @@
-"""The learning rate of a `fit` whose number of steps is known when it begins."""
+"""Learning-rate schedule whose number of steps is set when `fit` starts."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from keras_bert_impl.settings import NonNegativeFloat, Share, check
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """The rates of `LinearWarmupDecay` over steps that are set when a run begins.
+    """Learning-rate schedule of `LinearWarmupDecay` whose length is set when a run starts.
 
-    Their number is a variable, so that one traced step serves runs of any length.
+    The number of steps is a variable, so that one traced step serves runs of any length.
 
     Args:
         peak_learning_rate: float.
-        warmup: float, share of the steps in which the rate rises.
-        total_steps: int, until `begin` sets another number.
+        warmup: float. Fraction of the steps used for warmup.
+        total_steps: int. Optimizer steps, until `begin` sets another number.
 
     Example:
         schedule = RunSchedule(3e-5)
@@ -55,12 +55,12 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
-    """Makes an optimizer with a `RunSchedule` what it was before its first step.
+    """Resets an optimizer with a `RunSchedule` to its state before the first step.
 
     Args:
         optimizer: `MomentOptimizer`, or a `keras.optimizers.LossScaleOptimizer` around one, whose
-            scale stays.
-        total_steps: int, optimizer steps of the run that begins.
+            loss scale is kept.
+        total_steps: int. Optimizer steps of the new run.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:

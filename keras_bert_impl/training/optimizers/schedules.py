@@ -1,4 +1,4 @@
-"""Learning rates over the steps of a run."""
+"""Learning-rate schedules over a known number of steps."""
 
 import math
 
@@ -10,12 +10,12 @@ from keras_bert_impl.settings import NonNegativeFloat, NonNegativeInt, PositiveI
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """What the schedules over a known number of steps share. A subclass has `factor`.
+    """Base class of the schedules over a known number of steps. Subclasses implement `factor`.
 
     Args:
         peak_learning_rate: float.
-        warmup_steps: int, optimizer steps in which the rate rises.
-        total_steps: int, optimizer steps, more than `warmup_steps`.
+        warmup_steps: int. Number of optimizer steps in which the rate rises.
+        total_steps: int. Number of optimizer steps, more than `warmup_steps`.
     """
 
     def __init__(self, peak_learning_rate, warmup_steps, total_steps):
@@ -34,7 +34,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak_learning_rate * self.factor(ops.cast(step, "float32"))
 
     def factor(self, step):
-        """Part of the peak at a step: float32 scalars both."""
+        """Returns the fraction of the peak at a step; both are float32 scalars."""
         raise NotImplementedError
 
     def get_config(self):
@@ -51,8 +51,9 @@ class LinearWarmupDecay(WarmupSchedule):
 
     Args:
         peak_learning_rate: float.
-        warmup_steps: int, optimizer steps; step s of these has (s + 1) / warmup_steps of the peak.
-        total_steps: int, optimizer steps, more than `warmup_steps`.
+        warmup_steps: int. Number of warmup steps; step s of these, from 0, has the rate
+            `peak_learning_rate * (s + 1) / warmup_steps`.
+        total_steps: int. Number of optimizer steps, more than `warmup_steps`.
 
     Example:
         LinearWarmupDecay(1e-4, warmup_steps=100, total_steps=1000)(0)  # 1e-6
@@ -65,9 +66,9 @@ class LinearWarmupDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class CosineWarmupDecay(WarmupSchedule):
-    """Rises as `LinearWarmupDecay`, then falls to 0 along half a cosine.
+    """Rises like `LinearWarmupDecay`, then falls to 0 along half a cosine.
 
-    Args: as of `LinearWarmupDecay`.
+    Args: see `LinearWarmupDecay`.
 
     Source: Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
 
@@ -83,17 +84,17 @@ class CosineWarmupDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OneCycle(WarmupSchedule):
-    """Rises from 1/25 of the peak along half a cosine, and falls to 1/250,000 along another.
+    """Rises from 1/25 of the peak along half a cosine, then falls to 1/250,000 along another.
 
-    The rates of PyTorch's `OneCycleLR` with `pct_start = warmup_steps / total_steps`. Momentum
-    stays as it is.
+    Same rates as PyTorch's `OneCycleLR` with `pct_start = warmup_steps / total_steps`. Momentum is
+    constant.
 
     Args:
         peak_learning_rate: float.
-        warmup_steps: int; the last of them has the peak.
-        total_steps: int; the last of them has the lowest rate.
+        warmup_steps: int. Number of warmup steps; the last one has the peak.
+        total_steps: int. Number of optimizer steps; the last one has the lowest rate.
 
-    Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines in place of lines.
+    Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines instead of lines.
 
     Example:
         OneCycle(1e-3, warmup_steps=300, total_steps=1000)(299)  # 1e-3
@@ -113,5 +114,5 @@ def _rise(schedule, step):
 
 
 def _half_cosine(share):
-    """1 at share 0, 0 at share 1."""
+    """Returns half a cosine that falls from 1 at `share=0` to 0 at `share=1`."""
     return (1 + ops.cos(math.pi * share)) / 2

@@ -1,1 +1,1 @@
-"""The directory of a training run: checkpoints, reports, interruptions."""
+"""The directory of a training run: checkpoints, reports and handling of interruptions."""

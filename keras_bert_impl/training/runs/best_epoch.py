@@ -1,4 +1,4 @@
-"""Which epoch of a run was the best, and when to stop for want of a better one."""
+"""Selection of the best epoch, and early stopping."""
 
 import logging
 import math
@@ -10,21 +10,22 @@ KEY = "dev_score"  # in `metrics.jsonl`
 
 
 class BestEpoch(keras.callbacks.Callback):
-    """Scores the model after every epoch, and ends the training where that no longer helps.
+    """Scores the model after every epoch and stops training when the score no longer improves.
 
-    Put it before the callbacks that write, which then find the score among the logs: that of an
-    epoch is in `metrics.jsonl` before its checkpoint is saved, so a run that goes on knows the
-    scores of all epochs that it has.
+    Put it before the callbacks that write, so that they find the score in the logs. An epoch's
+    score is then in `metrics.jsonl` before its checkpoint is saved, and a resumed run knows the
+    scores of all its saved epochs.
 
     Args:
-        score: function of no arguments that returns a float, the more the better. NaN is less
-            than every number.
-        patience: int or None. Training ends after so many epochs in a row without a better score.
-        scores: list of float, those of the epochs that are done.
-        start: int. How many epochs of the run come before the first that is scored.
+        score: function without arguments that returns a float; higher is better. NaN is worse than
+            any number.
+        patience: int or None. Number of consecutive epochs without a better score after which
+            training stops. None never stops.
+        scores: list of float. Scores of the finished epochs.
+        start: int. Number of epochs in the run before the first one that is scored.
 
     Attributes:
-        scores: list of float, one an epoch.
+        scores: list of float, one per epoch.
     """
 
     def __init__(self, score, patience=None, scores=(), start=0):
@@ -36,19 +37,19 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def best(self):
-        """int. The epoch with the best score, from 1; the first of those with equal ones."""
+        """int. Number of the epoch with the best score, from 1; of equal scores, the first."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
     @property
     def is_over(self):
-        """bool. Whether patience is at its end."""
+        """bool. Whether `patience` is used up."""
         if self._patience is None or not self.scores:
             return False
         return self._start + len(self.scores) - self.best >= self._patience
 
     def on_epoch_end(self, epoch, logs=None):
-        """Scores; called by Keras."""
+        """Scores the model; called by Keras."""
         self.scores.append(float(self._score()))
         logs[KEY] = self.scores[-1]
         if math.isnan(self.scores[-1]):

@@ -1,4 +1,4 @@
-"""The state of a run on disk: saved at the end of every Keras epoch, restored on a resume."""
+"""Checkpoints of a run: saved at the end of every Keras epoch, restored on resume."""
 
 import atexit
 import contextlib
@@ -23,21 +23,22 @@ class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
     A run defines its Keras epochs as report intervals of a fixed number of batches, so the number
-    of finished epochs is the position in the data. `tf.train.CheckpointManager` writes: a process
-    killed while it saves leaves the checkpoints before. The state does not depend on the number of
-    replicas; with several workers the chief's directory is the one that is kept, and must be
-    readable by all of them.
+    of finished epochs is the position in the data. `tf.train.CheckpointManager` writes the files: a
+    process killed while saving leaves the earlier checkpoints intact. The state does not depend on
+    the number of replicas. With several workers only the chief's directory is kept; all workers
+    must be able to read it.
 
     Args:
         model: a built and compiled `keras.Model`.
         directory: str or `Path`, for example `<run>/checkpoints`.
-        seed: int, default 0. The run's seed: stored, and compared on a resume.
-        more: list of `keras.Variable`s that belong to the state of the run, too.
-        max_to_keep: int, default 3, at least 2 so that a damaged file costs an epoch, not the run.
-        best: `BestEpoch` whose best epoch is kept besides, or None.
+        seed: int, default 0. The run's seed. It is saved, and compared on resume.
+        more: list of additional `keras.Variable`s that belong to the state of the run.
+        max_to_keep: int, default 3. At least 2, so that a damaged file costs an epoch, not the run.
+        best: `BestEpoch` whose best epoch is also kept, or None.
 
     Raises:
-        InputError: from `restore`, if no checkpoint can be read, or it is of another model or seed.
+        InputError: the model is not built and compiled, or `max_to_keep` is less than 2; from
+            `restore`, if no checkpoint can be read or it has another model or seed.
 
     Example:
         checkpoint = RunCheckpoint(model, "run/checkpoints")
@@ -60,7 +61,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._saved = [_of_tensorflow(variable) for variable in self._variables]
         self._checkpoint = self._checkpoint_of(self._saved)
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        # Every worker has to take part in a save; what the others write is thrown away.
+        # Every worker must take part in a save; files of workers other than the chief are deleted.
         self._aside = contextlib.ExitStack()
         self._scratch = None if is_chief() else self._aside.enter_context(temporary_directory())
         atexit.register(self._aside.close)
@@ -69,10 +70,10 @@ class RunCheckpoint(keras.callbacks.Callback):
         )
 
     def restore(self):
-        """Restores the newest checkpoint that can be read; with none there, changes nothing.
+        """Restores the newest readable checkpoint. Without any checkpoint, changes nothing.
 
         Returns:
-            Number of finished epochs: the `initial_epoch` for `fit`; 0 for a new run.
+            int. Number of finished epochs, the `initial_epoch` for `fit`; 0 for a new run.
         """
         paths = _newest_first(self._directory)
         seed = int(self._seed.numpy())
@@ -100,7 +101,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         """Restores the checkpoint of the best epoch.
 
         Raises:
-            InputError: it cannot be read.
+            InputError: the checkpoint cannot be read.
         """
         path = str(self._directory / f"ckpt-{self._best.best}")
         try:
@@ -113,14 +114,14 @@ class RunCheckpoint(keras.callbacks.Callback):
             ) from error
 
     def on_epoch_end(self, epoch, logs=None):
-        """Saves; called by Keras."""
+        """Saves a checkpoint; called by Keras."""
         self.save(epoch + 1)
 
     def save(self, epochs):
-        """Saves the state after so many epochs; when it returns all workers can read it.
+        """Saves the state after `epochs` epochs. When it returns, all workers can read it.
 
         Raises:
-            InputError: the disk is full; the checkpoints before are still there.
+            InputError: the disk is full. Earlier checkpoints are kept.
         """
         self._epochs.assign(epochs)
         if _ARE_COPIES:
@@ -140,7 +141,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
         for path in _newest_first(directory)[self._max_to_keep :]:
             if path != kept:
-                # The index first: without it there is no checkpoint, where one is cut short here.
+                # Delete the index first: if interrupted here, the rest is not seen as a checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
         mean_of_workers(self._strategy, 0.0)  # waits for the chief
@@ -154,7 +155,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         saved = _saved_shapes(path)
         variables, copies, checkpoint = self._variables, self._saved, self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
-        if without_steps:  # written before there were steps of each variable
+        if without_steps:  # written by a version without per-variable steps
             own = [variable is not self._optimizer.steps for variable in variables]
             variables, copies = (list(itertools.compress(of, own)) for of in (variables, copies))
             checkpoint = self._checkpoint_of(copies)
@@ -171,7 +172,7 @@ class RunCheckpoint(keras.callbacks.Callback):
 
 
 def _saved_shapes(path):
-    """dict of position -> shape of the variables in a checkpoint."""
+    """Returns a dict from position to shape of the variables in a checkpoint."""
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
         found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
@@ -195,7 +196,7 @@ def _check_model(path, saved, variables):
 
 
 def _of_tensorflow(variable):
-    """What a checkpoint can hold: a variable of TensorFlow's, or a copy of another in one."""
+    """Returns the underlying `tf.Variable`, or on other backends a copy of the value in one."""
     return tf.Variable(variable.numpy(), trainable=False) if _ARE_COPIES else variable.value
 
 
@@ -203,12 +204,15 @@ def _variables(model):
     with model.distribute_strategy.scope():
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
-    # By position: names of variables carry counters that depend on what was built before.
+    # Identified by position: variable names contain counters that depend on earlier layers.
     return [*model.variables, *model.optimizer.variables]
 
 
 def _newest_first(directory):
-    """Paths of the checkpoints in `directory`, from its files: its own list may be damaged."""
+    """Lists the checkpoint paths in a directory, newest first.
+
+    Looks at the files, because TensorFlow's own list (the `checkpoint` file) may be damaged.
+    """
     numbers = [
         int(found[1])
         for file in directory.glob("ckpt-*.index")

@@ -1,28 +1,29 @@
-"""Arithmetic of a model, and what a device can do of it at most."""
+"""Floating-point operations of a model, and the peak rate of a device."""
 
 import functools
 import time
 
 import keras
 
-_SECONDS = 0.4  # of measuring
+_SECONDS = 0.4  # duration of the measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
 
 def encoder_flops(config, length):
-    """Floating-point operations of an encoder's forward pass, for each token.
+    """Counts the floating-point operations of an encoder's forward pass per token.
 
-    Of matrix products alone, 2 for a multiplication and the addition that goes with it: the four
-    maps of attention, scores and sums over `length` keys (or those of a window), the two or three
-    maps of the feed-forward part, and the map from embeddings of another width. Not counted are
-    embeddings, normalization, softmax, activations and the pooler.
+    Only matrix products count, with 2 operations for a multiplication and its addition: the four
+    projections of attention, its scores and weighted sums over `length` keys (or those in a
+    window), the two or three dense layers of the feed-forward network, and the projection from
+    embeddings of another width. Embedding lookups, normalization, softmax, activations and the
+    pooler do not count.
 
     Args:
         config: `EncoderConfig`.
-        length: int. Tokens of a row.
+        length: int. Tokens per row.
 
     Returns:
-        int. With 128 tokens of BERT-base 22.4e9 a row, with 512 tokens 96.6e9.
+        int. For BERT-base, a row of 128 tokens takes 22.4e9 operations, one of 512 tokens 96.6e9.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -39,22 +40,22 @@ def encoder_flops(config, length):
 
 
 def vocabulary_flops(config):
-    """int. The same for the head that predicts a token, for each prediction: its two maps."""
+    """Counts the operations (int) of the masked LM head's two matrix products, per prediction."""
     width = config.embedding_dim or config.hidden_dim
     return 2 * width * (config.hidden_dim + config.vocabulary_size)
 
 
 @functools.lru_cache
 def matmul_peak(dtype="float32"):
-    """The rate of products of large square matrices on the first device, measured.
+    """Measures the peak rate of large square matrix products on the first device.
 
-    Products of doubling size, until one takes 20 ms, are timed for 0.4 seconds.
+    Times products for 0.4 seconds, doubling the size until one takes 20 ms.
 
     Args:
-        dtype: str, what a model computes in.
+        dtype: str. Compute dtype of the model.
 
     Returns:
-        float. Floating-point operations a second, the best that was seen.
+        float. Highest measured number of floating-point operations per second.
 
     Example:
         matmul_peak("bfloat16") / 1e12  # teraflops
@@ -62,7 +63,7 @@ def matmul_peak(dtype="float32"):
     ones, multiply = _of_backend(dtype)
     size, best, spent = 512, 0.0, 0.0
     matrix = ones(size)
-    multiply(matrix)  # compiles, and starts libraries
+    multiply(matrix)  # compiles, and initializes libraries
     while spent < _SECONDS:
         begin = time.perf_counter()
         multiply(matrix)
@@ -77,7 +78,7 @@ def matmul_peak(dtype="float32"):
 
 
 def _of_backend(dtype):
-    """(a function of a size that makes a matrix, one that multiplies it by itself, and waits)."""
+    """Returns (function from size to a square matrix, function that squares a matrix and waits)."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""What a run does when its machine is to be taken away: SIGTERM."""
+"""Graceful end of a run on SIGTERM, for preemptible machines."""
 
 import logging
 import signal
@@ -12,13 +12,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class EndsOnSigterm(keras.callbacks.Callback):
-    """Ends `fit` after the Keras epoch in which SIGTERM came to this worker, or to another.
+    """Ends `fit` after the Keras epoch in which this or another worker received SIGTERM.
 
-    Put it behind the callback that saves. It listens inside a `with` block, in the main thread; a
-    second SIGTERM ends the process at once.
+    Put it after the callback that saves. The signal handler is active inside a `with` block in the
+    main thread. A second SIGTERM ends the process at once.
 
     Attributes:
-        has_ended: bool. Whether `fit` ended for that.
+        has_ended: bool. Whether `fit` was ended by SIGTERM.
 
     Example:
         with EndsOnSigterm() as preemption:

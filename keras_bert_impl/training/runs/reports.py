@@ -1,4 +1,4 @@
-"""What a run reports: on screen, in `metrics.jsonl` and for TensorBoard."""
+"""Reports of a run: on screen, in `metrics.jsonl` and for TensorBoard."""
 
 import json
 import logging
@@ -15,34 +15,37 @@ _LOG = logging.getLogger(__name__)
 
 
 class MetricsLog(keras.callbacks.Callback):
-    """Reports every Keras epoch, which in a run is an interval between reports.
+    """Reports the metrics of every Keras epoch, which in a run is an interval between reports.
 
-    A report is a line of `metrics.jsonl`, points for TensorBoard under `tensorboard/`, and, as it
-    goes into Keras's logs, what `fit` shows and returns. It holds `step` (optimizer steps done),
-    `seconds` (of this process) and every metric by name (`val_` before those of held-out data),
-    and of the interval without evaluation:
+    A report is a line of `metrics.jsonl` and points for TensorBoard under `tensorboard/`. It is
+    also added to Keras's logs, which `fit` shows and returns. It contains `step` (optimizer steps
+    done), `seconds` (of this process) and every metric by name (prefixed with `val_` for held-out
+    data). For the interval, without evaluation, it also contains:
 
-    - `learning_rate`, at its end;
-    - `tokens_per_second`: real tokens, not padding, by the mean row of the records;
-    - `model_flops_utilization`: the share of `peak_flops` that the model's own arithmetic comes to,
-      forward and twice that backward, for real tokens; what is computed again is not counted;
-    - `input_wait`: the share of the time in which the step waited for data;
-    - `seconds_left`: by the mean of this process, or less where a budget is used up first.
+    - `learning_rate`: at the end of the interval;
+    - `tokens_per_second`: real tokens, not padding, based on the mean row of the records;
+    - `model_flops_utilization`: model FLOPs per second as a fraction of `peak_flops`; the forward
+      pass plus twice that for the backward pass, for real tokens, without recomputation;
+    - `input_wait`: fraction of the time that the step waited for data;
+    - `seconds_left`: estimated from the mean speed of this process; less if the time budget ends
+      first.
 
     Args:
         run: `RunDirectory`.
         steps_per_epoch: int.
         total_steps: int.
-        initial_step: int. Steps done before; lines after it are dropped, those before it stay.
-        peak_flops: float or None. Of all devices; as of `matmul_peak`.
+        initial_step: int. Steps done before this process. Lines of later steps are dropped; earlier
+            lines are kept.
+        peak_flops: float or None. Floating-point operations per second of all devices together;
+            see `matmul_peak`.
         budget: `TimeBudget` or None.
 
     Attributes:
         steps_per_epoch: int. May change between calls of `fit`.
         tokens_per_step: float or None. Real tokens in a global batch.
-        flops_per_token: float or None. Of the forward pass.
+        flops_per_token: float or None. FLOPs per token of the forward pass.
 
-    Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilisation.
+    Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """
 
     def __init__(
@@ -119,11 +122,11 @@ class MetricsLog(keras.callbacks.Callback):
 
 
 def read_metrics(path, last_step):
-    """The lines of `metrics.jsonl` up to a step.
+    """Reads the lines of `metrics.jsonl` up to a step. Damaged lines are dropped with a warning.
 
     Args:
-        path: `Path`; there may be no such file.
-        last_step: int.
+        path: `Path`. The file may be missing.
+        last_step: int. Last step to include.
 
     Returns:
         list of dict.
@@ -135,17 +138,18 @@ def read_metrics(path, last_step):
                 line = Document(parse_json_line(text), f"{path}, line {number}")
                 if line.integer("step") <= last_step:
                     kept.append(dict(line))
-            except (InputError, TypeError, ValueError):  # no object at all
+            except (InputError, TypeError, ValueError):  # the line is not a JSON object
                 _LOG.warning("%s: dropped line %d, which is damaged", path, number)
     return kept
 
 
 class EventFile:
-    """A new file of points that TensorBoard draws; needs no TensorBoard to be written.
+    """A new TensorBoard event file of scalars. Writing it does not need TensorBoard.
 
     Args:
-        directory: `Path`; made if needed.
-        initial_step: int. What other files of the directory hold from there on is not drawn.
+        directory: `Path`. Created if needed.
+        initial_step: int. TensorBoard ignores points after this step in the directory's other
+            files.
     """
 
     def __init__(self, directory, initial_step=0):
@@ -161,7 +165,7 @@ class EventFile:
         self._add(step=initial_step + 1, session_log=start)
 
     def write(self, step, values):
-        """Adds the values, dict of name to float, at a step."""
+        """Writes values (dict of str to float) at a step."""
         value = self._proto.Summary.Value
         points = [value(tag=name, simple_value=number) for name, number in values.items()]
         self._add(step=step, summary=self._proto.Summary(value=points))

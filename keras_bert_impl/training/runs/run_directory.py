@@ -1,4 +1,4 @@
-"""The directory of a run: settings, reports, checkpoints and, in the end, model and scores."""
+"""The directory of a run: settings, reports, checkpoints and, at the end, model and scores."""
 
 import dataclasses
 import json
@@ -15,23 +15,22 @@ _NAMES = {"train": "train texts", "dev": "dev texts"}
 
 
 class RunDirectory:
-    """Where a run keeps what it writes; with several workers the chief checks and writes it.
+    """The output directory of a run. With several workers, the chief checks and writes it.
 
     Args:
-        path: str or `Path`; made if needed.
-        settings: dataclass instance, all settings of the run, resolved.
-        resume: bool. Whether to go on from the checkpoints that the directory may hold; without
-            it a directory with checkpoints is refused.
+        path: str or `Path`. Created if needed.
+        settings: dataclass instance with all resolved settings of the run.
+        resume: bool. Whether to continue a run in the directory. False raises if there is one.
         may_change: names of settings that may change when a run is resumed.
-        made_of: dict of str to dict: what the run reads, such as `"train"`, and of each what
-            identifies its content; `source`, where it is, may change.
+        made_of: dict of str to dict, or None. For each input of the run, such as `"train"`, what
+            identifies its content. Its `source`, the location, may change on resume.
 
     Attributes:
         model, checkpoints, metrics, tensorboard, scores: `Path`s inside the directory.
 
     Raises:
-        InputError: the directory holds a run that has begun with other settings or of other data,
-            or of unknown ones, or a run and `resume` is off, or another process is at it.
+        InputError: the directory contains a run with other or unknown settings or data, or any run
+            if `resume` is False, or another process is using it.
     """
 
     def __init__(self, path, settings, resume=True, may_change=(), made_of=None):
@@ -44,7 +43,7 @@ class RunDirectory:
         self._recipe = self.path / "recipe.yaml"
         self._data = self.path / "data.json"
         if is_chief():
-            # Held while this object lives; among what is the run's own, not its results.
+            # Held while this object lives. Stored with the checkpoints, not with the results.
             self._lock = claim(self.checkpoints / ".lock")
             if self._lock is None:
                 raise InputError(f"another process trains in {self.path}; let it end.")
@@ -69,9 +68,9 @@ class RunDirectory:
                 path.write_text(content, encoding="utf-8")
 
     def _has_begun(self):
-        """bool. Whether the run has made anything that other settings would not have made.
+        """Returns whether the run has written any output that depends on its settings.
 
-        One that failed before its first checkpoint, or was refused, binds nobody.
+        A run that was rejected or failed before its first checkpoint does not count.
         """
         own = {self._recipe, self._data}
         made = (path for path in self.path.rglob("*") if path not in own)
@@ -123,16 +122,16 @@ class RunDirectory:
             )
 
     def write_scores(self, scores):
-        """Writes `scores.json`: final numbers by metric.
+        """Writes `scores.json`.
 
         Args:
-            scores: dict of str to number.
+            scores: dict from metric names to final numbers.
         """
         write_json(self.scores, scores)
 
 
 def to_yaml(settings):
-    """The fields of a dataclass instance as YAML text; tuples become lists."""
+    """Converts the fields of a dataclass instance to YAML text; tuples become lists."""
     values = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in dataclasses.asdict(settings).items()

@@ -1,4 +1,4 @@
-"""Steps that spoil a run: a loss that is no number, or far above what it was."""
+"""Detection of loss spikes and non-finite losses."""
 
 import keras
 import numpy as np
@@ -6,27 +6,27 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 _MOST_IN_A_ROW = 10
-_LEAST_RISE = 1.0  # nats; a loss near 0 may multiply and do no harm
+_LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
 
 
 class Spike(Exception):
-    """The loss of a step was not finite, or too high; says which steps."""
+    """The loss of a step was not finite or too high. The message gives the steps."""
 
 
 class SpikeGuard(keras.callbacks.Callback):
-    """Ends `fit` with a `Spike` at the end of a Keras epoch that had one, before it is saved.
+    """Raises `Spike` at the end of a Keras epoch that had a loss spike, before the epoch is saved.
 
-    Put it in front of the callbacks that save and report, and its `variables` into the
-    checkpoints: what a run that goes on finds is then what the undisturbed one found. The model
-    is compiled with `watch_steps`.
+    Put it before the callbacks that save and report, and add its `variables` to the checkpoints, so
+    that a resumed run detects the same spikes as an uninterrupted one. Compile the model with
+    `watch_steps=True`.
 
     Args:
-        factor: float. A loss of so many times the mean of the epoch before, and at least 1 above
-            it, is a spike, as is one that is not finite or has a gradient that is not.
-        step_of: function of a number of finished Keras epochs that returns the steps of the run.
+        factor: float. A step is a spike if its loss is above `factor` times the mean of the epoch
+            before and more than 1 above that mean, or if its loss or gradient is not finite.
+        step_of: function from the number of finished Keras epochs to the steps of the run.
 
     Attributes:
-        skipped_rows: int variable. Rows of the records that are read now that were passed over.
+        skipped_rows: int variable. Number of rows skipped in the records that are being read.
     """
 
     def __init__(self, factor, step_of):
@@ -35,7 +35,7 @@ class SpikeGuard(keras.callbacks.Callback):
         self._step_of = step_of
         self._in_a_row = 0
         self._last_loss = keras.Variable(0.0, trainable=False, name="last_loss")
-        dtype = "int64" if keras.backend.backend() == "tensorflow" else "int32"  # JAX has no other
+        dtype = "int64" if keras.backend.backend() == "tensorflow" else "int32"  # JAX has no int64
         self.skipped_rows = keras.Variable(0, dtype=dtype, trainable=False, name="skipped_rows")
 
     @property
@@ -55,17 +55,19 @@ class SpikeGuard(keras.callbacks.Callback):
         self._last_loss.assign(float(logs["loss"]))
 
     def skip(self, spike, rows):
-        """Passes rows over. Set `skipped_rows` to what it returns once the run has gone back.
+        """Skips the rows of an epoch with a spike.
+
+        Set `skipped_rows` to the result after the run has been restored to an earlier checkpoint.
 
         Args:
             spike: the `Spike`.
             rows: int. Rows of the epoch.
 
         Returns:
-            int. Rows passed over so far.
+            int. Rows skipped so far.
 
         Raises:
-            InputError: the same happened 10 times one after the other.
+            InputError: this is the tenth spike in a row.
         """
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:

@@ -1,1 +1,1 @@
-"""The training step of each backend, and `fit` on any number of replicas."""
+"""The training step for each backend, and `fit` on any number of replicas."""

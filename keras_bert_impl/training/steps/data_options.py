@@ -1,14 +1,14 @@
-"""Options of the data sets that models are trained and evaluated on."""
+"""`tf.data` options for training and evaluation data sets."""
 
 import tensorflow as tf
 
 
 def without_autotuner(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The data set without tf.data's autotuner.
+    """Returns the data set with tf.data's autotuner disabled.
 
-    With it `fit`, `evaluate` and `predict` return up to twice as late: they wait at the end of the
-    data for the autotuner's thread, which wakes at doubling periods. Parallel calls and prefetching
-    keep their defaults.
+    With the autotuner, `fit`, `evaluate` and `predict` take up to twice as long to return: at the
+    end of the data they wait for the autotuner's thread, which wakes up at doubling intervals.
+    Parallel calls and prefetching keep their defaults.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

@@ -1,4 +1,4 @@
-"""The training step on JAX: one program for the global batch, on every device that JAX has."""
+"""The training step on JAX: one program for the global batch, on all JAX devices."""
 
 import jax
 import keras
@@ -12,17 +12,17 @@ from keras_bert_impl.training.strategy import JaxDevices
 
 
 def num_replicas():
-    """Always 1: a step sees the global batch, which JAX cuts for its devices."""
+    """Returns 1: a step sees the global batch, which JAX splits across its devices."""
     return 1
 
 
 class JaxStep:
-    """Replaces Keras's train step; see `ReplicatedTrainer` for what it promises.
+    """Replaces Keras's train step; see `ReplicatedTrainer` for its guarantees.
 
-    Dropout is drawn for the global batch: its units are those of one device, on however many.
+    Dropout is drawn for the global batch, so it is the same on any number of devices.
     """
 
-    step_watch = None  # the waits for data, which overlap with the steps here
+    step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
     distribute_strategy = JaxDevices()
 
     def _compile(self, options, *args, **kwargs):
@@ -30,7 +30,7 @@ class JaxStep:
             raise InputError("an objective of its own needs the TensorFlow backend.")
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
-        # False is for TensorFlow, which computes well without XLA; JAX would run op by op.
+        # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
         super().compile(*args, **kwargs | {"jit_compile": True})
         self._accumulation_steps = options.accumulation_steps
         self._dropout_seed = options.dropout_seed
@@ -51,15 +51,15 @@ class JaxStep:
         return super().fit(*args, **kwargs)
 
     def train_step(self, state, data):
-        """One optimizer step.
+        """Runs one optimizer step.
 
         Args:
-            state: lists of the values of the trainable variables, the others, those of the
-                optimizer and of the metrics.
+            state: lists of the values of the trainable, non-trainable, optimizer and metrics
+                variables.
             data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
 
         Returns:
-            (dict of the metrics' results, the new state).
+            (dict of metric results, new state).
         """
         trainable, others, of_optimizer, of_metrics = state
         batch = keras.utils.unpack_x_y_sample_weight(data)
@@ -75,7 +75,7 @@ class JaxStep:
         return logs, (trainable, others, of_optimizer, of_metrics)
 
     def test_step(self, state, data):
-        """Keras's own, without what is seen of training alone."""
+        """Runs Keras's own test step, without the metrics that apply only to training."""
         logs, state = super().test_step(state, data)
         return {name: logs[name] for name in logs if name not in _TRAINING_ALONE}, state
 
@@ -85,7 +85,7 @@ class JaxStep:
         return jax.random.fold_in(jax.random.PRNGKey(self._dropout_seed), step)
 
     def _accumulate(self, trainable, others, of_metrics, batch, totals, seed):
-        """(loss, gradients, values of the other variables, those of the metrics)."""
+        """Returns (loss, gradients, non-trainable values, metric values)."""
         share_and_gradients = jax.value_and_grad(self._share, has_aux=True)
         count = self._accumulation_steps
 
@@ -109,7 +109,7 @@ class JaxStep:
         return jax.lax.scan(add, sums, (micro_batches, ops.arange(count)))[0]
 
     def _share(self, trainable, others, batch, totals, seed):
-        """(this micro-batch's share of the loss, (what the model returns, the other variables))."""
+        """Returns (this micro-batch's share of the loss, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
         variables = [*self.trainable_variables, *self.non_trainable_variables]
         with _values(variables, [*trainable, *others]) as scope:
@@ -119,7 +119,7 @@ class JaxStep:
         return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
 
     def _logs(self, of_metrics, batch, loss, gradients):
-        """(results of the metrics, their new values), with what is seen of the step."""
+        """Returns (metric results, new metric values), including the per-step statistics."""
         num_rows = jax.tree.leaves(batch)[0].shape[0]
         with _values(self.metrics_variables, of_metrics) as metrics:
             track_loss(self, loss, num_rows)
@@ -139,7 +139,7 @@ _TRAINING_ALONE = ("gradient_norm", "highest_loss")
 
 
 class _Highest(keras.metrics.Metric):
-    """The highest of some numbers, 0 before the first."""
+    """Maximum of the values so far, 0 before the first."""
 
     def __init__(self, name):
         super().__init__(name=name)
@@ -153,19 +153,20 @@ class _Highest(keras.metrics.Metric):
 
 
 def _values(variables, values):
-    """A scope in which variables have these values, and assigning to them changes nothing outside."""
+    """Returns a scope in which variables have these values; assignments do not leave the scope."""
     return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
 
 
 def _now(scope, variables):
-    """The values that variables have at the end of a scope."""
+    """Returns the values that variables have at the end of a scope."""
     return [scope.get_current_value(variable) for variable in variables]
 
 
 def _every(rows, count):
-    """[count, rows / count, ...]: micro-batch i has each `count`-th row from the i-th on.
+    """Splits rows into micro-batches: `[count, rows / count, ...]`.
 
-    So a device that has a part of the rows has a part of every micro-batch.
+    Micro-batch i has every `count`-th row, starting from row i. A device that holds some of the
+    rows therefore holds some of every micro-batch.
     """
     if rows.shape[0] % count:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Batches of a step on TensorFlow: their parts, their rows, and micro-batches of them."""
+"""Batches of a step on TensorFlow, and their micro-batches."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
 def unpack(data):
-    """(x, y, sample_weight) of what a data set gives, None for what it does not."""
+    """Unpacks an element of a data set to (x, y, sample_weight); missing parts are None."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
     )
@@ -19,17 +19,17 @@ def unpack(data):
 
 
 def num_rows(batch):
-    """int32 scalar: how many examples a batch has."""
+    """Returns the number of examples of a batch, an int32 scalar."""
     return tf.shape(first_leaf(batch), out_type=tf.int32)[0]
 
 
 def first_leaf(batch):
-    """The first tensor of a batch; all have its number of rows."""
+    """Returns the first tensor of a batch; all have the same number of rows."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
 def unless_empty(batch, parts, compute, nothing):
-    """`compute()`; or `nothing()` where the last batch left one of the parts without examples.
+    """Returns `compute()`, or `nothing()` if this part of a short last batch has no examples.
 
     A mean over no examples is NaN, and so are its gradients.
     """
@@ -39,14 +39,14 @@ def unless_empty(batch, parts, compute, nothing):
 
 
 def micro_batch(batch, index, count, exact):
-    """Rows of micro-batch `index` of `count`.
+    """Returns the rows of micro-batch `index` of `count`.
 
-    Equal parts where `exact` is True, as XLA needs it; otherwise the last ones may be shorter or
+    If `exact`, all have equal size, as XLA requires; otherwise the last ones may be shorter or
     empty.
     """
     if count == 1:
         return batch
-    # Eagerly every shape is known, which says nothing of the other batches.
+    # In eager mode every shape is known, but other batches may have another shape.
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
@@ -68,13 +68,13 @@ def micro_batch(batch, index, count, exact):
 
 
 def assert_divisible(batch, count):
-    """Fails in the graph where `count` micro-batches of the batch would not be of equal size."""
+    """Fails in the graph if the batch cannot be split into `count` micro-batches of equal size."""
     tf.debugging.assert_equal(num_rows(batch) % count, 0, _NOT_DIVISIBLE)
 
 
 @contextlib.contextmanager
 def divisible_batches(count):
-    """A scope that raises an `InputError` where `assert_divisible` failed in a graph."""
+    """Context that raises an `InputError` if `assert_divisible` failed in a graph."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:

@@ -1,18 +1,18 @@
-"""The step on backends other than TensorFlow and JAX: Keras's own."""
+"""The step for backends other than TensorFlow and JAX: Keras's own."""
 
 from keras_bert_impl.io.errors import InputError
 
 
 def num_replicas():
-    """Always 1: under `keras.distribution` a step sees the global batch."""
+    """Returns 1: under `keras.distribution` a step sees the global batch."""
     return 1
 
 
 class StockStep:
-    """Takes the arguments that `compile` takes on TensorFlow; refuses accumulation, remat, objectives.
+    """Accepts the same `compile` arguments as on TensorFlow.
 
-    `dropout_seed` has no effect: Keras's step passes no step number to the layers. Nor has
-    `watch_steps`.
+    Accumulation, `remat` and objectives are not supported and raise. `watch_steps` has no effect,
+    nor has `dropout_seed`, because Keras's step passes no step number to the layers.
     """
 
     step_watch = None

@@ -1,4 +1,4 @@
-"""The training and evaluation step on TensorFlow, under any `tf.distribute` strategy.
+"""The training and evaluation steps on TensorFlow, under any `tf.distribute` strategy.
 
 Shape legend: batch = examples of one replica; rows = examples of one micro-batch.
 """
@@ -33,22 +33,22 @@ from keras_bert_impl.training.steps.step_watch import StepWatch
 
 
 def num_replicas():
-    """Number of replicas that a step runs on, over all workers."""
+    """Returns the number of replicas that a step runs on, over all workers."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 class _StepsLeft:
-    """Counts the steps of an epoch down, so that no execution runs into the next one.
+    """Counts down the steps of an epoch, so that no execution runs into the next epoch.
 
     Args:
-        steps: int, of an epoch; None where the data end with it.
+        steps: int or None. Steps per epoch; None if the data ends with the epoch.
     """
 
     def __init__(self, steps):
         self._steps = self._left = steps
 
     def take(self, most):
-        """int. The steps of the next execution, at most so many."""
+        """Returns the number of steps of the next execution, at most `most`."""
         if self._steps is None:
             return most
         taken = min(most, self._left)
@@ -57,10 +57,10 @@ class _StepsLeft:
 
 
 class TensorFlowStep(BuildsUnderStrategy):
-    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for what it promises."""
+    """Replaces Keras's train and test steps; see `ReplicatedTrainer` for its guarantees."""
 
     step_watch = None
-    after_fit = None  # an `ExitStack` while `fit` runs: what callbacks undo however it ends
+    after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
     _objective = None
     _training_steps = _test_steps = _StepsLeft(None)
 
@@ -79,7 +79,7 @@ class TensorFlowStep(BuildsUnderStrategy):
 
     @property
     def variables(self):
-        """As Keras's, and those of the objective, which learn and are in checkpoints, too."""
+        """Keras's list plus the objective's variables, so that they are trained and saved, too."""
         of_objective = [] if self._objective is None else self._objective.variables
         return [*super().variables, *of_objective]
 
@@ -102,7 +102,7 @@ class TensorFlowStep(BuildsUnderStrategy):
     def make_train_function(self, force=False):
         if self.train_function is None or force:
             if self.built and not self.optimizer.built:
-                # Outside the step, so that a checkpoint can be restored before the first one.
+                # Outside the step, so that a checkpoint can be restored before the first step.
                 with self.distribute_strategy.scope():
                     self.optimizer.build(self.trainable_variables)
             self.train_function = self._function_of_steps(
@@ -125,19 +125,19 @@ class TensorFlowStep(BuildsUnderStrategy):
         return self.get_metrics_result() | seen
 
     def train_step(self, data):
-        """One optimizer step of one replica.
+        """Runs one optimizer step on one replica.
 
         Args:
             data: this replica's batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
 
         Returns:
-            A dictionary with the `loss` of the global batch, a float32 scalar.
+            dict with the `loss` of the global batch, a float32 scalar.
         """
         batch = unpack(data)
         totals = _sum_over_replicas(self._trained_for().loss_totals(*batch))
         compute = self._accumulate
         if self._compiles:
-            # The reduction cannot be compiled on CPUs and GPUs, and a TPU compiles everything.
+            # The reduction cannot be compiled on CPUs and GPUs; a TPU compiles the whole step.
             compute = tf.function(compute, jit_compile=True, autograph=False)
             if self._accumulation_steps > 1:
                 assert_divisible(batch, self._accumulation_steps)
@@ -149,7 +149,7 @@ class TensorFlowStep(BuildsUnderStrategy):
         return {"loss": loss}
 
     def test_step(self, data):
-        """Loss and metrics of a batch of one replica; takes and returns what `train_step` does."""
+        """Computes the loss and metrics of one replica's batch; see `train_step`."""
         batch = x, y, sample_weight = unpack(data)
         totals = _sum_over_replicas(self.loss_totals(*batch))
 
@@ -164,7 +164,7 @@ class TensorFlowStep(BuildsUnderStrategy):
         return {"loss": loss}
 
     def _trained_for(self):
-        # No property: Keras, where it saves, would follow it from the model to the model.
+        # Not a property: when saving, Keras would follow it from the model to the model itself.
         return self if self._objective is None else self._objective
 
     @property
@@ -178,7 +178,7 @@ class TensorFlowStep(BuildsUnderStrategy):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
 
     def _track_loss(self, loss, batch):
-        # Weighted as Keras does it: the mean over an epoch counts every example once.
+        # Weighted as in Keras: the mean over an epoch counts every example once.
         track_loss(self, loss, num_rows(batch))
 
     def _step_seed(self):
@@ -188,7 +188,10 @@ class TensorFlowStep(BuildsUnderStrategy):
         return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
 
     def _accumulate(self, batch, totals, seed):
-        """This replica's share of the loss, and its gradients in float32 (None: not connected)."""
+        """Computes this replica's share of the loss and its float32 gradients.
+
+        The gradient of a variable that is not connected to the loss is None.
+        """
         variables, count = self.trainable_variables, self._accumulation_steps
         unconnected = set()
 
@@ -214,7 +217,7 @@ class TensorFlowStep(BuildsUnderStrategy):
         if count == 1:
             loss, gradients = share_of(tf.constant(0))
         else:
-            # A loop in the graph, one at a time: neither the graph nor the memory grows with it.
+            # A sequential loop in the graph: neither the graph nor the memory grows with `count`.
             _, loss, gradients = tf.while_loop(
                 lambda index, *_: index < count,
                 add_share,
@@ -236,16 +239,17 @@ class TensorFlowStep(BuildsUnderStrategy):
         return loss, [None if g is None else _dense_float32(g) for g in gradients]
 
     def _function_of_steps(self, step, results, left, watch=None):
-        """A function of an iterator that runs `steps_per_execution` steps and returns `results`.
+        """Builds a function that runs `steps_per_execution` steps on an iterator.
 
-        `left` names the attribute with the `_StepsLeft` of the epoch, which may be fewer.
+        The function returns `results()`. `left` names the attribute with the epoch's `_StepsLeft`;
+        if fewer steps are left, it runs only those.
         """
         strategy = self.distribute_strategy
         wait_for = watch.timed if watch is not None else _untimed
 
         def step_after_data(data):
-            # Where the data ends, the graph fails at its iterator; what does not need the data,
-            # such as counting the step, must not have run by then.
+            # At the end of the data the graph fails at the iterator. Operations that do not need
+            # the data, such as counting the step, must not have run by then.
             with tf.control_dependencies(_tensors(data)):
                 step(data)
 
@@ -258,7 +262,7 @@ class TensorFlowStep(BuildsUnderStrategy):
 
         def run_steps(iterator, most):
             def one(count, _):
-                # A partial last execution ends here, with no batch lost.
+                # A partial last execution ends here, without losing a batch.
                 batch = wait_for(lambda: _next_if_any(iterator))
                 found = batch.has_value()
                 tf.cond(found, lambda: run(batch.get_value()), lambda: None)
@@ -295,7 +299,11 @@ class TensorFlowStep(BuildsUnderStrategy):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Leaves to `train_step` the sum over replicas, and to us what Keras pairs by position."""
+    """Makes `train_step` sum gradients over replicas, not the optimizer.
+
+    Also replaces the optimizer's use of moving averages, which Keras pairs with variables by
+    position.
+    """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(
@@ -308,7 +316,7 @@ def _take_over_reduction(optimizer, strategy):
 
 
 def _computes_in_float16(model):
-    # Keras asks the model alone, and a functional model has no policy but the global one.
+    # Keras checks only the model's policy, which for a functional model is the global one.
     return any(layer.compute_dtype == "float16" for layer in all_layers(model))
 
 
@@ -339,7 +347,7 @@ def _sum_over_replicas(values):
 
 
 def _dense_float32(gradient):
-    # The norm of an IndexedSlices that holds a row twice is not the norm of the gradient.
+    # An IndexedSlices that holds a row twice would give the wrong gradient norm.
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
 
 

@@ -1,4 +1,4 @@
-"""`ReplicatedTrainer`: `fit`, `evaluate` and `predict` that are right on any number of replicas."""
+"""`ReplicatedTrainer`: `fit`, `evaluate` and `predict`, correct on any number of replicas."""
 
 import inspect
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ else:
 
 
 class _StepOptions(NamedTuple):
-    """What `compile` takes more than Keras's, for the step of a backend."""
+    """Arguments of `compile` beyond Keras's, passed to the backend's step."""
 
     accumulation_steps: int
     dropout_seed: int
@@ -32,37 +32,41 @@ class _StepOptions(NamedTuple):
 
 
 class ReplicatedTrainer(_Step):
-    """Mixin in front of `keras.Model`: the same weights from any number of devices.
+    """Mixin for `keras.Model` that trains to the same weights on any number of devices.
+
+    List it before `keras.Model` in the bases.
 
     The loss of a step is a sum of shares. Each replica, and each micro-batch of a replica, computes
-    its share of the loss of the whole global batch; the shares and their gradients are summed once,
-    then clipped, then applied. So the result depends on the global batch alone, not on how it was
-    cut: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy, accumulation.
+    its share of the loss of the whole global batch. The shares and their gradients are summed once,
+    then clipped, then applied. The result therefore depends only on the global batch, not on how
+    it is split: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy or gradient
+    accumulation.
 
-    By default the loss is Keras's: the mean over the examples of the global batch, with
-    `add_loss`. A model whose loss is a mean over something else (masked tokens, say) overrides
-    `loss_totals` to count it and `loss_share` to divide by the global count.
+    By default the loss is Keras's: the mean over the examples of the global batch, including
+    `add_loss` terms. A model whose loss is a mean over something else (masked tokens, for example)
+    overrides `loss_totals` to count it and `loss_share` to divide by the global count.
 
-    `compile` takes more arguments than Keras's:
-        accumulation_steps: int, default 1. The batch of each replica is cut into so many
-            micro-batches, and the optimizer takes one step for all of them.
-        dropout_seed: int, default 0. Dropout of a step is a function of (this seed,
+    Additional arguments of `compile`:
+        accumulation_steps: int, default 1. Number of micro-batches that each replica's batch is
+            split into; the optimizer takes one step for all of them.
+        dropout_seed: int, default 0. The dropout of a step is a function of (this seed,
             `optimizer.iterations`, micro-batch, replica), so that a resumed run repeats it.
-        objective: what training minimizes in place of the model's own loss, which evaluation
-            keeps: an object with `loss_totals` and `loss_share` as below, which may call the
-            model again or another one, and `variables`, a list of what of it learns. Default
-            None: the model's loss.
-        remat: bool, default False. The activations inside each layer of an encoder are computed
-            again in the backward pass, with the same dropout, in place of being kept.
-        watch_steps: bool, default False. Logs of training hold `gradient_norm`, the mean over the
-            epoch of the global norm before clipping, and `highest_loss`, that of the worst step;
-            it is infinite where a loss or a gradient was not finite. `step_watch` has the rest.
+        objective: object or None, default None. Training minimizes its loss instead of the
+            model's; evaluation still uses the model's. It has the methods `loss_totals` and
+            `loss_share`, as below, which may call this model again or another one, and
+            `variables`, a list of its own trainable variables.
+        remat: bool, default False. Whether to recompute the activations inside each encoder layer
+            in the backward pass, with the same dropout, instead of storing them.
+        watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
+            over the epoch of the global norm before clipping, and `highest_loss`, the loss of the
+            worst step, infinite if a loss or gradient was not finite. `step_watch` has further
+            statistics.
 
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
-    optimizer, if it has none.
+    optimizer, unless it already has one.
 
-    On the JAX backend the step is of the global batch, on all devices of `keras.distribution`; there
-    are no objectives and no float16. On other backends Keras's own step is used, with the loss of
+    On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
+    objectives and float16 are not supported. Other backends use Keras's own step with the loss of
     the two hooks.
 
     Example:
@@ -85,7 +89,7 @@ class ReplicatedTrainer(_Step):
         watch_steps=False,
         **kwargs,
     ):
-        """Configures training as in Keras, with the arguments above."""
+        """Configures training as in Keras, with the additional arguments above."""
         accumulation_steps = check("accumulation_steps", accumulation_steps, PositiveInt)
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
@@ -95,13 +99,13 @@ class ReplicatedTrainer(_Step):
         self._compiled = SimpleNamespace(arguments=given | options._asdict(), lost=None)
 
     def compile_arguments(self) -> dict[str, Any]:
-        """The arguments of `compile` that compile the model again as it is."""
+        """Returns the arguments that the model was compiled with, to compile it again."""
         return self._compiled.arguments
 
     def get_compile_config(self) -> dict[str, Any]:
-        """What a `.keras` file holds of `compile`; called by Keras.
+        """Returns the `compile` arguments to save in a `.keras` file; called by Keras.
 
-        An objective has models and variables of its own, which the file does not hold.
+        The objective is not saved: it has separate models and variables.
         """
         if not self.compiled:
             return {}
@@ -111,8 +115,10 @@ class ReplicatedTrainer(_Step):
         return keras.saving.serialize_keras_object(arguments) | {"lost_objective": lost}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles the model as it was when it was saved; called by Keras, which then reads the
-        state of the optimizer."""
+        """Compiles the model as it was when saved.
+
+        Called by Keras, which then loads the state of the optimizer.
+        """
         config = dict(config)
         lost = config.pop("lost_objective", None)
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -125,7 +131,7 @@ class ReplicatedTrainer(_Step):
         """Trains as in Keras.
 
         Raises:
-            InputError: the model was loaded from a file that does not hold its objective.
+            InputError: the model was loaded from a file and had an objective, which is not saved.
         """
         self._check_objective()
         return super().fit(*args, **kwargs)
@@ -139,40 +145,44 @@ class ReplicatedTrainer(_Step):
             )
 
     def loss_totals(self, x, y, sample_weight):
-        """What the loss divides by, counted over this replica's whole batch.
+        """Returns the denominator of the loss, counted over this replica's whole batch.
 
-        Called before the forward pass; the counts are then summed over all replicas.
+        Called before the forward pass. The counts are then summed over all replicas.
 
         Args:
-            x, y, sample_weight: this replica's batch, as the data set gives it.
+            x, y, sample_weight: this replica's batch, as the data set yields it.
 
         Returns:
-            A float32 scalar, or a dictionary or list of them. Default: the number of examples.
+            float32 scalar, or a dict or list of them. Default: the number of examples.
         """
         return num_examples(x)
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """This micro-batch's share of the loss of the global batch.
+        """Returns this micro-batch's share of the loss of the global batch.
 
         Args:
             x, y, sample_weight: the micro-batch.
-            y_pred: what the model returned for it.
-            totals: as from `loss_totals`, summed over all replicas.
+            y_pred: the model's output for it.
+            totals: result of `loss_totals`, summed over all replicas.
 
         Returns:
-            A float32 scalar. The shares of all micro-batches of all replicas add up to the loss.
+            float32 scalar. The shares of all micro-batches of all replicas sum to the loss.
         """
-        # Keras divides its mean by the number of replicas, for its own sum over them.
+        # Keras divides its mean by the number of replicas because it sums over them later.
         mean = keras.Model.compute_loss(self, x, y, y_pred, sample_weight) * num_replicas()
         return mean * num_examples(x) / totals
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The loss of a batch taken alone. To change the loss, override `loss_share`."""
+        """Returns the loss of a single batch. To change the loss, override `loss_share`."""
         totals = self.loss_totals(x, y, sample_weight)
         return self.loss_share(x, y, y_pred, sample_weight, totals)
 
 
 def num_examples(batch):
-    """Number of rows of a batch (any nest of tensors `[batch, ...]`), a float32 scalar."""
+    """Returns the number of rows of a batch, a float32 scalar.
+
+    Args:
+        batch: any nested structure of tensors `[batch, ...]`.
+    """
     first = next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None)
     return ops.cast(ops.shape(first)[0], "float32")

@@ -15,12 +15,15 @@ from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
 
 class WholeBatchTrainer:
-    """Mixin in front of `ReplicatedTrainer`: the loss is a function of the global batch.
+    """Mixin for `ReplicatedTrainer` whose loss is a function of the global batch.
 
-    Where the batch is cut, over replicas or into micro-batches, no part knows the loss. A step
-    then computes the outputs of all parts, gathers them, and takes the loss and its gradient by
-    the outputs once. A second pass, with the same dropout, takes these gradients on to the weights,
-    part by part as ever. That is one forward pass more; the weights are those of one device.
+    List it before `ReplicatedTrainer` in the bases.
+
+    If the batch is split over replicas or micro-batches, no part can compute the loss alone. A step
+    then computes the outputs of all parts, gathers them, and computes the loss and its gradient
+    with respect to the outputs once. A second pass, with the same dropout, propagates this gradient
+    to the weights, one part at a time as usual. This costs one extra forward pass and gives the
+    same weights as one device.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.
@@ -28,31 +31,31 @@ class WholeBatchTrainer:
 
     @property
     def compares_examples(self):
-        """Whether the loss is `batch_loss`; else that of `loss_totals` and `loss_share`."""
+        """bool. Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
         return True
 
     def batch_loss(self, y, y_pred):
-        """The loss of the global batch, float32 scalar.
+        """Returns the loss of the global batch, a float32 scalar.
 
         Args:
-            y: labels [global, ...], or None.
-            y_pred: the network's outputs, float32 [global, ...].
+            y: labels `[global, ...]`, or None.
+            y_pred: the network's outputs, float32 `[global, ...]`.
         """
         raise NotImplementedError
 
     def train_step(self, data):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
             return super().train_step(data)
         x, y, sample_weight = unpack(data)
         compute = self._training_outputs
-        if self._compiles:  # as the second pass is, or dropout would not be the same
+        if self._compiles:  # like the second pass; otherwise dropout would differ
             compute = tf.function(compute, jit_compile=True, autograph=False)
         y_pred = compute(x, self._step_seed())
         return super().train_step((x, self._linearized(y, y_pred), sample_weight))
 
     def test_step(self, data):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         if not self.compares_examples or num_replicas() == 1:
             return super().test_step(data)
         x, y, sample_weight = unpack(data)
@@ -60,7 +63,7 @@ class WholeBatchTrainer:
         return super().test_step((x, self._linearized(y, y_pred), sample_weight))
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         if not self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if sample_weight is not None:
@@ -71,12 +74,12 @@ class WholeBatchTrainer:
         return tf.reduce_sum(y.losses) / totals + linear - tf.stop_gradient(linear)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """As Keras's."""
+        """See `keras.Model`."""
         y = y.labels if isinstance(y, _Linearized) else y
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _training_outputs(self, x, seed):
-        """The outputs of this replica's batch, with the dropout of its micro-batches."""
+        """Computes the outputs of this replica's batch, with the dropout of its micro-batches."""
         count = self._accumulation_steps
 
         def outputs_of(index):
@@ -99,7 +102,7 @@ class WholeBatchTrainer:
     def _linearized(self, y, y_pred):
         with tf.GradientTape() as tape:
             tape.watch(y_pred)
-            # Each replica computes all of the loss; the gradient of gathering sums over them.
+            # Each replica computes the whole loss; the gradient of gathering sums over replicas.
             loss = self.batch_loss(_gather(y), _gather(y_pred))
             share = loss / num_replicas()
         gradients = tape.gradient(share, y_pred)
@@ -107,12 +110,12 @@ class WholeBatchTrainer:
 
 
 class _Linearized(NamedTuple):
-    """A batch's loss at its outputs, in place of its labels.
+    """First-order expansion of the loss at a batch's outputs, passed instead of its labels.
 
     Attributes:
-        labels: [batch, ...], or None.
-        losses: float32 [batch], the loss of the global batch, for each example.
-        gradients: float32 [batch, ...], the loss's gradient by the outputs.
+        labels: `[batch, ...]`, or None.
+        losses: float32 `[batch]`, the loss of the global batch, repeated for each example.
+        gradients: float32 `[batch, ...]`, gradient of the loss with respect to the outputs.
     """
 
     labels: tf.Tensor | None
