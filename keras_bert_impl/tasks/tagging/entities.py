@@ -1,4 +1,4 @@
-"""Entities in texts, from the labels of their words."""
+"""Entity extraction from word labels."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ class Entity(NamedTuple):
 
     Attributes:
         type: str, such as `"PER"`.
-        text: str, what stands there.
-        start, end: int, `text[start:end]` of the text as it was given, in characters.
-        score: float, the mean probability of the labels of its words.
+        text: str, the entity's text.
+        start, end: int. Character offsets: `text[start:end]` of the input text.
+        score: float, mean label probability of its words.
     """
 
     type: str
@@ -25,19 +25,19 @@ class Entity(NamedTuple):
 
 
 def find_entities(words, answer, numbers, probabilities, labels):
-    """The entities of a text.
+    """Returns the entities of a text.
 
     Args:
         words: `Words`.
         answer: `WordScores`.
-        numbers: int [words], the label of each.
+        numbers: int [words], label number of each word.
         probabilities: float32 [words, num_labels].
-        labels: list of str, the names of the labels.
+        labels: list of str, label names.
 
     Returns:
         list of `Entity`, in order.
     """
-    # Words that share a piece share its answer: for entities they are one.
+    # Words that share a subword share its prediction and count as one word.
     starts, ends = units(answer.tokens)
     numbers = numbers[starts]
     scores = probabilities[starts, numbers]

@@ -1,4 +1,4 @@
-"""From the labels of words to those of tokens in windows, and back from scores, in numpy."""
+"""Conversion of word labels to token targets, and of window outputs to word scores, in NumPy."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from keras_bert_impl.tasks.inputs.words import find_pieces
 
-_BATCH = 64  # sequences of labels that are decoded at once
+_BATCH = 64  # label sequences decoded at once
 
 
 class WordScores(NamedTuple):
-    """What was answered for the words of a text.
+    """Predictions for the words of a text.
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], the token that was asked for each; -1 for none. Words that share
-            one share the answer.
+        tokens: int64 [words], token that each prediction is taken from; -1 for none. Words that
+            share a token share its prediction.
     """
 
     scores: np.ndarray
@@ -23,17 +23,17 @@ class WordScores(NamedTuple):
 
 
 def token_targets(labels, weights, sentences, tokenized, all_pieces):
-    """What the tokens in windows are trained with; every word counts in one window alone.
+    """Returns the training targets of tokens in windows; every word counts in exactly one window.
 
     Args:
-        labels: list (a text) of int arrays [words], negative for words without a label.
+        labels: list (texts) of int arrays [words], negative for words without a label.
         weights: float32 [texts].
         sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-        all_pieces: bool. Whether every piece of a word has its label, or the first.
+        all_pieces: bool. Whether to label all subwords of a word, or only the first.
 
     Returns:
-        (labels int32, weights float32) [places]; 0 where there is none.
+        (labels int32, weights float32) [positions]; 0 where there is no label.
     """
     pieces = find_pieces(sentences, tokenized)
     labels = np.concatenate(labels)  # [words of all texts]
@@ -41,7 +41,7 @@ def token_targets(labels, weights, sentences, tokenized, all_pieces):
     learns = pieces.words >= 0 if all_pieces else pieces.is_first
     tokens = tokenized.token_numbers()
     learns = np.append(learns, False)[tokens] & tokenized.has_most_context
-    words = np.append(pieces.words, -1)[tokens]  # [places]
+    words = np.append(pieces.words, -1)[tokens]  # [positions]
     return (
         np.where(learns, np.append(labels, 0)[words], 0).astype("int32"),
         np.where(learns, np.append(weights, 0)[words], 0).astype("float32"),
@@ -49,17 +49,17 @@ def token_targets(labels, weights, sentences, tokenized, all_pieces):
 
 
 def word_scores(outputs, sentences, tokenized, aggregation, unknown):
-    """The scores of all words, each token asked in the window where it has most context.
+    """Returns the scores of all words, each token read in the window where it has the most context.
 
     Args:
         outputs: float32 [rows, length, num_labels].
         sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-        aggregation: `"first"`, `"mean"` or `"max"` over the pieces of a word.
-        unknown: int, the label of words without pieces.
+        aggregation: `"first"`, `"mean"` or `"max"` over the subwords of a word.
+        unknown: int. Label of words without subwords.
 
     Returns:
-        list (a text) of `WordScores`.
+        list (texts) of `WordScores`.
     """
     pieces = find_pieces(sentences, tokenized)
     rows, columns = tokenized.columns()
@@ -78,10 +78,10 @@ def word_scores(outputs, sentences, tokenized, aggregation, unknown):
 
 
 def _aggregated(of_tokens, pieces, aggregation):
-    """[words that own a token, num_labels]: mean, or the row of the piece with the highest."""
+    """Returns [words that own a token, num_labels]: the mean, or the subword with the top score."""
     owned = np.flatnonzero(pieces.words >= 0)
     of_tokens, words = of_tokens[owned], pieces.words[owned]
-    begins = np.flatnonzero(pieces.is_first[owned])  # of the words, whose pieces stand together
+    begins = np.flatnonzero(pieces.is_first[owned])  # first subwords; those of a word are adjacent
     if aggregation == "mean":
         counts = np.diff(np.append(begins, len(owned)))
         return np.add.reduceat(of_tokens, begins, axis=0) / counts[:, None]
@@ -90,10 +90,10 @@ def _aggregated(of_tokens, pieces, aggregation):
 
 
 def units(tokens):
-    """(starts, ends), int64 [units]: runs of words of a text that share their token.
+    """Returns (starts, ends), int64 [units]: runs of words of a text that share their token.
 
     Args:
-        tokens: int64 [words], as of `WordScores`.
+        tokens: int64 [words], see `WordScores`.
     """
     differs = np.append(True, tokens[1:] != tokens[:-1]) | (tokens < 0)
     starts = np.flatnonzero(differs[: len(tokens)])
@@ -101,13 +101,13 @@ def units(tokens):
 
 
 def over_sequences(function, answers, unknown):
-    """What is said of each word by a function of the sequence of a text's units.
+    """Applies a function to each text's sequence of units and maps the results to words.
 
     Args:
-        function: of emissions, float32 [batch, length, num_labels], and a mask, float32
+        function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
             [batch, length]; returns a numpy array [batch, length, ...].
         answers: list of `WordScores`.
-        unknown: array [...], what is said of words without a token.
+        unknown: array [...], result for words without a token.
 
     Returns:
         list of arrays [words, ...].
@@ -135,7 +135,7 @@ def over_sequences(function, answers, unknown):
 
 
 def _of_words(said, tokens, starts, unknown):
-    """Each word's part of what was said of the units that begin at `starts`."""
+    """Maps the results of the units that start at `starts` to words."""
     result = np.empty((len(tokens), *said.shape[1:]), said.dtype)
     result[...] = unknown
     has_token = tokens >= 0
