@@ -1,7 +1,7 @@
-"""From the logits of windows to answers: the n-best spans of each context, and no answer.
+"""Decoding of window logits: the n-best answer spans of each context, and the null answer.
 
 Shape legend: rows = windows of all questions; length = tokens of a row, padding included;
-spans = pairs of a start and an end of all rows.
+spans = (start, end) pairs of all rows.
 """
 
 import dataclasses
@@ -10,19 +10,19 @@ import numpy as np
 
 from keras_bert_impl.tasks.scores.decisions import check_scores
 
-_QUESTIONS = 64  # whose spans are in memory at once, 85 KB each
+_QUESTIONS = 64  # questions decoded at once; the spans of each take 85 KB
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A part of a context that may answer a question.
+    """A candidate answer: a span of the context.
 
     Attributes:
         text: str; "" for no answer.
-        start, end: int. It is `context[start:end]`.
-        score: float, its probability among the n-best answers.
+        start, end: int. The answer is `context[start:end]`.
+        score: float. Probability among the n-best answers.
         start_logit, end_logit: float, of its first and last token; for no answer those of
-            `[CLS]`, in the window where their sum is least.
+            `[CLS]`, in the window where their sum is lowest.
     """
 
     text: str
@@ -36,20 +36,21 @@ class Answer:
 def n_best_answers(
     logits, windows, contexts, num_best=20, max_answer_length=30, with_null=False
 ):
-    """The best answers to each question, over all windows of its context.
+    """Returns the best answers to each question, over all windows of its context.
 
     Args:
         logits: float32 [rows, 2, length], of starts and of ends.
-        windows: `TokenizedWindows` of (question, context) pairs, in `rows` windows.
+        windows: `TokenizedWindows` of (question, context) pairs, with `rows` windows.
         contexts: list of str.
-        num_best: int. Answers of a question; and starts, and ends, that are tried in a window.
-        max_answer_length: int, tokens of the longest answer.
-        with_null: bool. Whether "" is always among the answers.
+        num_best: int. Maximum number of answers per question, and of candidate starts and ends per
+            window.
+        max_answer_length: int. Maximum answer length in tokens.
+        with_null: bool. Whether to always include "" among the answers.
 
     Returns:
-        list of lists of up to `num_best` `Answer`s, best first, which differ in their texts; at
-        least one for each question, if need be "". No answer comes last, and in addition, where it
-        is not among the best.
+        list of lists of up to `num_best` `Answer`s with distinct texts, best first; at least one
+        for each question, "" if there is no other. With `with_null`, "" is appended as an extra
+        answer if it is not among the best.
 
     Raises:
         UndefinedScoresError: a logit is NaN or infinite.
@@ -72,15 +73,15 @@ def n_best_answers(
 
 
 def _spans_of(block, logits, windows, columns, num_best, max_answer_length):
-    """The spans of a block of questions, best first.
+    """Returns the spans of a block of questions, best first.
 
     Args:
-        block: range, the numbers of the questions.
-        columns: what `windows.columns()` returns.
+        block: range of question numbers.
+        columns: result of `windows.columns()`.
         logits, windows, num_best, max_answer_length: see `n_best_answers`.
 
     Returns:
-        list (a question) of iterators of (start, end, start logit, end logit), in characters.
+        list (questions) of iterators of (start, end, start logit, end logit), in characters.
     """
     first_row, end_row = np.searchsorted(windows.texts, [block.start, block.stop])
     logits = logits[first_row:end_row]
@@ -88,7 +89,7 @@ def _spans_of(block, logits, windows, columns, num_best, max_answer_length):
     rows, starts, ends = best_spans(logits, can_start, tokens >= 0, num_best, max_answer_length)
     values = logits[rows, 0, starts].astype("float64"), logits[rows, 1, ends].astype("float64")
     questions = windows.texts[first_row + rows]
-    # Stable: of equal spans the one of the earlier window, and with the higher start, is first.
+    # Stable sort: on ties, the earlier window and the higher start logit come first.
     order = np.lexsort((-(values[0] + values[1]), questions))
     first_tokens = windows.text_splits[questions]
     spans = [
@@ -112,16 +113,16 @@ def _check_logits(logits, windows):
 
 
 def best_spans(logits, can_start, can_end, num_best, max_answer_length):
-    """The spans between the highest starts and the highest ends of each window.
+    """Returns the spans between the highest starts and the highest ends of each window.
 
     Args:
         logits: float32 [rows, 2, length].
         can_start, can_end: bool [rows, length], where an answer may start and end.
-        num_best: int. So many starts are combined with so many ends.
-        max_answer_length: int, tokens of the longest span.
+        num_best: int. Number of starts and of ends that are combined.
+        max_answer_length: int. Maximum span length in tokens.
 
     Returns:
-        (rows, starts, ends): int64 [spans] each; start and end are columns, both in the span.
+        (rows, starts, ends): int64 [spans] each; starts and ends are columns, both inclusive.
     """
     starts = _highest(np.where(can_start, logits[:, 0], -np.inf), num_best)  # [rows, num_best]
     ends = _highest(np.where(can_end, logits[:, 1], -np.inf), num_best)
@@ -134,12 +135,12 @@ def best_spans(logits, can_start, can_end, num_best, max_answer_length):
 
 
 def least_nulls(logits, texts, num_texts):
-    """The logits of `[CLS]` of each text, in the window where their sum is least.
+    """Returns the `[CLS]` logits of each text, in the window where their sum is lowest.
 
     Args:
         logits: float32 [rows, 2, length].
-        texts: int64 [rows], ascending, the text of each window.
-        num_texts: int, each of which has a window.
+        texts: int64 [rows], ascending, text of each window.
+        num_texts: int. Each text must have a window.
 
     Returns:
         float64 [num_texts, 2].
@@ -150,10 +151,10 @@ def least_nulls(logits, texts, num_texts):
 
 
 def null_odds(answers):
-    """How much no answer is preferred: its score less that of the best answer with a text.
+    """Returns the null score minus the score of the best answer with a text.
 
     Args:
-        answers: list of `Answer`, of one question, with "" among them.
+        answers: list of `Answer` of one question, including "".
 
     Returns:
         float.
@@ -165,12 +166,12 @@ def null_odds(answers):
 
 
 def best_text(answers, null_threshold=None):
-    """The text of the best answer of one question.
+    """Returns the text of the best answer to one question.
 
     Args:
         answers: list of `Answer`.
-        null_threshold: float. "" where `null_odds` is above it; None for never, unless there is
-            nothing else.
+        null_threshold: float. Returns "" if `null_odds` exceeds it; if None, only if there is no
+            other answer.
 
     Returns:
         str.
@@ -181,9 +182,11 @@ def best_text(answers, null_threshold=None):
 
 
 def _places(windows, columns, first_row, shape):
-    """(tokens, can_start): int32 and bool [rows, length], of the rows from `first_row` on the
-    number of each place's token in the context (-1 elsewhere), and whether it has most context in
-    this window."""
+    """Returns (tokens, can_start), int32 and bool [rows, length], for the rows from `first_row` on.
+
+    `tokens` is the index of each position's token in the context, -1 elsewhere; `can_start` whether
+    the token has the most context in this window.
+    """
     rows, columns = columns
     own = slice(*np.searchsorted(rows, [first_row, first_row + shape[0]]))
     place = rows[own] - first_row, columns[own]
@@ -195,14 +198,15 @@ def _places(windows, columns, first_row, shape):
 
 
 def _highest(values, count):
-    """int64 [rows, count]: columns of the highest values, of equal ones the first."""
+    """Returns int64 [rows, count]: columns of the highest values, the first ones on ties."""
     return np.argsort(-values, axis=1, kind="stable")[:, :count]
 
 
 def _distinct(context, spans, count):
-    """The first `count` spans of characters whose texts differ.
+    """Returns the first `count` character spans with distinct texts.
 
-    Pieces may have white space, and those of which a character has several may be empty.
+    Spans are stripped of white space, which subwords may contain; empty ones, of characters that
+    are several subwords, are dropped.
 
     Args:
         context: str.
@@ -229,7 +233,7 @@ def _with_null(best, null, count):
 
 
 def _answers(spans):
-    """`Answer`s of what `_distinct` returns; a softmax over all of them is their score."""
+    """Converts the result of `_distinct` to `Answer`s, with a softmax over all of them as score."""
     totals = np.array([_total(span) for span in spans])
     scores = np.exp(totals - totals.max())
     scores = (scores / scores.sum()).tolist()

@@ -1,7 +1,7 @@
-"""Signatures of answers to questions: the search for the best spans, in graph.
+"""Serving signatures of question answering, with an in-graph search for the best spans.
 
-Shape legend: rows = windows of all contexts; best = starts, or ends, tried in a window; spans =
-those of all rows that may answer.
+Shape legend: rows = windows of all contexts; best = candidate starts, or ends, of a window;
+spans = candidate answers of all rows.
 """
 
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class AnswerSignatures(Signatures):
-    """Of a question and a context the best answers; windows slide over long contexts.
+    """Answers to questions about contexts; long contexts are split into windows.
 
-    Outputs: `answer`, string `[batch]`, the best one, empty for none, `start` and `end`, int32
-    `[batch]`, where in the context it stands, in characters, and `score`, float32 `[batch]`; where
-    there may be no answer `null_score`, float32 `[batch]`, how much that is preferred to the best
-    text, which decides by the model's threshold. Best first, as `predict` returns them:
-    `num_answers`, int32 `[batch]`, and padded to a fixed number `answers`, string
+    Outputs: `answer`, string `[batch]`, the best answer, empty for none; `start` and `end`, int32
+    `[batch]`, its character offsets in the context; and `score`, float32 `[batch]`. If the model
+    has a null threshold, also `null_score`, float32 `[batch]`: the null score minus that of the
+    best text, which is compared with the threshold. The n-best answers, best first, same as
+    `predict`: `num_answers`, int32 `[batch]`; and, padded to a fixed number, `answers`, string
     `[batch, answers]`, `starts` and `ends`, int32, and `scores`, float32, of the same shape.
 
     `ids` returns `start_logits` and `end_logits`, float32 `[batch, length]`.
@@ -79,7 +79,7 @@ class AnswerSignatures(Signatures):
         return pack_windows(self.tokenizer, (question, context), *sizes)
 
     def _of_windows(self, rows):
-        """The best starts and ends of each window, and which of them make a span."""
+        """Returns the best starts and ends of each window, and which pairs form a span."""
         logits = self.model.logits({name: rows[name] for name in FEATURES}, training=False)
         logits = tf.cast(logits, tf.float32)  # [rows, 2, length]
         tokens = rows["tokens"]
@@ -107,8 +107,10 @@ class AnswerSignatures(Signatures):
 
 
 class _Spans(NamedTuple):
-    """Parts of contexts: int32 places of their first and behind their last character, float64
-    scores, and int64 numbers of the contexts; [spans] each."""
+    """Spans of contexts: int32 starts and exclusive ends, float64 scores, int64 context numbers.
+
+    Each is [spans].
+    """
 
     starts: tf.Tensor
     ends: tf.Tensor
@@ -120,7 +122,7 @@ class _Spans(NamedTuple):
 
 
 def _spans_of_rows(found, windows, texts):
-    """`_Spans` of what `_of_windows` made of all rows."""
+    """Converts the outputs of `_of_windows` for all rows to `_Spans`."""
     rows, i, j = tf.unstack(tf.where(found["is_span"]), num=3, axis=1)
     starts, ends = tf.stack([rows, i], axis=1), tf.stack([rows, j], axis=1)
     scores = tf.cast(tf.gather_nd(found["start"], starts), tf.float64)
@@ -141,13 +143,13 @@ def _spans_of_rows(found, windows, texts):
 
 
 def _ranked(spans):
-    """Those of each context together, best first; of equal ones the earlier window's."""
+    """Groups spans by context, best first; ties keep the earlier window first."""
     spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
     return spans.at(tf.argsort(spans.texts, stable=True))
 
 
 def _stripped(spans, texts):
-    """Without white space at their ends; those of nothing else are left out."""
+    """Strips white space from the ends of spans; drops spans of only white space."""
     solid = places_of(tf.not_equal(texts.kinds, SPACE))
     first = tf.searchsorted(solid, spans.starts)
     last = tf.searchsorted(solid, spans.ends) - 1
@@ -157,7 +159,7 @@ def _stripped(spans, texts):
 
 
 def _distinct(spans, texts, count):
-    """Of each context the first so many whose texts differ."""
+    """Keeps the first `count` spans with distinct texts for each context."""
     keys = tf.strings.join([tf.strings.as_string(spans.texts), texts.strings(*spans[:2])], " ")
     found, number = tf.unique(keys)
     places = tf.range(tf.size(keys))
@@ -168,13 +170,13 @@ def _distinct(spans, texts, count):
 
 
 def _outputs(spans, texts, num_texts, nulls, model):
-    """The outputs of the best spans of each context.
+    """Returns the outputs for the best spans of each context.
 
     Args:
         spans: `_Spans`, ranked.
         texts: `Texts`.
         num_texts: int32.
-        nulls: float64 [batch], the scores of no answer; None where there always is one.
+        nulls: float64 [batch], null scores; None if there always is an answer.
         model: `QuestionAnswerer`.
     """
     flat = {
@@ -193,7 +195,7 @@ def _outputs(spans, texts, num_texts, nulls, model):
     counts = tf.cast(rows["scores"].row_lengths(), tf.int32)  # [batch]
     best = {name: row.to_tensor(shape=[None, limit]) for name, row in rows.items()}
     if nulls is None:
-        counts = tf.maximum(counts, 1)  # if need be the empty string
+        counts = tf.maximum(counts, 1)  # the empty string, if there is no other
     else:
         best, counts = _with_null(best, counts, nulls, limit)
     is_answer = tf.sequence_mask(counts, best["scores"].shape[1])
@@ -219,11 +221,11 @@ def _outputs(spans, texts, num_texts, nulls, model):
 
 
 def _with_null(best, counts, nulls, limit):
-    """Puts no answer among the answers: behind equal ones; if not among the best, last.
+    """Inserts the null answer after answers of equal score; appends it if not among the best.
 
     Args:
         best: dict of tensors [batch, limit].
-        counts: int32 [batch], answers of each question.
+        counts: int32 [batch], number of answers to each question.
         nulls: float64 [batch].
         limit: int.
 
