@@ -65,7 +65,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     texts, rows = [], []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
-        found = {original: None}  # in order, each once
+        found = {original: None}  # ordered and unique
         parts = slice(row * width, (row + 1) * width)
         for _ in range(copies):
             copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]

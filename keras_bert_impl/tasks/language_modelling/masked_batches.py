@@ -77,7 +77,7 @@ class RowMasks:
             replacements=replacement_ids(self._tokenizer),
             slots=self._slots,
         )
-        # As many slots as rows of this width may need: one for each 1 / rate tokens, and one more.
+        # Enough slots for rows of this width: one per 1 / rate tokens, and one more.
         slots = tf.cast(self._masking.rate * tf.cast(width, tf.float32), tf.int32) + 1
         slots = tf.minimum(slots, self._slots) if ids.shape[1] is None else self._slots
         labels = tf.where(masked.weights > 0, masked.ids, NO_LABEL)
