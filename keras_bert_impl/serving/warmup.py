@@ -2,8 +2,8 @@
 
 They are read from `assets.extra/tf_serving_warmup_requests` of a SavedModel, a TFRecord file of
 `PredictionLog` messages. They are serialized here from their published fields, so that every
-export has them: `tensorflow-serving-api`, which defines these messages, depends on the package
-`tensorflow` by that name and is meant for clients.
+export has them: `tensorflow-serving-api`, which defines these messages, requires a package named
+`tensorflow` and is meant for clients.
 """
 
 import itertools

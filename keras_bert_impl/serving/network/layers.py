@@ -138,7 +138,7 @@ def _fused_embeddings(graph, config, features):
 
 
 def _positions(graph, config, ids):
-    """Returns position rows that skip padding tokens, int64 [batch, length]."""
+    """Returns rows of the position table, counted without padding, int64 [batch, length]."""
     is_real = graph.cast(graph.add("Not", graph.add("Equal", ids, config.pad_token_id)), "int64")
     count = graph.add("Mul", graph.add("CumSum", is_real, 1), is_real)
     return graph.add("Add", count, config.position_offset - 1)

@@ -71,7 +71,7 @@ def answered_by(session, model):
 
 
 def relative_difference(received, expected, padding_mask):
-    """Returns the largest root mean square difference of outputs, relative to that of the expected.
+    """Returns the largest RMS difference of an output, relative to the RMS of its expected values.
 
     Args:
         received, expected: dicts of name to float32 array.

@@ -96,7 +96,7 @@ def _highest(cosines, k):
 
 
 def _finite(vectors, what, start=0):
-    """Returns the vectors.
+    """Checks vectors for NaN and returns them.
 
     Raises:
         InputError: a vector has NaN; names its number, counted from `start`.

@@ -7,7 +7,7 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class VectorSignatures(Signatures):
-    """Output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
+    """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
 
     def __init__(self, model, *parts):
         super().__init__(model, *parts)
@@ -28,7 +28,7 @@ class VectorSignatures(Signatures):
 
 
 class EncoderSignatures(Signatures):
-    """Encoder outputs for texts.
+    """Signatures for encoder outputs of texts.
 
     Outputs: `sequence_output`, float32 `[batch, length, hidden]`, padded to the longest of the
     batch; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The

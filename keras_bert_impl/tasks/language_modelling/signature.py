@@ -8,7 +8,7 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class FillingSignatures(Signatures):
-    """The most likely tokens for each mask in a text.
+    """Signatures for the most likely tokens of each mask in a text.
 
     Outputs: `num_masks`, int32 `[batch]`, the masks within the model's length; and, padded to the
     largest number in a text, most likely first, `tokens`, string `[batch, masks, top_k]`, as they

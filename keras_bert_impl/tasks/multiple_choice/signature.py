@@ -7,7 +7,7 @@ from keras_bert_impl.serving.signatures import FEATURES, Signatures
 
 
 class ChoiceSignatures(Signatures):
-    """The most likely ending of a prompt.
+    """Signatures for the most likely ending of a prompt.
 
     `endings` is string `[batch, choices]`; shorter examples are padded with empty strings. Outputs:
     `choice`, int32 `[batch]`, number of the most likely ending, -1 if there is none; `score`,

@@ -17,7 +17,7 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class AnswerSignatures(Signatures):
-    """Answers to questions about contexts; long contexts are split into windows.
+    """Signatures for answers to questions about contexts; long contexts are split into windows.
 
     Outputs: `answer`, string `[batch]`, the best answer, empty for none; `start` and `end`, int32
     `[batch]`, its character offsets in the context; and `score`, float32 `[batch]`. If the model

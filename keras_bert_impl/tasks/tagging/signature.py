@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class TaggerSignatures(Signatures):
-    """Entities and word labels of texts; words are split in the graph.
+    """Signatures for entities and word labels of texts; words are split in the graph.
 
     If the labels mark entities, `serving_default` returns the entities of each text in order, same
     as `entities`; offsets are in characters:

@@ -6,7 +6,7 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class ClassSignatures(Signatures):
-    """Labels or values of texts or text pairs.
+    """Signatures for the labels or values of texts or text pairs.
 
     Outputs: `scores`, float32 `[batch, num_classes]`, same as `predict`; and
 
@@ -46,7 +46,10 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Output `score`, float32 `[batch]`: the probability that the second text follows the first."""
+    """Signatures for the probability that the second text of a pair follows the first.
+
+    Output: `score`, float32 `[batch]`.
+    """
 
     strings = {"first": 1, "second": 1}
 
