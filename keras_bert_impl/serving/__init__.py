@@ -1,4 +1,4 @@
-"""Models as artefacts that run without this package."""
+"""Export of models to formats that run without this package."""
 
 from keras_bert_impl.lazy import lazy_names
 

@@ -1,21 +1,21 @@
-"""Asks a SavedModel, in a process that has tensorflow and tensorflow_text alone.
+"""Runs a SavedModel in a process that has only tensorflow and tensorflow_text.
 
-`serving.check` runs this source by itself. It reads a request from stdin, JSON with `directory`,
-`inputs`, a dict of lists of strings, and `sizes`, and writes to stdout, for each batch size, the
-outputs of every example.
+`serving.check` runs this source on its own. It reads a JSON request from stdin, with `directory`,
+`inputs`, a dict of lists of strings, and `sizes`, and writes the outputs of every example for each
+batch size to stdout.
 """
 
 import json
 import sys
 
-sys.modules["keras_bert_impl"] = None  # to import it is an error from here on
+sys.modules["keras_bert_impl"] = None  # makes any import of it an error
 
 import tensorflow as tf  # noqa: E402
-import tensorflow_text  # noqa: E402, F401, the operations of tokenizers
+import tensorflow_text  # noqa: E402, F401, registers tokenizer operations
 
 
 def ask(served, inputs, size):
-    """list (an example) of dicts of the outputs."""
+    """Returns the outputs of each example, a list of dicts."""
     count = len(next(iter(inputs.values())))
     answers = []
     for start in range(0, count, size):

@@ -1,4 +1,4 @@
-"""Encoders of an export compiled by XLA, which computes static shapes alone."""
+"""XLA compilation of exported encoders, which requires static shapes."""
 
 import contextlib
 
@@ -9,20 +9,20 @@ from keras_bert_impl.io.errors import InputError
 
 @contextlib.contextmanager
 def compiled_in_buckets(encoders, buckets):
-    """Graphs that are traced inside have encoders compiled by XLA, once for each bucket.
+    """Compiles encoders with XLA, once per bucket, in graphs traced inside the context.
 
-    Rows are padded to the smallest bucket that holds them, and its outputs cut to them again. Rows
-    that no bucket holds, or that fill less than half of it, are computed as without this.
+    Rows are padded to the smallest bucket that holds them, and the outputs are cut back. Rows that
+    fit no bucket, or that fill less than half of it, run without XLA.
 
     Args:
-        encoders: list of `Encoder`, or what its `with_outputs` returns.
-        buckets: list of (rows, length). Of none, nothing is compiled.
+        encoders: list of `Encoder`, or the results of its `with_outputs`.
+        buckets: list of (rows, length). If empty, nothing is compiled.
     """
     if not buckets:
         yield
         return
     for encoder in encoders:
-        encoder.call = _bucketed(encoder.call, buckets)  # until it is deleted, before the class's
+        encoder.call = _bucketed(encoder.call, buckets)  # shadows the class's method
     try:
         yield
     finally:
@@ -31,7 +31,7 @@ def compiled_in_buckets(encoders, buckets):
 
 
 def check_buckets(buckets, max_length):
-    """Raises an `InputError` for buckets that hold nothing, or more than `max_length` tokens."""
+    """Raises an `InputError` for empty buckets or buckets longer than `max_length` tokens."""
     for rows, length in buckets:
         if rows < 1 or not 1 <= length <= max_length:
             raise InputError(
@@ -41,13 +41,13 @@ def check_buckets(buckets, max_length):
 
 
 def rows_of_part(buckets, rows, length):
-    """int32, in any graph: into parts of how many rows, to fill a bucket, many rows are to be cut.
+    """Returns the number of rows per chunk that best fills a bucket, int32, in any graph.
 
     Args:
         buckets: list of (rows, length).
-        rows: int32, of a part without buckets. It stays where these hold less than half of it, or
-            where it would fill less than half of them.
-        length: int32, of the rows.
+        rows: int32, rows per chunk without buckets. Returned unchanged if the buckets hold less
+            than half of it, or if it would fill less than half of them.
+        length: int32, row length.
     """
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
@@ -58,7 +58,7 @@ def rows_of_part(buckets, rows, length):
 
 
 def _bucketed(plain, buckets):
-    """`Encoder.call` that pads to buckets, in any graph."""
+    """Returns an `Encoder.call` that pads to buckets, in any graph."""
     compiled = tf.function(plain, jit_compile=True, autograph=False)
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
@@ -77,7 +77,7 @@ def _bucketed(plain, buckets):
 
 
 def _branch(compiled, features, rows, length, bucket):
-    """Function without arguments: what the encoder says of rows, padded to a bucket."""
+    """Returns a function without arguments that runs the encoder on rows padded to a bucket."""
     padding = [[0, bucket[0] - rows], [0, bucket[1] - length]]
 
     def cut(output):

@@ -1,4 +1,4 @@
-"""What an artefact says of itself: its signatures, scores and settings."""
+"""Model cards of exported models: signatures, scores and settings."""
 
 import json
 from pathlib import Path
@@ -10,13 +10,13 @@ from keras_bert_impl.version import __version__
 
 
 def model_card(name, signatures, functions, run=None):
-    """The text of a model card, in Markdown.
+    """Returns the text of a model card, in Markdown.
 
     Args:
-        name: str, the model's.
+        name: str. Model name.
         signatures: `Signatures`.
         functions: dict of concrete functions by name.
-        run: str or `Path` of the run directory; None where there is none.
+        run: str or `Path` of the run directory; None if there is none.
     """
     model = type(signatures.model).__name__
     config = signatures.config
@@ -54,7 +54,7 @@ def _shown(name, spec):
 
 
 def _of_run(run):
-    """Scores and settings of a run directory, those of them that are there."""
+    """Returns the sections with scores, data and settings of a run directory, if available."""
     parts = []
     scores = run / "scores.json"
     if scores.is_file():

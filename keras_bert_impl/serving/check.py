@@ -1,4 +1,4 @@
-"""Whether an artefact answers as the model does, in a process without this package."""
+"""Comparison of a SavedModel with its model, in a process without this package."""
 
 import json
 import subprocess
@@ -16,21 +16,21 @@ _SECONDS = 1800
 
 
 def largest_difference(signatures, directory, inputs=None):
-    """The largest difference between what a SavedModel answers and what the model itself does.
+    """Returns the largest difference between the outputs of a SavedModel and of its model.
 
-    The SavedModel is asked in batches of 1, 8 and 64, in a process that imports only tensorflow
-    and tensorflow_text.
+    The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and
+    tensorflow_text.
 
     Args:
         signatures: `Signatures` of the model.
         directory: str or `Path` of the SavedModel.
-        inputs: dict of lists, what `serving_default` takes. Default: a few built-in texts.
+        inputs: dict of lists, the inputs of `serving_default`. Default: a few built-in texts.
 
     Returns:
-        float; infinite where strings or whole numbers differ.
+        float; infinite if strings or integers differ.
 
     Raises:
-        InputError: it is no SavedModel of strings, or cannot be asked.
+        InputError: the directory is not a SavedModel that takes strings, or it fails to run.
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)
@@ -39,14 +39,14 @@ def largest_difference(signatures, directory, inputs=None):
 
 
 def difference_of_rows(expected, received):
-    """The largest difference of the outputs of examples.
+    """Returns the largest difference between the outputs of examples.
 
     Args:
         expected: list of dicts of outputs by name, without padding.
-        received: the same, with padding behind, and maybe more outputs.
+        received: the same, possibly with padding at the end and more outputs.
 
     Returns:
-        float; infinite where strings, whole numbers or shapes differ.
+        float; infinite if strings, integers or shapes differ.
     """
     differences = [
         _difference(value, row[name])
@@ -57,7 +57,7 @@ def difference_of_rows(expected, received):
 
 
 def _asked(directory, inputs):
-    """For each of `BATCH_SIZES` a list of dicts, the outputs of each example."""
+    """Returns, for each of `BATCH_SIZES`, the outputs of each example as a list of dicts."""
     if not (Path(directory) / "saved_model.pb").is_file():
         raise InputError(f"{directory} is no SavedModel: it has no saved_model.pb.")
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
@@ -90,5 +90,5 @@ def _difference(expected, received):
 
 def _array(values):
     array = np.asarray(values)
-    # An array of strings forgets NUL at their ends.
+    # NumPy string arrays drop trailing NULs.
     return np.asarray(values, object) if array.dtype.kind in "US" else array

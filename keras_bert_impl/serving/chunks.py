@@ -1,31 +1,31 @@
-"""Work on the rows of a request a part at a time, so that no request needs more memory than one."""
+"""Processing of a request's rows in chunks, to bound its memory."""
 
 import tensorflow as tf
 
 from keras_bert_impl.serving.buckets import rows_of_part
 
-_TOKENS = 8192  # of a part, padding included: on BERT-base some 300 MB
+_TOKENS = 8192  # per chunk, padding included: about 300 MB for BERT-base
 
 
 def in_chunks(function, rows, tokens=None, buckets=()):
-    """What a function makes of rows, a few of them at a time; in any graph.
+    """Applies a function to rows in chunks and concatenates the results; in any graph.
 
-    The function never sees a batch of none, which not every layer takes.
+    The function never gets an empty batch, which some layers cannot handle.
 
     Args:
-        function: `tf.function` of a dict of tensors; returns a dict of tensors, each of which has
-            in its first dimension what belongs to the rows, in their order.
+        function: `tf.function` of a dict of tensors; returns a dict of tensors, whose first
+            dimension follows the order of the rows.
         rows: dict of tensors `[rows, ...]`.
-        tokens: int32, how many tokens a row counts for. Default: those of `rows["token_ids"]`,
-            which is `[rows, ..., length]`.
-        buckets: list of (rows, length), as of `serving.buckets`, which parts of `token_ids`
-            `[rows, length]` are to fill.
+        tokens: int32. Tokens per row. Default: that of `rows["token_ids"]`, which is
+            `[rows, ..., length]`.
+        buckets: list of (rows, length) that chunks of `token_ids` `[rows, length]` should fill; see
+            `serving.buckets`.
 
     Returns:
-        dict of tensors: the results of all parts, one behind the other.
+        dict of tensors: the concatenated results of all chunks.
     """
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
-    with tf.init_scope():  # a graph of its own, which all signatures share
+    with tf.init_scope():  # a separate graph, shared by all signatures
         function = function.get_concrete_function(specs)
     count = tf.shape(next(iter(rows.values())))[0]
     if tokens is None:
@@ -46,7 +46,7 @@ def in_chunks(function, rows, tokens=None, buckets=()):
     def one_more(number, arrays):
         part = {}
         for name, row in rows.items():
-            # Of none, one of zeros; its length, too, may have been none.
+            # An empty batch becomes one row of zeros; its length may also have been 0.
             missing = is_none * tf.cast(tf.equal(tf.shape(row), 0), tf.int32)
             padding = tf.stack([tf.zeros_like(missing), missing], axis=1)
             padded = tf.pad(row[number * size : (number + 1) * size], padding)
@@ -54,7 +54,7 @@ def in_chunks(function, rows, tokens=None, buckets=()):
         made = function(part)
         return number + 1, {name: array.write(number, made[name]) for name, array in arrays.items()}
 
-    # One after the other: side by side they would need the memory that this is to save.
+    # Sequential: parallel chunks would need the memory that this saves.
     _, arrays = tf.while_loop(
         lambda number, _: number < num_chunks, one_more, (0, arrays), parallel_iterations=1
     )

@@ -1,4 +1,4 @@
-"""The formats that a model is exported in, and what each of them needs installed."""
+"""Export formats, and the packages that each requires."""
 
 import importlib
 import importlib.util
@@ -16,13 +16,13 @@ _PACKAGES = {
 
 
 def exporter(file_format: str) -> Callable:
-    """The function that writes a model in a format other than a SavedModel.
+    """Returns the function that exports a model to a format other than SavedModel.
 
     Args:
         file_format: `"onnx"`, `"litert"` or `"openvino"`.
 
     Raises:
-        InputError: another format, or packages that are not installed.
+        InputError: an unknown format, or packages that are not installed.
     """
     if file_format not in NAMES:
         formats = listed([SAVED_MODEL, *NAMES])

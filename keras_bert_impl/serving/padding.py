@@ -1,15 +1,15 @@
-"""What examples have in different numbers, as tensors whose first dimension is the batch."""
+"""Padding of per-example outputs of varying number, so that the first dimension is the batch."""
 
 import tensorflow as tf
 
 
 def padded(flat, counts, **fillings):
-    """What examples have, padded to the largest number of it; in any graph.
+    """Groups flat tensors by example and pads them to the largest count; in any graph.
 
     Args:
-        flat: dict of tensors `[all, ...]`, those of the first example first.
-        counts: int `[batch]`, how many each example has.
-        **fillings: by name, what to fill up with; default 0 or the empty string.
+        flat: dict of tensors `[all, ...]`, ordered by example.
+        counts: int `[batch]`, number of entries of each example.
+        **fillings: padding values by name; default 0 or the empty string.
 
     Returns:
         dict of tensors `[batch, most, ...]`.
@@ -23,23 +23,23 @@ def padded(flat, counts, **fillings):
 
 
 def counts_of(texts, num_texts):
-    """int32 [num_texts]: how many of some things are of each text, by the text of each."""
+    """Counts the entries of each text, int32 [num_texts], from the text number of each entry."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
 def window_features(windows, pad_id, word_firsts=None):
-    """The windows of texts as a client may see them.
+    """Returns the windows of texts in a form for clients.
 
     Args:
         windows: `Windows`.
         pad_id: int.
-        word_firsts: int32 [words], the first tokens of words.
+        word_firsts: int32 [words], first tokens of words.
 
     Returns:
-        dict: `num_windows`, int32 `[batch]`, and int32 `[batch, windows, length]` the features;
-        `token_starts` and `token_ends`, where in the text each token stands, in characters, -1 for
-        special tokens and the first text of a pair; and of `word_firsts` `word_mask`, 1 where a
-        word is to be asked.
+        dict: `num_windows`, int32 `[batch]`; and, int32 `[batch, windows, length]`, the features;
+        `token_starts` and `token_ends`, each token's character offsets in the text, -1 for special
+        tokens and the first text of a pair; and, with `word_firsts`, `word_mask`, 1 where a word is
+        predicted.
     """
     numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
     numbers += tf.cast(windows.tokens(), tf.int64)
@@ -64,7 +64,10 @@ def window_features(windows, pad_id, word_firsts=None):
 
 
 def first_tokens(word_firsts, num_tokens):
-    """bool [num_tokens], whether a token is in `word_firsts`, int32 [words], -1 for none."""
+    """Returns whether each token is in `word_firsts`, int32 [words], -1 for none.
+
+    The result is bool [num_tokens].
+    """
     places = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

@@ -1,4 +1,4 @@
-"""A SavedModel that takes raw strings; loading it needs only tensorflow and tensorflow_text."""
+"""Export of SavedModels that take raw strings and load with only tensorflow and tensorflow_text."""
 
 import json
 from pathlib import Path
@@ -13,21 +13,21 @@ from keras_bert_impl.serving.warmup import write_warmup
 def export_saved_model(signatures, directory, ids_only=False, name=None, run=None):
     """Writes a model as a SavedModel.
 
-    Beside it stand `README.md`, a model card, and in `assets.extra` what clients and servers may
-    want: `tokenizer/`, the files of the tokenizer, `labels.json`, where there are labels, and
+    The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
+    servers: `tokenizer/`, the files of the tokenizer, `labels.json`, if there are labels, and
     `tf_serving_warmup_requests`.
 
-    The graph computes in the model's dtype policy, so that it agrees with `predict`: in float32 to
-    1e-5 at any batch size; in bfloat16 to its rounding, which depends on the batch. For a server
-    load the model with `dtype="float32"` first.
+    The graph uses the model's dtype policy, so that it agrees with `predict`: in float32 to 1e-5 at
+    any batch size; in bfloat16 to its rounding, which depends on the batch. For a server, load the
+    model with `dtype="float32"` first.
 
     Args:
-        signatures: `Signatures` of the model, which `model.signatures()` makes.
-        directory: str or `Path`. Written aside and renamed.
-        ids_only: bool. Whether to leave out the signatures that take strings, so that loading it
-            needs no tensorflow_text.
-        name: str, the model's. Default: the name of the directory.
-        run: str or `Path` of a run directory, whose scores and settings the model card has.
+        signatures: `Signatures` of the model, from `model.signatures()`.
+        directory: str or `Path`. Written to a temporary folder and renamed.
+        ids_only: bool. Whether to leave out the signatures that take strings, so that loading does
+            not need tensorflow_text.
+        name: str. Model name. Default: the name of the directory.
+        run: str or `Path` of a run directory, whose scores and settings go into the model card.
 
     Example:
         export_saved_model(classifier.signatures(), "exported")
@@ -36,7 +36,7 @@ def export_saved_model(signatures, directory, ids_only=False, name=None, run=Non
     """
     name = name or Path(directory).absolute().name
     module = tf.Module()
-    # The variables alone: Keras's own serving functions of the layers are not for this artefact.
+    # Only the variables: Keras's serving functions of the layers are not exported.
     module.weights = [variable.value for variable in signatures.model.variables]
     functions = signatures.functions(ids_only)
     with replace_directory(directory) as temporary:

@@ -1,4 +1,4 @@
-"""What the signatures of all exports share: their inputs, and what is wrong with some."""
+"""Base class of export signatures: their inputs and input checks."""
 
 import tensorflow as tf
 
@@ -7,7 +7,7 @@ from keras_bert_impl.serving.buckets import check_buckets, compiled_in_buckets
 from keras_bert_impl.serving.chunks import in_chunks
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
-HUB_NAMES = {  # of the encoders that Google published as SavedModels
+HUB_NAMES = {  # input names of the encoders that Google published as SavedModels
     "token_ids": "input_word_ids",
     "padding_mask": "input_mask",
     "segment_ids": "input_type_ids",
@@ -15,25 +15,25 @@ HUB_NAMES = {  # of the encoders that Google published as SavedModels
 
 
 class Signatures:
-    """The graphs of what a served model answers; a subclass for each family of outputs.
+    """Graphs of a served model; a subclass for each family of outputs.
 
-    A subclass says what is made of features, `answers`; and where that is not all, what is made of
-    strings, `answers_of_strings`, or further signatures, `more`. Every output has the batch as its
-    first dimension, and what is of different number for each example is padded and counted: so a
-    server can put requests into one batch and part the answers again.
+    A subclass implements `answers`, from features, and if needed `answers_of_strings`, from
+    strings, or `more`, further signatures. Every output has the batch as its first dimension, and
+    outputs of varying number are padded and counted, so that a server can merge requests into one
+    batch and split the responses.
 
     Args:
         model: the `keras.Model` whose variables the graphs use.
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        max_length: int. Texts are cut to so many tokens.
+        max_length: int. Texts are truncated to this many tokens.
 
     Attributes:
         buckets: list of (rows, length), shapes for which encoders are compiled by XLA; see
-            `serving.buckets`. To be set before anything is traced. Default: none.
+            `serving.buckets`. Set before tracing. Default: none.
     """
 
-    strings = {"text": 1}  # what `serving_default` takes: name to rank
+    strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
 
     def __init__(self, model, encoder, tokenizer, max_length):
@@ -43,70 +43,72 @@ class Signatures:
         self.config = encoder.config
         self.max_length = max_length
         self.buckets = []
-        self.encoders = [encoder]  # what buckets are for
+        self.encoders = [encoder]  # compiled for the buckets
         self.pooling = MeanPooling(dtype="float32")
-        # Several signatures share these: each is traced, and stored, once.
+        # Shared by several signatures, so that each is traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
         self._vectors = tf.function(self._vectors_of, autograph=False)
 
     # === What a subclass says ===
 
     def answers(self, features):
-        """The outputs for a batch of features, which is never empty.
+        """Returns the outputs for a batch of features, which is never empty.
 
         Args:
             features: dict of int32 tensors.
 
         Returns:
-            dict of tensors, a row in each for each row of features.
+            dict of tensors, with one row per row of features.
         """
         raise NotImplementedError
 
     def tokenize(self, *texts):
-        """The features of a batch of strings, as `answers` takes them.
+        """Returns the features of a batch of strings, in the format of `answers`.
 
         Args:
-            *texts: string tensors, as of `strings`.
+            *texts: string tensors, see `strings`.
         """
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
     def answers_of_strings(self, *texts):
-        """The outputs for a batch of strings; arguments as of `tokenize`."""
+        """Returns the outputs for a batch of strings; see `tokenize` for the arguments."""
         return self.in_chunks(self.network, self.tokenize(*texts))
 
     def answers_of_ids(self, features):
-        """The outputs for features that a client made; arguments as of `answers`."""
+        """Returns the outputs for features made by a client; see `answers` for the arguments."""
         return self.in_chunks(self.network, features)
 
     def more(self):
-        """dict of further signatures on strings: name to (function, dict of name to rank)."""
+        """Returns further signatures on strings: name to (function, dict of name to rank)."""
         return {}
 
     def reference(self, **inputs):
-        """What the model itself answers to strings, for checks of what was exported.
+        """Returns the model's own outputs for strings, to check exports against.
 
         Args:
-            **inputs: lists of strings, as of `strings`.
+            **inputs: lists of strings, see `strings`.
 
         Returns:
-            list (an example) of dicts of outputs by name, without padding; not all of them need be
-            there.
+            list (examples) of dicts of outputs by name, without padding; outputs may be left out.
         """
         raise NotImplementedError
 
     def as_example(self, text):
-        """A text, str, of the kind that the model is asked of; of any text."""
+        """Converts any text to a valid input of the model."""
         return text
 
     def takes_pairs(self):
-        """Not where the tokenizer marks the second text and the encoder has no row for that."""
+        """Returns whether pairs are supported.
+
+        False if the tokenizer marks the second text with a segment that the encoder does not have.
+        """
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
     # === All of them ===
 
     def functions(self, ids_only=False):
-        """The signatures.
+        """Returns the signatures.
 
         Args:
             ids_only: bool. Whether to leave out those that take strings.
@@ -115,7 +117,7 @@ class Signatures:
             dict of name to concrete function.
 
         Raises:
-            InputError: a bucket that the encoder has no use for.
+            InputError: a bucket that does not fit the encoder.
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
@@ -126,7 +128,7 @@ class Signatures:
             return {name: self.function(name) for name in names}
 
     def function(self, name):
-        """The concrete function of the signature with this name."""
+        """Returns the concrete function of the signature with this name."""
         if name == "ids":
             return self._of_ids({name: name for name in self.features()})
         if name == "hub_ids":
@@ -140,14 +142,14 @@ class Signatures:
         return _of_strings(*of_strings[name])
 
     def features(self):
-        """Names of the features that `ids` takes."""
+        """Returns the names of the features that `ids` takes."""
         return FEATURES
 
     def embed(self, text):
-        """The vectors of texts: the mean over the tokens of the last hidden states.
+        """Returns text vectors: the mean of the last hidden states over the tokens.
 
         Args:
-            text: string tensor `[batch]`. Cut to `max_length` tokens.
+            text: string tensor `[batch]`. Truncated to `max_length` tokens.
 
         Returns:
             dict of `vectors`, float32 `[batch, hidden]`.
@@ -155,18 +157,18 @@ class Signatures:
         return self.in_chunks(self._vectors, self.cut(text))
 
     def in_chunks(self, function, rows):
-        """What a function that calls an encoder makes of rows; as `chunks.in_chunks`."""
+        """Applies a function that calls an encoder to rows; see `chunks.in_chunks`."""
         return in_chunks(function, rows, buckets=self.buckets)
 
     def cut(self, texts):
-        """Features of texts, cut to `max_length` and as long as the longest of them.
+        """Returns features of texts, truncated to `max_length` and padded to the longest of them.
 
         Args:
-            texts: as a `Tokenizer` takes them.
+            texts: see `Tokenizer`.
         """
         features = self.tokenizer(texts, length=self.max_length)
         lengths = tf.reduce_sum(features["padding_mask"], axis=1)
-        longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # 0 of a batch of none
+        longest = tf.reduce_max(tf.pad(lengths, [[0, 1]]))  # 0 for an empty batch
         return {name: feature[:, :longest] for name, feature in features.items()}
 
     def _vectors_of(self, features):
@@ -174,7 +176,7 @@ class Signatures:
         return {"vectors": self.pooling(states, features["padding_mask"])}
 
     def _of_ids(self, names):
-        """The signature on features that have these names; dict of ours to those."""
+        """Returns the signature on features; `names` maps feature names to input names."""
 
         def answer(*given):
             features = dict(zip(names, given))
@@ -184,7 +186,7 @@ class Signatures:
         return _concrete(answer, dict.fromkeys(names.values(), self.features_rank), tf.int32)
 
     def _checks(self, features, names):
-        """Assertions in the graph: a lookup past the end of a table is silent on some devices."""
+        """Returns in-graph assertions: on some devices out-of-range lookups fail silently."""
         limits = {"token_ids": self.config.vocabulary_size}
         if self.config.num_segments:
             limits["segment_ids"] = self.config.num_segments
@@ -214,7 +216,7 @@ class Signatures:
 
 
 def _of_strings(function, ranks):
-    """The signature on strings, which must be as many."""
+    """Returns the signature on strings, which must be equal in number."""
     names = list(ranks)
 
     def answer(*texts):
@@ -232,7 +234,7 @@ def _of_strings(function, ranks):
 
 
 def _concrete(function, ranks, dtype):
-    """The concrete function of named tensors, of which a server may be sent any shape."""
+    """Returns the concrete function with named inputs; checks ranks, as clients may send any."""
 
     def checked(*given):
         shapes = ([None] * rank for rank in ranks.values())

@@ -1,4 +1,4 @@
-"""Models as TensorFlow Serving finds them: numbered folders, and how they are to be served."""
+"""Export of versioned models for TensorFlow Serving, with its configuration files."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.serving.saved_model import export_saved_model
 
-# Requests that come within two milliseconds are answered together. Batches are of any size: none is
-# padded, and only strings are batched, as ids of different lengths would have to be padded.
+# Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
+# and only strings are batched: ids of different lengths would need padding.
 _BATCHING = """\
 max_batch_size { value: 32 }
 batch_timeout_micros { value: 2000 }
@@ -29,20 +29,20 @@ model_config_list {
 def export_version(signatures, directory, ids_only=False, run=None):
     """Writes a model as the next version in a folder that TensorFlow Serving watches.
 
-    The folder's name is the model's. It gets `1/`, `2/`, ...; `models.config`, for a server that
+    The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
     sees the folder as `/models/NAME`; and `batching_parameters.txt`.
 
     Args:
         signatures: `Signatures` of the model.
         directory: str or `Path` of the folder.
-        ids_only: bool, as of `export_saved_model`.
-        run: str or `Path` of the run directory, whose scores and settings the model card has.
+        ids_only: bool, see `export_saved_model`.
+        run: str or `Path` of the run directory, whose scores and settings go into the model card.
 
     Returns:
         `Path` of the version.
 
     Raises:
-        InputError: the folder's name is no name of a model.
+        InputError: the folder name is not a valid model name, or the folder is a SavedModel.
 
     Example:
         export_version(classifier.signatures(), "models/reviews", run="run")

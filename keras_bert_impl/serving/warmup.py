@@ -1,9 +1,9 @@
-"""Requests that a server answers by itself before the first client asks.
+"""Warmup requests for TensorFlow Serving, which it runs before the first client request.
 
-TensorFlow Serving reads them from `assets.extra/tf_serving_warmup_requests` of a SavedModel: a
-TFRecord file of `PredictionLog` messages. They are put together here from their published fields,
-so that every export has them; `tensorflow-serving-api`, which has these messages, needs a
-`tensorflow` by that name, and is for clients.
+They are read from `assets.extra/tf_serving_warmup_requests` of a SavedModel, a TFRecord file of
+`PredictionLog` messages. They are serialized here from their published fields, so that every
+export has them: `tensorflow-serving-api`, which defines these messages, requires a package named
+`tensorflow` and is meant for clients.
 """
 
 import itertools
@@ -24,15 +24,15 @@ TEXTS = (
 
 
 def write_warmup(path, signatures, functions, name):
-    """Writes requests of a few texts for each signature and each of `BATCH_SIZES`.
+    """Writes requests with a few texts for each signature and each of `BATCH_SIZES`.
 
-    And of ids, one for each bucket that XLA is to compile.
+    For each bucket that XLA compiles, also writes a request with ids.
 
     Args:
         path: str or `Path` of the file.
         signatures: `Signatures`.
-        functions: dict of concrete functions by name, what its `functions` returned.
-        name: str, the model's name on the server.
+        functions: dict of concrete functions by name, from `signatures.functions`.
+        name: str. Name of the model on the server.
     """
     with tf.io.TFRecordWriter(str(path)) as file:
         for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
@@ -44,14 +44,14 @@ def write_warmup(path, signatures, functions, name):
 
 
 def bucket_inputs(signatures, function, bucket):
-    """Inputs of the signature `ids` that fill a bucket, (rows, length).
+    """Returns inputs of the signature `ids` that fill a bucket, (rows, length).
 
     Args:
         signatures: `Signatures`.
         function: the concrete function of `ids`.
 
     Returns:
-        dict of numpy arrays by name.
+        dict of NumPy arrays by name.
     """
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
@@ -61,14 +61,14 @@ def bucket_inputs(signatures, function, bucket):
 
 
 def example_strings(signatures, size=len(TEXTS)):
-    """Strings as `serving_default` takes them, made of a few built-in texts.
+    """Returns inputs of `serving_default`, made from a few built-in texts.
 
     Args:
         signatures: `Signatures`.
-        size: int, the batch.
+        size: int. Batch size.
 
     Returns:
-        dict of lists of str by name, or of lists of two str where the rank is 2.
+        dict of lists of str by name, or of lists of two str if the rank is 2.
     """
     return _strings(signatures, signatures.strings, size)
 
@@ -86,15 +86,15 @@ def _strings(signatures, ranks, size):
 
 
 def example_inputs(signatures, function, size):
-    """Inputs of a signature, made of a few built-in texts.
+    """Returns inputs of a signature, made from a few built-in texts.
 
     Args:
         signatures: `Signatures`.
         function: one of its concrete functions.
-        size: int, the batch.
+        size: int. Batch size.
 
     Returns:
-        dict of numpy arrays by name.
+        dict of NumPy arrays by name.
     """
     specs = _specs(function)
     if specs[0].dtype == tf.string:
@@ -106,7 +106,7 @@ def example_inputs(signatures, function, size):
     features |= {new: features[name] for name, new in HUB_NAMES.items()}
 
     def as_groups(rows, rank):
-        """`[batch, 1, ..., length]`, of a rank."""
+        """Reshapes to `[batch, 1, ..., length]`, with the given rank."""
         return rows.reshape(len(rows), *[1] * (rank - 2), -1)
 
     return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
@@ -117,12 +117,12 @@ def _specs(function):
 
 
 def prediction_log(name, signature, inputs):
-    """bytes of a `PredictionLog` of a request.
+    """Returns the serialized `PredictionLog` of a request.
 
     Args:
-        name: str, the model's.
+        name: str. Model name.
         signature: str.
-        inputs: dict of numpy arrays by name.
+        inputs: dict of NumPy arrays by name.
 
     Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
     """
@@ -135,7 +135,7 @@ def prediction_log(name, signature, inputs):
 
 
 def _field(number, content):
-    """A field of a protocol buffer whose content has a length."""
+    """Returns a length-delimited protocol buffer field."""
     length, size = b"", len(content)
     while size > 127:
         length += bytes([size & 127 | 128])

@@ -1,6 +1,6 @@
-"""Words of texts in graph, and which tokens are theirs: what `tasks.words` finds in Python.
+"""In-graph word splitting and token-to-word matching; counterpart of `tasks.inputs.words`.
 
-All texts of a batch stand one behind the other: places are numbers of code points of them all.
+All texts of a batch are concatenated; positions count the code points of all texts.
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ class Texts(NamedTuple):
     """Texts as code points.
 
     Attributes:
-        code_points: int32 [places], with a line end after each text.
-        kinds: int32 [places].
-        starts: int32 [batch + 1], where each text begins.
+        code_points: int32 [positions], with a line end after each text.
+        kinds: int32 [positions].
+        starts: int32 [batch + 1], start of each text.
     """
 
     code_points: tf.Tensor
@@ -27,25 +27,25 @@ class Texts(NamedTuple):
     starts: tf.Tensor
 
     def strings(self, starts, ends):
-        """The texts from some places to others, string tensor [any]."""
+        """Returns the substrings between start and end positions, string tensor [any]."""
         places = tf.ragged.range(starts, ends)
         return tf.strings.unicode_encode(
             places.with_values(tf.gather(self.code_points, places.values)), "UTF-8"
         )
 
     def in_texts(self, places, texts):
-        """The places, counted from the beginnings of the texts with these numbers; int32."""
+        """Converts positions to offsets within the texts with the given numbers, int32."""
         return places - tf.gather(self.starts, texts)
 
 
 class TextReader:
-    """Reads texts, with a table of the kinds of characters for lookups in graph."""
+    """Reads texts, with an in-graph lookup table of character kinds."""
 
     def __init__(self):
         self._index, self._blocks = in_blocks(character_kinds())
 
     def __call__(self, texts):
-        """`Texts` of a string tensor [batch]; what is no UTF-8 becomes U+FFFD."""
+        """Returns the `Texts` of a string tensor [batch]; invalid UTF-8 becomes U+FFFD."""
         code_points, starts = utf8.decode(texts)
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
         kinds = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
@@ -56,9 +56,9 @@ class TextWords(NamedTuple):
     """Words of texts.
 
     Attributes:
-        starts, ends: int32 [words], places.
-        texts: int64 [words], the text that each is of.
-        counts: int64 [batch], the words of each text.
+        starts, ends: int32 [words], positions.
+        texts: int64 [words], text of each word.
+        counts: int64 [batch], number of words of each text.
     """
 
     starts: tf.Tensor
@@ -68,7 +68,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts):
-    """`TextWords` of `Texts`: runs without white space, some characters words of their own."""
+    """Returns the `TextWords` of `Texts`: runs without white space; some characters stand alone."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
@@ -82,12 +82,12 @@ def find_words(texts):
 
 
 class WordTokens(NamedTuple):
-    """Which tokens are of which word; as `tasks.words.WordPieces`, numbered over all texts.
+    """Assignment of tokens to words; see `tasks.inputs.words.WordPieces`. Numbered over all texts.
 
     Attributes:
-        words: int32 [tokens], the word of each; -1 for none.
-        firsts: int32 [words], the first token of the word, or one that it shares; -1 for none.
-        owns: bool [words], whether some token is of the word.
+        words: int32 [tokens], word of each token; -1 for none.
+        firsts: int32 [words], first token of the word, or the one that it shares; -1 for none.
+        owns: bool [words], whether any token belongs to the word.
     """
 
     words: tf.Tensor
@@ -104,8 +104,8 @@ def find_tokens(texts, words, token_starts, token_ends):
         token_starts, token_ends: int32 ragged [batch, (tokens)], in characters of each text.
 
     Returns:
-        `WordTokens`. A token is of the word in which its last character stands. A word of whose
-        characters none ends a token shares the one that holds its last character.
+        `WordTokens`. A token belongs to the word that contains its last character. A word in which
+        no token ends shares the token that contains its last character.
     """
     shifts = tf.gather(texts.starts, token_starts.value_rowids())
     starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
@@ -121,7 +121,7 @@ def find_tokens(texts, words, token_starts, token_ends):
     firsts = tf.math.unsorted_segment_min(
         tf.range(num_tokens), tf.where(within, of_word, num_words), num_words + 1
     )[:-1]
-    owns = firsts < num_tokens  # the least of none is the greatest number there is
+    owns = firsts < num_tokens  # words without tokens get the maximum int32
     holders = tf.searchsorted(ends, words.ends - 1, side="right")
     begins = tf.gather(tf.concat([starts, [tf.int32.max]], axis=0), holders)
     shared = tf.where(begins < words.ends, holders, -1)

@@ -1,4 +1,4 @@
-"""Models as LiteRT files, for telephones and small devices."""
+"""Export to LiteRT, for mobile and edge devices."""
 
 from keras_bert_impl.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Models as LiteRT files, by TensorFlow's converter."""
+"""Export to LiteRT with TensorFlow's converter."""
 
 import tensorflow as tf
 
@@ -8,24 +8,23 @@ from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.parts import input_names
 
-_LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, graph and names included
+_LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names
 _FILE = "model.tflite"
 
 
 def export_litert(model, directory, precision="fp32", **how):
-    """Writes `model.tflite` and, beside it, the tokenizer and `config.json` as in a model
-    directory.
+    """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory.
 
-    Inputs, int32, and outputs are those of `Network`, of any batch and length; its signature
-    has their names. All operators are builtin ones of LiteRT.
+    Inputs, int32, and outputs are those of `Network`, with any batch size and length; the signature
+    uses their names. All operators are LiteRT builtins.
 
     Args:
-        model: as of `network_of`.
-        directory: str or `Path`. Written aside and renamed.
-        precision: `"fp32"`; `"fp16"`: weights in 16 bits, computed with in 32; or `"int8"`: weights
-            in 8 bits, and activations by what is computed.
-        **how: `texts`, `measure`, `max_drop`: as of `export_network`, which says what is returned
-            and raised.
+        model: see `network_of`.
+        directory: str or `Path`. Written to a temporary folder and renamed.
+        precision: `"fp32"`; `"fp16"`: 16-bit weights, 32-bit computation; or `"int8"`: 8-bit
+            weights, with activation scales computed at run time.
+        **how: `texts`, `measure`, `max_drop`; see `export_network`, also for what is returned and
+            raised.
 
     Example:
         export_litert(TextClassifier.from_pretrained("path/to/model"), "served")

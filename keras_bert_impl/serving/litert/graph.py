@@ -1,7 +1,7 @@
-"""The operations of a network in TensorFlow, in forms that all have a builtin operator in LiteRT.
+"""Network operations in TensorFlow, in forms that have builtin LiteRT operators.
 
-A traced Keras model has not: LiteRT cannot index a tensor of unknown sizes so that it gets further
-dimensions, as in `mask[:, None]`, without kernels of TensorFlow.
+A traced Keras model does not convert: indexing that adds dimensions to a tensor of unknown size,
+such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
 """
 
 import numpy as np
@@ -11,16 +11,16 @@ _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": 
 
 
 class Graph:
-    """What `network.networks` writes to, as of `onnx.graph.Graph`; a tensor is one of TensorFlow.
+    """Graph for `network.networks` with the API of `onnx.graph.Graph`; tensors are TensorFlow's.
 
-    It computes in float32 and int32. To be used inside of a `tf.function`.
+    Computes in float32 and int32. Must be used inside a `tf.function`.
 
     Args:
         weights: dict of name to `tf.Variable`.
         inputs: dict of name to int32 tensor.
 
     Attributes:
-        outputs: dict of name to float32 tensor, those that were made outputs.
+        outputs: dict of name to float32 output tensor.
     """
 
     dtype = "float32"
@@ -33,43 +33,43 @@ class Graph:
         self._read = {}
 
     def input(self, name, shape):
-        """The input of that name."""
+        """Returns the input with this name."""
         return self._inputs[name]
 
     def output(self, name, tensor, shape):
-        """Makes a tensor an output."""
+        """Marks a tensor as an output."""
         self.outputs[name] = tf.identity(tensor)
 
     def add(self, op, *inputs, **attributes):
-        """The tensor that an operator of the ONNX standard makes."""
+        """Returns the result of an operator of the ONNX standard."""
         return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
 
     def cast(self, tensor, dtype):
-        """A tensor in another dtype; whole numbers have 32 bits."""
+        """Casts a tensor; integers always have 32 bits."""
         return tf.cast(tensor, _DTYPES[dtype])
 
     def as_float32(self, tensor):
-        """The tensor."""
+        """Returns the tensor unchanged."""
         return tensor
 
     def as_computed(self, tensor):
-        """The tensor."""
+        """Returns the tensor unchanged."""
         return tensor
 
     def declare(self, tensor, shape):
-        """Nothing: TensorFlow infers shapes."""
+        """Does nothing: TensorFlow infers shapes."""
 
     def has(self, name):
-        """bool. Whether there is a weight of that name."""
+        """Returns whether there is a weight with this name."""
         return name in self._weights
 
     def array(self, name):
-        """A weight as a numpy array."""
+        """Returns a weight as a NumPy array."""
         with tf.init_scope():
             return self._weights[name].numpy()
 
     def weight(self, name):
-        """A weight."""
+        """Returns a weight as a tensor."""
         if name not in self._read:
             self._read[name] = tf.convert_to_tensor(self._weights[name])
         return self._read[name]
@@ -82,7 +82,7 @@ class Graph:
 
 
 def _numbers(tensor):
-    """list of int: the values of a constant."""
+    """Returns the values of a constant as a list of int."""
     return np.atleast_1d(tf.get_static_value(tensor)).tolist()
 
 
@@ -102,7 +102,7 @@ def _reduce(function):
 
 
 def _reshape(inputs, shape):
-    """A 0 in a constant shape is the size that there was."""
+    """Reshapes; a 0 in a constant shape keeps the input's size."""
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)

@@ -1,4 +1,4 @@
-"""Models in LiteRT."""
+"""Inference with LiteRT."""
 
 from ai_edge_litert.interpreter import Interpreter
 
@@ -6,11 +6,11 @@ from keras_bert_impl.serving.network.proof import as_inputs
 
 
 class Session:
-    """A written model in LiteRT, on the CPU.
+    """Runs an exported LiteRT model on the CPU.
 
     Args:
         path: path of the file.
-        config: `EncoderConfig` of the model that it was written from.
+        config: `EncoderConfig` of the exported model.
     """
 
     def __init__(self, path, config):
@@ -19,9 +19,9 @@ class Session:
         self._config = config
 
     def __call__(self, features):
-        """dict of name to float32 array: the outputs.
+        """Returns the outputs, a dict of name to float32 array.
 
         Args:
-            features: dict of int arrays or tensors, as an encoder takes them.
+            features: dict of int arrays or tensors, the features of an encoder.
         """
         return self._run(**as_inputs(features, self._config, "int32"))

@@ -1,1 +1,1 @@
-"""What the forms for other runtimes than TensorFlow share: the networks, the proof, the gate."""
+"""Export to other runtimes: network definitions, output comparison and score checks."""

@@ -1,4 +1,4 @@
-"""A directory with a model for a runtime other than TensorFlow's, proved before it appears."""
+"""Export of a model to another runtime; the files appear only if the outputs match the model's."""
 
 import dataclasses
 import json
@@ -14,9 +14,9 @@ from keras_bert_impl.serving.network.proof import (
     relative_difference,
 )
 
-# How far outputs may be from those of the model, relative to their root mean square. Numbers have
-# 24 bits in float32 and 11 in float16, of which the sums of a deep network lose some; what 8 bits
-# cost a task is told by its scores, and here only that the file is no wreck.
+# Maximum output difference, relative to the root mean square of the model's outputs. float32 has
+# 24 significant bits and float16 has 11, some of which are lost in the sums of a deep network. For
+# int8 the limit only catches broken files; its cost is measured by task scores.
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "int8": 0.5}
 PRECISIONS = tuple(_TOLERANCES)
 _CALIBRATION_BATCH = 8
@@ -24,14 +24,14 @@ _CALIBRATION_BATCH = 8
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """An export format.
 
     Attributes:
         name: str, for messages.
-        write: function of a model, the `Path` of a directory, a precision and batches of features
-            to calibrate with (a list, or None), that writes the model into that directory.
-        session: function of the directory and an `EncoderConfig` to a function of features to
-            outputs by name, which the format's runtime computes.
+        write: function of a model, the `Path` of a directory, a precision and calibration batches
+            of features (a list, or None), that writes the model to the directory.
+        session: function of the directory and an `EncoderConfig`; returns a function that maps
+            features to outputs by name in the format's runtime.
     """
 
     name: str
@@ -41,13 +41,12 @@ class Format:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What an export found out.
+    """Result of an export.
 
     Attributes:
-        difference: float. How far its outputs are from the model's, relative to those.
-        before, after: float. The score of the model and of the file, in points; None where none
-            was measured.
-        bytes: int. The size of the file or files of the network.
+        difference: float. Relative difference between the outputs of the file and the model.
+        before, after: float. Scores of the model and of the file, in points; None if not measured.
+        bytes: int. Size of the network's file or files.
     """
 
     difference: float
@@ -66,26 +65,27 @@ def export_network(
     measure=None,
     max_drop=None,
 ):
-    """Writes the network of a model and, beside it, the tokenizer and `config.json` as in a model
-    directory. It is run in its runtime beside the model, and appears, whole, if it has passed.
+    """Writes the network of a model, with the tokenizer and `config.json` as in a model directory.
+
+    The export is compared with the model in its runtime; the directory appears, complete, only if
+    it passes.
 
     Args:
-        model: as of `network_of`.
-        directory: str or `Path`. Written aside and renamed.
+        model: see `network_of`.
+        directory: str or `Path`. Written to a temporary folder and renamed.
         file_format: `Format`.
         precision: `"fp32"`, `"fp16"` or `"int8"`.
-        texts: list of str to compare the outputs on. Default: four, of several languages.
-        calibration: list of str, for `"int8"`: the scales of activations are taken from these
-            texts.
-        measure: function of a task model to its score in points, the more the better.
-        max_drop: float. How many points less than the model the file may score.
+        texts: list of str to compare the outputs on. Default: four, in several languages.
+        calibration: list of str, for `"int8"`: texts that the activation scales are computed from.
+        measure: function of a task model that returns its score in points, higher is better.
+        max_drop: float. Maximum drop of the score in points.
 
     Returns:
         `Report`.
 
     Raises:
-        InputError: a model that has no such form, arguments that do not go together, outputs too
-            far from the model's, or a score that drops by more than `max_drop`.
+        InputError: a model that the format does not support, incompatible arguments, outputs that
+            differ too much from the model's, or a score that drops by more than `max_drop`.
     """
     _check(precision, calibration, measure, max_drop)
     network = network_of(model)

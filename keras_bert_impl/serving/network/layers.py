@@ -1,18 +1,18 @@
-"""The layers of an encoder and its heads as operators of ONNX; a function here mirrors a Keras
-layer.
+"""ONNX operators for the layers of an encoder and its heads; each function mirrors a Keras layer.
 
-Each takes the `Graph`, tensors by name, and the path of its weights. Shapes are those of the layer.
+Functions take the `Graph`, tensor names and the path of the layer's weights. Shapes are those of
+the layer.
 """
 
 import numpy as np
 
-# As of `layers.attention`: 0 after the softmax in float32, and finite in float16.
+# Same as `layers.attention`: 0 after the softmax in float32, and finite in float16.
 _HIDDEN = -3e4
 _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.FastGelu"}
 
 
 def dense(graph, inputs, name, activation=None):
-    """`keras.layers.Dense`, with an activation of `layers.activations`."""
+    """Mirrors `keras.layers.Dense`, with an activation of `layers.activations`."""
     outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
     if graph.has(f"{name}/bias"):
         bias = graph.weight(f"{name}/bias")
@@ -23,7 +23,7 @@ def dense(graph, inputs, name, activation=None):
 
 
 def _gelu(graph, inputs):
-    # In this order runtimes know it for a GELU; LiteRT has no other.
+    # Runtimes recognize a GELU in this order of operators; LiteRT recognizes no other.
     erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
     return graph.add("Mul", graph.add("Mul", inputs, 0.5), graph.add("Add", erf, 1.0))
 
@@ -46,14 +46,14 @@ _ACTIVATIONS = {
 
 
 def layer_norm(graph, inputs, name, epsilon):
-    """`keras.layers.LayerNormalization`, in float32 inside under every dtype."""
+    """Mirrors `keras.layers.LayerNormalization`; computes in float32 for every dtype."""
     beta = [graph.weight(f"{name}/beta")] if graph.has(f"{name}/beta") else []
     gamma = graph.weight(f"{name}/gamma")
     return graph.add("LayerNormalization", inputs, gamma, *beta, axis=-1, epsilon=epsilon)
 
 
 def _add_and_norm(graph, inputs, update, name, epsilon):
-    """The normalized sum of two tensors."""
+    """Returns the normalized sum of two tensors."""
     if not graph.fused:
         return layer_norm(graph, graph.add("Add", update, inputs), name, epsilon)
     beta = graph.weight(f"{name}/beta") if graph.has(f"{name}/beta") else ""
@@ -68,7 +68,7 @@ def _add_and_norm(graph, inputs, update, name, epsilon):
 
 
 def embeddings(graph, config, features):
-    """`layers.Embeddings`, [batch, length, hidden]."""
+    """Mirrors `layers.Embeddings`, [batch, length, hidden]."""
     if graph.fused and config.rotary_base is None and config.use_bias:
         outputs = _fused_embeddings(graph, config, features)
     else:
@@ -79,7 +79,7 @@ def embeddings(graph, config, features):
 
 
 def _nan_outside(graph, config, features):
-    """[batch, length, 1]: 0, or NaN where an id is in no table, of which runtimes make another."""
+    """Returns 0, or NaN for ids out of range, [batch, length, 1]; runtimes do not check ids."""
     limits = {"input_ids": config.vocabulary_size}
     if "token_type_ids" in features:
         limits["token_type_ids"] = config.num_segments
@@ -98,7 +98,7 @@ def _embeddings(graph, config, features):
     ids = features["input_ids"]
     total = graph.add("Gather", graph.weight("embeddings/token_embeddings"), ids)
     if config.num_segments:
-        segments = features.get("token_type_ids", 0)  # the first row where it is no input
+        segments = features.get("token_type_ids", 0)  # the first row if there is no such input
         table = graph.weight("embeddings/segment_embeddings")
         total = graph.add("Add", total, graph.add("Gather", table, segments))
     if config.rotary_base is None:
@@ -109,7 +109,7 @@ def _embeddings(graph, config, features):
             length = graph.add("Shape", ids, start=1, end=2)
             rows = graph.add("Slice", table, [0], length, [0])
         total = graph.add("Add", total, rows)
-    # ONNX Runtime fuses additions only where it knows that the shapes agree.
+    # ONNX Runtime only fuses additions if it knows that the shapes match.
     graph.declare(total, ["batch", "length", config.embedding_dim or config.hidden_dim])
     return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
 
@@ -138,7 +138,7 @@ def _fused_embeddings(graph, config, features):
 
 
 def _positions(graph, config, ids):
-    """int64 [batch, length]: the rows of positions that count the tokens without the padding."""
+    """Returns rows of the position table, counted without padding, int64 [batch, length]."""
     is_real = graph.cast(graph.add("Not", graph.add("Equal", ids, config.pad_token_id)), "int64")
     count = graph.add("Mul", graph.add("CumSum", is_real, 1), is_real)
     return graph.add("Add", count, config.position_offset - 1)
@@ -148,9 +148,9 @@ def _positions(graph, config, ids):
 
 
 class Attention:
-    """`layers.AttentionBias` and `layers.SelfAttention` of all blocks, which share the mask.
+    """Mirrors `layers.AttentionBias` and `layers.SelfAttention` of all blocks, with a shared mask.
 
-    Local attention is computed with the whole length, and what is out of reach is hidden.
+    Local attention is computed over the full length, with out-of-window keys masked.
 
     Args:
         graph: `Graph`.
@@ -166,7 +166,7 @@ class Attention:
         self._made = {}
 
     def __call__(self, inputs, index, name):
-        """The attention of the block with that number, [batch, length, hidden]."""
+        """Returns the attention output of block `index`, [batch, length, hidden]."""
         if self.graph.fused and self.config.rotary_base is None:
             outputs = self._fused(inputs, name)
         else:
@@ -205,7 +205,7 @@ class Attention:
         else:
             query = self._turned(query, base)
             key = graph.add("Transpose", self._turned(heads("key"), base), perm=[0, 1, 3, 2])
-        # Before the sum, which might overflow in float16.
+        # Scale before the product, which might overflow in float16.
         query = graph.add("Mul", query, width**-0.5)
         scores = graph.add("Add", graph.add("MatMul", query, key), self._bias(index))
         weights = graph.as_computed(graph.add("Softmax", graph.as_float32(scores), axis=-1))
@@ -213,7 +213,7 @@ class Attention:
         return graph.add("Reshape", outputs, [0, 0, config.hidden_dim])
 
     def _bias(self, index):
-        """0 where a query sees a key, [batch, 1, 1 or length, length]."""
+        """Returns the attention bias, [batch, 1, 1 or length, length]; 0 for visible keys."""
         return self._once(f"bias {self.config.is_local(index)}", lambda: self._make_bias(index))
 
     def _make_bias(self, index):
@@ -230,7 +230,7 @@ class Attention:
         return graph.add("Where", visible, 0.0, _HIDDEN)
 
     def _turned(self, inputs, base):
-        """`layers.RotaryPositions`, in float32."""
+        """Mirrors `layers.RotaryPositions`, in float32."""
         graph, width = self.graph, self.config.hidden_dim // self.config.num_heads
         cosine, sine = self._once(f"angles {base}", lambda: self._make_angles(base, width))
         inputs = graph.as_float32(inputs)
@@ -243,7 +243,7 @@ class Attention:
         return graph.as_computed(graph.add("Concat", *turned, axis=3))
 
     def _make_angles(self, base, width):
-        """Cosine and sine, [length, width / 2]."""
+        """Returns cosine and sine, [length, width / 2]."""
         graph = self.graph
         speeds = base ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
         place = graph.add("Range", 0, graph.add("Squeeze", self._length), 1)
@@ -252,7 +252,7 @@ class Attention:
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
-        """What blocks share."""
+        """Returns a tensor that blocks share; computes it on first use."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -262,7 +262,7 @@ class Attention:
 
 
 def block(graph, config, inputs, index, attention):
-    """`layers.TransformerBlock` with the number `index`, [batch, length, hidden]."""
+    """Mirrors `layers.TransformerBlock` number `index`, [batch, length, hidden]."""
     group = index * (config.num_layer_groups or config.num_layers) // config.num_layers
     name, epsilon = f"layer_{group}", config.layer_norm_epsilon
     if not config.pre_norm:
@@ -289,12 +289,12 @@ def _feed_forward(graph, config, inputs, name):
 
 
 def first_token(graph, states):
-    """The first token's states, [batch, hidden]."""
+    """Returns the hidden state of the first token, [batch, hidden]."""
     return graph.add("Gather", states, 0, axis=1)
 
 
 def last_token(graph, states, mask):
-    """`layers.LastPooling`, [batch, hidden]."""
+    """Mirrors `layers.LastPooling`, [batch, hidden]."""
     place = graph.add("Range", 0, graph.add("Squeeze", graph.add("Shape", mask, start=1, end=2)), 1)
     real = graph.add("Mul", graph.cast(mask, "int64"), place)  # [batch, length]
     distance = graph.add("Sub", place, graph.add("ReduceMax", real, axes=[1]))
@@ -304,7 +304,7 @@ def last_token(graph, states, mask):
 
 
 def mean_pooling(graph, states, mask):
-    """`layers.MeanPooling`, [batch, hidden]."""
+    """Mirrors `layers.MeanPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "float32")  # [batch, length, 1]
     total = graph.add("Mul", graph.as_float32(states), real)
     total = graph.add("ReduceSum", total, [1], keepdims=0)
@@ -313,7 +313,7 @@ def mean_pooling(graph, states, mask):
 
 
 def max_pooling(graph, states, mask):
-    """`layers.MaxPooling`, [batch, hidden]."""
+    """Mirrors `layers.MaxPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "bool")
     largest = graph.add("Where", real, states, float("-inf"))
     largest = graph.add("ReduceMax", largest, axes=[1], keepdims=0)

@@ -1,4 +1,4 @@
-"""The networks of models, written operation by operation for other runtimes."""
+"""Network definitions of models, written operator by operator for other runtimes."""
 
 import keras
 import numpy as np
@@ -9,18 +9,18 @@ from keras_bert_impl.serving.network import parts
 
 
 class Network:
-    """The network of a model, written from its configuration and weights.
+    """Network of a model, written from its configuration and weights.
 
-    A subclass stands in the folder of its task, and the model class names it as `network`. Its inputs
-    are those of `optimum`'s exports, whole numbers `[batch, length]` of any size: `input_ids`,
+    Subclasses live in the folder of their task; the model class refers to them as `network`. Inputs
+    are those of `optimum`'s exports, int `[batch, length]` of any size: `input_ids`,
     `attention_mask` (1 for a real token, else 0) and, if the encoder has several segments,
-    `token_type_ids`. Outputs are float32; those at padding have no meaning.
+    `token_type_ids`. Outputs are float32; those at padding are undefined.
 
     Args:
         model: `Encoder` or `TaskModel`.
 
     Attributes:
-        groups: names of the dimensions that inputs have between `batch` and `length`.
+        groups: names of the input dimensions between `batch` and `length`.
     """
 
     groups = ()
@@ -35,7 +35,7 @@ class Network:
         return 2 + len(self.groups)
 
     def write(self, graph) -> None:
-        """Writes the network into a graph, with its outputs.
+        """Writes the network and its outputs into a graph.
 
         Args:
             graph: `onnx.graph.Graph` or `litert.graph.Graph`, with `weights_of(model)`.
@@ -43,25 +43,25 @@ class Network:
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict:
-        """What the Keras model computes of features, under the names of the outputs.
+        """Returns the outputs of the Keras model by name.
 
         Args:
-            features: dict of int32 arrays, of `rank` dimensions.
+            features: dict of int32 arrays, with `rank` dimensions.
         """
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session, features: dict) -> np.ndarray:
-        """What the Keras model would return of a batch of its features, computed by a session.
+        """Runs a session on a batch and returns the outputs in the Keras model's format.
 
         Args:
             session: function of features to outputs by name.
-            features: dict of int32 arrays, as the model takes them.
+            features: dict of int32 arrays, in the model's format.
         """
         return session(features)["logits"]
 
 
 class EncoderNetwork(Network):
-    """`last_hidden_state` `[batch, length, hidden]`, and with a pooler `pooler_output`."""
+    """Outputs `last_hidden_state` `[batch, length, hidden]`, and with a pooler `pooler_output`."""
 
     def write(self, graph):
         features = parts.add_inputs(graph, self.config)
@@ -81,10 +81,10 @@ class EncoderNetwork(Network):
 
 
 def network_of(model: keras.Model) -> Network:
-    """The network of a model.
+    """Returns the network of a model.
 
     Raises:
-        InputError: a model of a kind that has none, or with an adapter.
+        InputError: an unsupported kind of model, or a model with an adapter.
     """
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:
@@ -99,15 +99,15 @@ def network_of(model: keras.Model) -> Network:
 
 
 def weights_of(model: keras.Model) -> dict[str, np.ndarray]:
-    """The weights of a model by their paths."""
+    """Returns the weights of a model by path."""
     return {weight.path: to_numpy(weight.value) for weight in model.weights}
 
 
 def encoder_of(model: keras.Model) -> Encoder:
-    """The `Encoder` of a model, or the model, if it is one."""
+    """Returns the `Encoder` of a model, or the model itself if it is one."""
     return getattr(model, "encoder", model)
 
 
 def to_numpy(tensor) -> np.ndarray:
-    """A tensor of any backend as an array."""
+    """Converts a tensor of any backend to a NumPy array."""
     return keras.ops.convert_to_numpy(tensor)

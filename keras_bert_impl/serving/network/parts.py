@@ -1,14 +1,14 @@
-"""Parts of networks that several models have, written operation by operation."""
+"""Network parts that several models share, written operator by operator."""
 
 import numpy as np
 
 from keras_bert_impl.serving.network import layers
 
-NO_ROW = np.float32(-1e9)  # the logit of a choice that is padding, as of `layers.ChoiceLogits`
+NO_ROW = np.float32(-1e9)  # logit of a padding choice, see `layers.ChoiceLogits`
 
 
 def input_names(config):
-    """dict of the names of the inputs to those of an encoder's features."""
+    """Returns a dict of input name to encoder feature name."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
 
@@ -19,15 +19,18 @@ def add_inputs(graph, config, group=()):
 
 
 def merge_groups(graph, features, rank):
-    """The rows of groups, [batch * group, ..., length], of features of a rank,
-    [batch, group, ..., length]."""
+    """Reshapes features `[batch, group, ..., length]` to `[batch * group, ..., length]`.
+
+    Args:
+        rank: int. Number of dimensions of the features.
+    """
     rest = graph.add("Shape", features["input_ids"], start=2, end=rank)
     shape = graph.add("Concat", [-1], rest, axis=0)
     return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
 
 
 def hidden_states(graph, config, features):
-    """list of the embeddings and every layer's output, [batch, length, hidden]."""
+    """Returns a list of the embeddings and every layer's output, [batch, length, hidden]."""
     states = [layers.embeddings(graph, config, features)]
     attention = layers.Attention(graph, config, features)
     for index in range(config.num_layers):
@@ -39,7 +42,7 @@ def hidden_states(graph, config, features):
 
 
 def pooled_vectors(graph, config, features, use_pooler):
-    """One vector for each row, [batch, hidden]."""
+    """Returns one vector per row, [batch, hidden]."""
     states = hidden_states(graph, config, features)[-1]
     return pool_tokens(graph, config, states, features, use_pooler)
 
@@ -55,7 +58,7 @@ def pool_tokens(graph, config, states, features, use_pooler):
 
 
 def add_logits(graph, inputs, head):
-    """`layers.ClassificationHead`, in float32."""
+    """Mirrors `layers.ClassificationHead`, in float32."""
     if head.activation is not None:
         inputs = layers.dense(graph, inputs, f"{head.name}/transform", head.activation)
     if head.layer_norm_epsilon is not None:
@@ -65,7 +68,7 @@ def add_logits(graph, inputs, head):
 
 
 def text_vectors(graph, features, model, vectors_of_rows, dim=None):
-    """One vector for each text, [texts, dim], of features [texts, (windows,) length]."""
+    """Returns one vector per text, [texts, dim], for features [texts, (windows,) length]."""
     if not model.has_windows:
         return vectors_of_rows(features)
     rows = vectors_of_rows(merge_groups(graph, features, rank=3))
@@ -74,7 +77,7 @@ def text_vectors(graph, features, model, vectors_of_rows, dim=None):
 
 
 def pool_windows(graph, rows, mask, dim, pooling, name="pool_windows"):
-    """`layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
+    """Mirrors `layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]
     real = graph.add("ReduceMax", mask, axes=[2])  # [batch, windows, 1]

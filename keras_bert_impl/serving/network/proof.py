@@ -1,4 +1,4 @@
-"""What a written network computes, beside the model that it was written from."""
+"""Comparison of an exported network with its model."""
 
 import contextlib
 
@@ -18,11 +18,11 @@ _SAMPLES = [
 
 
 def features_of(model, texts=None):
-    """Features of texts as the network of a model takes them; of an encoder alone, random ids.
+    """Returns features of texts for the network of a model; for a plain encoder, random ids.
 
     Args:
-        model: as of `network_of`.
-        texts: list of str. Default: four, of several languages.
+        model: see `network_of`.
+        texts: list of str. Default: four, in several languages.
     """
     texts = texts or _SAMPLES
     if not hasattr(model, "tokenizer"):
@@ -36,7 +36,7 @@ def features_of(model, texts=None):
 
 
 def as_inputs(features, config, dtype="int64"):
-    """dict of arrays: features of an encoder as the inputs of its network.
+    """Converts encoder features to network inputs, a dict of arrays.
 
     Raises:
         InputError: an id that has no embedding; see `check_values`.
@@ -48,10 +48,11 @@ def as_inputs(features, config, dtype="int64"):
 
 @contextlib.contextmanager
 def answered_by(session, model):
-    """Inside the block a task model's `predict` computes its network by a session.
+    """Makes a task model's `predict` run its network in a session, inside the context.
 
     Args:
-        session: function of features, as `Network.outputs_of_model` takes them, to outputs by name.
+        session: function of features, in the format of `Network.outputs_of_model`, to outputs by
+            name.
         model: `TaskModel`.
     """
 
@@ -70,22 +71,23 @@ def answered_by(session, model):
 
 
 def relative_difference(received, expected, padding_mask):
-    """How far outputs are from others, relative to those: of each the root of the mean square.
+    """Returns the largest RMS difference of an output, relative to the RMS of its expected values.
 
     Args:
         received, expected: dicts of name to float32 array.
-        padding_mask: int `[batch, length]` or `[batch, group, length]`. What stands where it is 0
-            is left out.
+        padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
+            ignored.
 
     Returns:
-        float, that of the output that is farthest; infinite where one has no finite numbers.
+        float, of the output with the largest difference; infinite if an output has non-finite
+        values.
     """
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():
         other = received[name]
-        if array.shape[:2] == mask.shape:  # of tokens
+        if array.shape[:2] == mask.shape:  # per-token output
             array, other = array[mask], other[mask]
-        real = ~(array <= -1e8)  # choices that are padding have -1e9; NaN is compared
+        real = ~(array <= -1e8)  # excludes padding choices, which have -1e9; NaN is compared
         distance = np.sqrt(np.mean(np.square(other - array)[real]))
         found.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
     worst = np.max(found)

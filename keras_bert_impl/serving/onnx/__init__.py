@@ -1,4 +1,4 @@
-"""Models as ONNX files, for ONNX Runtime and others."""
+"""Export to ONNX, for ONNX Runtime and other runtimes."""
 
 from keras_bert_impl.lazy import lazy_names
 

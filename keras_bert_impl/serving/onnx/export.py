@@ -1,4 +1,4 @@
-"""Models as ONNX files."""
+"""Export to ONNX."""
 
 import functools
 
@@ -8,23 +8,23 @@ from keras_bert_impl.serving.network.export import Format, export_network
 from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.onnx.graph import Graph
 
-_LARGE = 2**31 - 2**24  # bytes; a file of protocol buffers holds 2 GiB, graph and names included
+_LARGE = 2**31 - 2**24  # bytes; a protocol buffer file holds 2 GiB, including graph and names
 
 
 def export_onnx(model, directory, precision="fp32", fused=True, **how):
-    """Writes `model.onnx` and, beside it, the tokenizer and `config.json` as in a model directory.
+    """Writes `model.onnx`, with the tokenizer and `config.json` as in a model directory.
 
-    The file is checked by `onnx.checker` and run in ONNX Runtime beside the model.
+    The file is checked by `onnx.checker` and compared with the model in ONNX Runtime.
 
     Args:
-        model: as of `write_graph`.
-        directory: str or `Path`. Written aside and renamed.
-        precision: `"fp32"`; `"fp16"`; or `"int8"`: weights of dense layers and embeddings in 8
-            bits, and products of them too. With `calibration` operators are those of the standard;
-            without, the scales of activations are taken from what is computed.
-        fused: bool. Whether with operators of ONNX Runtime, as of `write_graph`.
-        **how: `texts`, `calibration`, `measure`, `max_drop`: as of `export_network`, which says
-            what is returned and raised.
+        model: see `write_graph`.
+        directory: str or `Path`. Written to a temporary folder and renamed.
+        precision: `"fp32"`; `"fp16"`; or `"int8"`: 8-bit weights of dense layers and embeddings,
+            multiplied in 8 bits. With `calibration`, only standard operators are used; without,
+            activation scales are computed at run time.
+        fused: bool. Whether to use operators of ONNX Runtime; see `write_graph`.
+        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for what is
+            returned and raised.
 
     Example:
         export_onnx(TextClassifier.from_pretrained("path/to/model"), "served")
@@ -34,19 +34,19 @@ def export_onnx(model, directory, precision="fp32", fused=True, **how):
 
 
 def write_graph(model, dtype="float32", fused=True):
-    """An ONNX graph of the network of a model; inputs, int64, and outputs as of `Network`.
+    """Returns the ONNX graph of a model's network; see `Network` for outputs and inputs, int64.
 
     Args:
-        model: as of `network_of`.
-        dtype: `"float32"`, or `"float16"` for weights and all but sums, which are in float32.
-        fused: bool. Whether with operators of ONNX Runtime; else with those of the standard, for
+        model: see `network_of`.
+        dtype: `"float32"`; or `"float16"` for weights and computation, except sums in float32.
+        fused: bool. Whether to use operators of ONNX Runtime; else only those of the standard, for
             other runtimes.
 
     Returns:
         `onnx.ModelProto`.
 
     Raises:
-        InputError: a model of another kind, or with an adapter.
+        InputError: an unsupported kind of model, or a model with an adapter.
     """
     network = network_of(model)
     graph = Graph(weights_of(model), dtype, fused)
@@ -55,7 +55,7 @@ def write_graph(model, dtype="float32", fused=True):
 
 
 def write(model, directory, precision, batches, fused):
-    """Writes `model.onnx`, and checks it; as `Format.write`, with `fused` as of `write_graph`."""
+    """Writes and checks `model.onnx`; see `Format.write`, and `write_graph` for `fused`."""
     path = directory / "model.onnx"
     dtype = "float16" if precision == "fp16" else "float32"
     proto = write_graph(model, dtype, fused and batches is None)
@@ -69,7 +69,7 @@ def write(model, directory, precision, batches, fused):
 
 
 def save(proto, path):
-    """Writes a graph; where a file cannot hold its weights, they go to a second one beside it.
+    """Writes a graph; weights that exceed the file limit go to a second file next to it.
 
     Args:
         proto: `onnx.ModelProto`.

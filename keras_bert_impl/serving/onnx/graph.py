@@ -1,9 +1,9 @@
-"""An ONNX graph while it is written: nodes, weights by their names, constants by their values."""
+"""Builder of ONNX graphs: nodes, named weights and deduplicated constants."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-# The first opset with LayerNormalization; ONNX Runtime reads it since 1.12, of 2022.
+# The first opset with LayerNormalization; supported by ONNX Runtime since 1.12 (2022).
 _OPSET, _IR_VERSION = 17, 8
 _CONTRIB = "com.microsoft"
 _TYPES = {
@@ -16,13 +16,13 @@ _TYPES = {
 
 
 class Graph:
-    """Nodes, and the weights and constants that they take. A tensor is its name, a str.
+    """Builder of an ONNX graph. Tensors are referred to by name, a str.
 
     Args:
-        weights: dict of name to numpy array; those that are asked for are written.
-        dtype: str, `"float32"` or `"float16"`, of weights and of what is computed with them.
-        fused: bool. Whether to write operators of ONNX Runtime (`com.microsoft`) for attention,
-            embeddings, GELU and normalization, and not those of the ONNX standard alone.
+        weights: dict of name to NumPy array; only those that are used are written.
+        dtype: str, `"float32"` or `"float16"`, of weights and computation.
+        fused: bool. Whether to use operators of ONNX Runtime (`com.microsoft`) for attention,
+            embeddings, GELU and normalization, instead of only those of the ONNX standard.
 
     Example:
         graph = Graph({"kernel": np.ones((2, 3), "float32")})
@@ -44,14 +44,14 @@ class Graph:
 
         Args:
             name: str.
-            shape: list of int, or of str for what varies.
+            shape: list of int, or of str for dynamic dimensions.
             dtype: str.
         """
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
         return name
 
     def output(self, name, tensor, shape):
-        """Makes a tensor an output of the model, in float32."""
+        """Marks a tensor as an output of the model, in float32."""
         self._nodes.append(helper.make_node("Cast", [tensor], [name], name, to=TensorProto.FLOAT))
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
@@ -59,14 +59,14 @@ class Graph:
         """Adds a node.
 
         Args:
-            op: str, an operator of the standard, or `"com.microsoft.NAME"`.
-            *inputs: names of tensors, "" for none, or constants: numpy arrays and numbers as they
-                are, floats in the dtype of the graph, ints and lists of int as int64.
-            num_outputs: int. How many it has, of which the first is returned.
+            op: str. An operator of the standard, or `"com.microsoft.NAME"`.
+            *inputs: tensor names, "" for none, or constants: NumPy arrays and scalars keep their
+                dtype, floats get the dtype of the graph, ints and lists of int become int64.
+            num_outputs: int. Number of outputs; the first is returned.
             **attributes: of the operator.
 
         Returns:
-            str, the tensor.
+            str. Name of the output tensor.
         """
         domain, _, op = op.rpartition(".")
         inputs = [value if isinstance(value, str) else self._constant(value) for value in inputs]
@@ -77,31 +77,31 @@ class Graph:
         return name
 
     def cast(self, tensor, dtype):
-        """A tensor in another dtype."""
+        """Casts a tensor to another dtype."""
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
     def as_float32(self, tensor):
-        """A tensor of the dtype of the graph in float32, for sums."""
+        """Casts a tensor from the dtype of the graph to float32, for sums."""
         return tensor if self.dtype == "float32" else self.cast(tensor, "float32")
 
     def as_computed(self, tensor):
-        """A float32 tensor in the dtype of the graph."""
+        """Casts a float32 tensor to the dtype of the graph."""
         return tensor if self.dtype == "float32" else self.cast(tensor, self.dtype)
 
     def declare(self, tensor, shape):
-        """States the shape of a tensor of the dtype of the graph, where it cannot be inferred."""
+        """Declares the shape of a tensor in the dtype of the graph, if it cannot be inferred."""
         self._shapes.append(helper.make_tensor_value_info(tensor, _TYPES[self.dtype], shape))
 
     def has(self, name):
-        """bool. Whether there is a weight of that name."""
+        """Returns whether there is a weight with this name."""
         return name in self._weights
 
     def array(self, name):
-        """A weight as a numpy array."""
+        """Returns a weight as a NumPy array."""
         return self._weights[name]
 
     def weight(self, *names):
-        """A weight in the dtype of the graph; of several names they are joined, last axis."""
+        """Adds a weight in the dtype of the graph; several are concatenated on the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
             array = np.concatenate([self._weights[name] for name in names], axis=-1)
@@ -109,7 +109,7 @@ class Graph:
         return name
 
     def model(self):
-        """`onnx.ModelProto` of all that was added."""
+        """Returns the `onnx.ModelProto` of everything added."""
         tensors = list(self._tensors.values())
         graph = helper.make_graph(
             self._nodes, "network", self._inputs, self._outputs, tensors, value_info=self._shapes

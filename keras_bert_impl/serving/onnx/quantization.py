@@ -1,4 +1,4 @@
-"""Matrices and their products in 8 bits, by ONNX Runtime's own tools."""
+"""8-bit quantization of weights and matrix products with ONNX Runtime's tools."""
 
 import contextlib
 import logging
@@ -8,23 +8,22 @@ from onnxruntime import quantization
 
 from keras_bert_impl.serving.network.proof import as_inputs
 
-# With 8 bits the sums of two products overflow on x86 processors without VNNI; with 7 they cannot.
+# On x86 processors without VNNI, sums of two 8-bit products overflow; 7 bits are safe.
 _WEIGHTS = {"weight_type": quantization.QuantType.QInt8, "per_channel": True, "reduce_range": True}
-# Fused operators have no shape inference: the tools are told what comes out of them.
+# Fused operators have no shape inference, so the tools need their output type.
 _FLOAT = {"DefaultTensorType": onnx.TensorProto.FLOAT}
 
 
 def quantize(proto, path, large, batches=None, config=None):
-    """Writes a float32 model with matrices in int8, each column with a scale of its own.
+    """Writes a float32 model with int8 matrices, with a separate scale per column.
 
     Args:
         proto: `onnx.ModelProto`.
         path: `Path` of the file to write.
-        large: bool. Whether weights go to a file beside it.
-        batches: list of features, from which the scales of activations are taken, for a model of
-            the operators of the standard. None: they are taken from what is computed, anew for each
-            tensor (dynamic quantization).
-        config: `EncoderConfig` of the model, beside `batches`.
+        large: bool. Whether to store weights in a separate file.
+        batches: list of features to compute activation scales from, for a model with only standard
+            operators. None: scales are computed at run time for each tensor (dynamic quantization).
+        config: `EncoderConfig` of the model, needed with `batches`.
     """
     with _only_errors():
         if batches is None:
@@ -45,7 +44,7 @@ def quantize(proto, path, large, batches=None, config=None):
 
 
 class _Reader(quantization.CalibrationDataReader):
-    """What the tool asks for one batch after the other."""
+    """Feeds calibration batches to the quantization tool."""
 
     def __init__(self, batches, config):
         self._batches = iter(batches)
@@ -58,7 +57,7 @@ class _Reader(quantization.CalibrationDataReader):
 
 @contextlib.contextmanager
 def _only_errors():
-    """The tools log advice that does not apply to graphs that come from here."""
+    """Suppresses advice of the tools that does not apply to these graphs."""
     log = logging.getLogger()
     level = log.level
     log.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Models in ONNX Runtime."""
+"""Inference with ONNX Runtime."""
 
 import onnxruntime
 
@@ -6,17 +6,17 @@ from keras_bert_impl.serving.network.proof import as_inputs
 
 
 class Session:
-    """A written model in ONNX Runtime, on the CPU.
+    """Runs an exported ONNX model in ONNX Runtime on the CPU.
 
     Args:
         model: path of the file, or bytes.
-        config: `EncoderConfig` of the model that it was written from.
+        config: `EncoderConfig` of the exported model.
     """
 
     def __init__(self, model, config):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
-        # Threads that spin take the processor from whatever else runs beside an export.
+        # Spinning threads would take CPU time from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = model if isinstance(model, bytes) else str(model)
         providers = ["CPUExecutionProvider"]
@@ -24,10 +24,10 @@ class Session:
         self._config = config
 
     def __call__(self, features):
-        """dict of name to float32 array: the outputs.
+        """Returns the outputs, a dict of name to float32 array.
 
         Args:
-            features: dict of int arrays or tensors, as an encoder takes them.
+            features: dict of int arrays or tensors, the features of an encoder.
         """
         outputs = self._session.run(None, as_inputs(features, self._config))
         return dict(zip((output.name for output in self._session.get_outputs()), outputs))

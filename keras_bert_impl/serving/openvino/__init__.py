@@ -1,4 +1,4 @@
-"""Models as OpenVINO files, for Intel's processors."""
+"""Export to OpenVINO, for Intel processors."""
 
 from keras_bert_impl.lazy import lazy_names
 

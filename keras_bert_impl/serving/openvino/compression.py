@@ -1,30 +1,30 @@
-"""Weights in 8 bits that OpenVINO multiplies with as they are."""
+"""8-bit weight compression for OpenVINO, which multiplies with the 8-bit weights directly."""
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-_FEWEST = 1024  # numbers of a weight that is worth it
-# Where an operator takes weights, and along which axis each part of them is of one size: a token's
-# vector, a column of a matrix.
+_FEWEST = 1024  # values; smaller weights are not worth compressing
+# Operator -> (index of its weight input, axis with one scale per index): a scale per token vector
+# for embeddings, per column for matrices.
 _PLACES = {"Gather": (0, 0), "MatMul": (1, 1)}
 
 
 def compress(proto):
-    """Makes embeddings and matrices of a graph int8, each vector or column with its own scale.
+    """Converts embeddings and matrices of a graph to int8, with a scale per vector or column.
 
-    `DequantizeLinear` before their use makes them float32 again. OpenVINO does not: it keeps such
-    weights, and takes what they are multiplied with in 8 bits, too, in groups of 32 numbers.
+    `DequantizeLinear` converts them back to float32 before use. OpenVINO skips this: it keeps the
+    int8 weights and also quantizes the other factor to 8 bits, in groups of 32 values.
 
     Args:
-        proto: `onnx.ModelProto` in float32, of the operators of the standard.
+        proto: `onnx.ModelProto` in float32, with only standard operators.
     """
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     nodes = []
     for node in proto.graph.node:
         place, axis = _PLACES.get(node.op_type, (None, None))
         name = node.input[place] if place is not None else None
-        if name in tensors and _is_large(tensors[name]):  # one that others take, too, once
+        if name in tensors and _is_large(tensors[name]):  # converted once, even if shared
             weight = numpy_helper.to_array(tensors.pop(name))
             parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]
             for part, array in zip(parts, _quantized(weight, axis)):
@@ -43,7 +43,7 @@ def _is_large(tensor):
 
 
 def _quantized(weight, axis):
-    """(int8 numbers, float32 scales, int8 zeros) of a matrix."""
+    """Returns (int8 values, float32 scales, int8 zero points) of a matrix."""
     scale = np.abs(weight).max(axis=1 - axis) / 127
     scale = np.where(scale == 0, 1, scale).astype("float32")
     numbers = np.round(weight / np.expand_dims(scale, 1 - axis)).astype("int8")

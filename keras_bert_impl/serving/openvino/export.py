@@ -1,4 +1,4 @@
-"""Models as OpenVINO files, from ONNX graphs of the standard's operators."""
+"""Export to OpenVINO, from ONNX graphs with only standard operators."""
 
 import errno
 import os
@@ -14,20 +14,20 @@ _FILE = "model.xml"
 
 
 def export_openvino(model, directory, precision="fp32", **how):
-    """Writes `model.xml`, `model.bin` and, beside them, the tokenizer and `config.json` as in a
-    model directory.
+    """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`.
 
-    Inputs, int64, and outputs are those of `Network`, of any batch and length. OpenVINO is
-    told to compute in float32; where it is not, it computes in bfloat16 on processors that have it.
+    The directory is laid out like a model directory. Inputs, int64, and outputs are those of
+    `Network`, with any batch size and length. Here OpenVINO is set to compute in float32; by
+    default it computes in bfloat16 on processors that support it.
 
     Args:
-        model: as of `network_of`.
-        directory: str or `Path`. Written aside and renamed.
-        precision: `"fp32"`; `"fp16"`: weights in 16 bits; or `"int8"`: weights of dense layers and
-            embeddings in 8 bits. With `calibration` embeddings stay in 32 bits, and activations have
-            8 by scales that are taken from the texts.
-        **how: `texts`, `calibration`, `measure`, `max_drop`: as of `export_network`, which says
-            what is returned and raised.
+        model: see `network_of`.
+        directory: str or `Path`. Written to a temporary folder and renamed.
+        precision: `"fp32"`; `"fp16"`: 16-bit weights; or `"int8"`: 8-bit weights of dense layers
+            and embeddings. With `calibration`, embeddings stay in 32 bits, and activations are
+            quantized to 8 bits with scales computed from the texts.
+        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for what is
+            returned and raised.
 
     Example:
         export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
@@ -47,11 +47,11 @@ def _write(model, directory, precision, batches):
                 compress(graph)
             onnx_export.save(graph, path)
         read = openvino.Core().read_model(path)
-        # Halving the weights is left to OpenVINO, so that it knows where float32 is better.
+        # OpenVINO halves the weights itself, since it knows where float32 is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:
-            if "iostream" in str(error):  # all that is said of a disk that takes no more
+            if "iostream" in str(error):  # the only sign of a full disk
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise
 

@@ -1,3 +1,3 @@
 """Sentence embeddings and semantic search."""
 
-TASK_NAME = "similarity"  # of `--task`
+TASK_NAME = "similarity"  # value of `--task`

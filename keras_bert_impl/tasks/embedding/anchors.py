@@ -1,4 +1,4 @@
-"""Texts with one that is near to each, and maybe one that is not: learned and found again."""
+"""Anchor, positive and optional negative texts, and retrieval scores on them."""
 
 import csv
 
@@ -10,11 +10,11 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.search import unit_length
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
 
-_CHUNK = 1024  # anchors that are compared with all candidates at once
+_CHUNK = 1024  # anchors compared with all candidates at once
 
 
 class AnchorExamples(Examples):
-    """Tuples of an anchor, a positive and maybe a negative, as `Examples` without labels.
+    """Tuples of an anchor, a positive and an optional negative, as `Examples` without labels.
 
     Example:
         train = AnchorExamples.of(read_table("train.csv", "question", "answer"))
@@ -22,7 +22,7 @@ class AnchorExamples(Examples):
 
     @classmethod
     def of(cls, examples):
-        """The same `Examples` as texts to embed.
+        """Converts `Examples` to anchor examples.
 
         Raises:
             InputError: single texts, or texts with labels.
@@ -35,19 +35,19 @@ class AnchorExamples(Examples):
 
 
 def anchor_scores(embedder, examples, directory=None):
-    """How well the positive of each anchor is told from other texts, by cosine.
+    """Scores how well the positive of each anchor is retrieved by cosine similarity.
 
     Args:
         embedder: `TextEmbedder`.
         examples: `AnchorExamples`.
-        directory: `Path` of an existing folder for the ranks; None to write none.
+        directory: `Path` of an existing folder to write the ranks to; None to not write them.
 
     Returns:
-        dict of float: with negatives `accuracy`, the share of anchors whose positive is nearer than
-        their negative; and `mrr`, the mean of 1 / rank of the positive among all other texts of the
-        examples but anchors, each counted once, and `recall_at_1`, the share that come first. Of
-        texts with equal cosines, up to 1e-6, the positive ranks last, as in scikit-learn's
-        `label_ranking_average_precision_score`. All are NaN if a vector is.
+        dict of float: with negatives, `accuracy`, the share of anchors whose positive is nearer
+        than their negative; `mrr`, the mean reciprocal rank of the positive among all non-anchor
+        texts of the examples, without duplicates; and `recall_at_1`, the share of positives ranked
+        first. Among texts with equal cosines, up to 1e-6, the positive ranks last, as in
+        scikit-learn's `label_ranking_average_precision_score`. All are NaN if a vector is NaN.
 
     Example:
         anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
@@ -65,13 +65,13 @@ def anchor_scores(embedder, examples, directory=None):
 
 
 def _ranks(vectors, texts):
-    """int array [texts]: the number of texts that are as near as the positive, or nearer.
+    """Returns int [texts]: the number of texts at least as near as the positive, itself included.
 
     Args:
-        vectors: float32 [texts, group, dim], of length 1.
-        texts: list of tuples of str. What stands there twice is one candidate.
+        vectors: float32 [texts, group, dim], unit length.
+        texts: list of tuples of str. Duplicates count as one candidate.
     """
-    places = {}  # of text -> (row, column) where it stands first
+    places = {}  # text -> (row, column) of its first occurrence
     for row, (_, *others) in enumerate(texts):
         for column, text in enumerate(others, 1):
             places.setdefault(text, (row, column))
@@ -83,7 +83,7 @@ def _ranks(vectors, texts):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
         of_own = np.take_along_axis(cosines, own[part, None], axis=1)
-        # Not `cosines >= ...`: no comparison with NaN holds, and its rank would be 0.
+        # Not `cosines >= ...`: comparisons with NaN are False, which would give rank 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)
 
@@ -93,6 +93,6 @@ def _write_ranks(path, cosines, ranks):
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(columns)
-        # Nine digits give a float32 back exactly.
+        # Nine significant digits round-trip a float32.
         for i, (row, rank) in enumerate(zip(cosines, ranks)):
             writer.writerow([i, *(f"{cosine:.9g}" for cosine in row), rank])

@@ -1,4 +1,4 @@
-"""The network of a `TextEmbedder`: groups of texts to vectors, through layers and pooling."""
+"""The network of `TextEmbedder`: pools groups of texts to vectors."""
 
 import keras
 import numpy as np
@@ -21,19 +21,19 @@ def embedding_network(
     projections=(),
     truncate_dim=None,
 ):
-    """Connects the layers of a `TextEmbedder`, whose arguments these are.
+    """Builds the network of a `TextEmbedder`; see there for the other arguments.
 
     Args:
         projections: list of Keras layers, from `projection_layers`.
 
     Returns:
-        (inputs, outputs, mix): int32 `[batch, group, length]` by name, of windows
+        (inputs, outputs, mix): dict of int32 `[batch, group, length]`, with windows
         `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
 
     Raises:
-        InputError: an argument that cannot be.
+        InputError: an invalid argument.
     """
-    if pooling not in list(POOLINGS):  # a list, for what has no hash
+    if pooling not in list(POOLINGS):  # a list, so that unhashable values work
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
         )
@@ -70,7 +70,7 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """The weights of the last layers, checked; None where there are none."""
+    """Returns the checked weights of the last layers; None if there are none."""
     if isinstance(num_layers, bool) or not isinstance(num_layers, int):
         raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
     if not 1 <= num_layers <= limit:
@@ -93,7 +93,7 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 
 def _states(encoder, features, num_layers, mix):
-    """What is pooled: the last layer's hidden states, or several layers' in one."""
+    """Returns the states to pool: of the last layer, or of several layers combined."""
     if num_layers == 1:
         return encoder(features)["sequence_output"]
     states = encoder.with_outputs("hidden_states")(features)["hidden_states"][-num_layers:]

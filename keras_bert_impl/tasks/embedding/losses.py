@@ -1,6 +1,6 @@
-"""Losses that sentence embeddings are learned by, and what examples each of them takes.
+"""Losses of sentence embeddings, and the examples that each takes.
 
-Shape legend: batch = examples; group = texts of an example; dim = of an embedding. Vectors are
+Shape legend: batch = examples; group = texts of an example; dim = embedding size. Vectors are
 float32 `[batch, group, dim]`.
 """
 
@@ -9,23 +9,23 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError
 
 LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
-SCORED = ("cosine", "cosent")  # those with a label
-_COMPARING = ("cosent", "multiple_negatives")  # those of the whole batch
+SCORED = ("cosine", "cosent")  # losses with labels
+_COMPARING = ("cosent", "multiple_negatives")  # losses over the whole batch
 
 
 def compares_examples(name):
-    """Whether a loss is one of a whole batch, in which every example depends on the others."""
+    """Returns whether a loss compares the examples of a batch with each other."""
     return name in _COMPARING
 
 
 def check_loss(name):
-    """Refuses what is no name of a loss."""
+    """Raises an `InputError` for an unknown loss."""
     if name not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}. Received: loss={name!r}")
 
 
 def check_group(name, group):
-    """Refuses examples that have not as many texts as the loss needs."""
+    """Raises an `InputError` if examples have the wrong number of texts for the loss."""
     wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
     fits = group == (3 if name == "triplet" else 2)
     if name == "multiple_negatives":
@@ -35,12 +35,12 @@ def check_group(name, group):
 
 
 def cosine_similarities(first, second):
-    """The cosine of the angle between vectors `[..., dim]`, `[...]`; 0 beside a vector of zeros."""
+    """Returns the cosine similarities of vectors `[..., dim]`, as `[...]`; 0 for zero vectors."""
     return ops.sum(_normalized(first) * _normalized(second), axis=-1)
 
 
 def cosine_losses(vectors, labels):
-    """Squared difference of the cosine of two texts and their label, `[batch]`.
+    """Returns the squared differences of text-pair cosines and labels, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the regression objective.
     """
@@ -48,7 +48,7 @@ def cosine_losses(vectors, labels):
 
 
 def triplet_losses(vectors, margin):
-    """`max(|anchor - positive| - |anchor - negative| + margin, 0)`, Euclidean, `[batch]`.
+    """Returns `max(|anchor - positive| - |anchor - negative| + margin, 0)`, Euclidean, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the triplet objective.
     """
@@ -57,7 +57,7 @@ def triplet_losses(vectors, margin):
 
 
 def cosent_loss(vectors, labels, scale):
-    """`log(1 + sum of exp(scale * (cosine i - cosine j)))` over all i labelled lower than j.
+    """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))` over all i labeled lower than j.
 
     Source: Su 2022, "CoSENT: a more efficient sentence vector scheme than Sentence-BERT".
     """
@@ -69,9 +69,9 @@ def cosent_loss(vectors, labels, scale):
 
 
 def multiple_negatives_loss(vectors, scale):
-    """Mean cross-entropy of finding each anchor's positive among all positives and negatives.
+    """Returns the mean cross-entropy of each anchor's positive among all positives and negatives.
 
-    The logits are `scale` times the cosines of the anchor and all other texts but anchors.
+    The logits are `scale` times the cosines of the anchor and all non-anchor texts.
 
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.
@@ -91,5 +91,5 @@ def _normalized(vectors):
 
 
 def _distances(first, second):
-    # Where both are the same the root has no gradient; PyTorch's distances have this number, too.
+    # The offset avoids the undefined gradient of the root at 0; PyTorch uses the same value.
     return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

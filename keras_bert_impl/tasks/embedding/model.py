@@ -1,4 +1,4 @@
-"""Sentence embeddings: one vector for a text, near those of texts that mean the same."""
+"""`TextEmbedder`: sentence embeddings."""
 
 import logging
 
@@ -39,56 +39,56 @@ _LOG = logging.getLogger(__name__)
 @first_guesses("TextEmbedder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
-    """Vectors of texts, pooled from the hidden states of the last layer or layers.
+    """Sentence embeddings, pooled from the hidden states of the last layer or layers.
 
-    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`, but an example is a tuple of
-    texts, the same number in each, or x is a tuple of lists: the first texts, the second, ... A
-    string tensor of a data set is `[batch, group]`, features are `[batch, group, length]`, where
-    group counts the texts of an example.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`, with this difference: an
+    example is a tuple of texts, the same number in each, or x is a tuple of lists: all first texts,
+    all second texts, ... A string tensor of a data set is `[batch, group]`, and features are
+    `[batch, group, length]`, where group is the number of texts per example.
 
     | loss | example | label |
     |---|---|---|
     | `"cosine"` | two texts | their cosine, from -1 to 1 |
-    | `"cosent"` | two texts | a number: which pairs are nearer than which |
+    | `"cosent"` | two texts | a number that ranks pairs by similarity |
     | `"triplet"` | anchor, positive, negative | none |
     | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
-    The second and the fourth compare the examples of the global batch with each other, whatever
-    the devices and `accumulation_steps`; over several parts a step costs a forward pass more. With
-    `"multiple_negatives"` the other examples' positives count as negatives: the same text twice in
-    a batch teaches something false.
+    `"cosent"` and `"multiple_negatives"` compare all examples of the global batch with each other,
+    across devices and `accumulation_steps`; if the batch is split, each step takes an extra forward
+    pass. With `"multiple_negatives"`, the positives of other examples count as negatives, so
+    duplicate texts in a batch are false negatives.
 
-    The network returns float32 `[batch, group, dim]`. `predict` of examples returns that, of single
-    texts `[texts, dim]`.
+    The network returns float32 `[batch, group, dim]`. `predict` returns the same for examples, and
+    `[texts, dim]` for single texts.
 
     Args:
-        encoder: `Encoder`, whose pooler is not used.
+        encoder: `Encoder`; its pooler is not used.
         tokenizer: `Tokenizer`.
-        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default mean.
-        num_layers: int. How many of the last layers to use. Default 1.
-        layer_weights: list of `num_layers` floats: the layers' weighted mean is taken. None: they
-            are concatenated.
-        learn_layer_weights: bool. Whether these weights are trained, from 1 each if none are given.
-        projections: list of dicts, layers after the pooling, of windows too: `{"kind": "dense",
-            "dim": 256, "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`,
-            `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
-        normalize: bool. Whether vectors are brought to length 1.
-        truncate_dim: int. How many of the first numbers of a vector are kept, after it was
-            normalized. Default: all.
-        do_lower_case: bool. Whether texts are brought to lower case before the tokenizer reads
-            them, whatever its own settings.
-        prompts: dict of name -> text to be put before texts, such as `{"query": "query: "}`.
-        default_prompt_name: str, the one of `prompts` that is put before all texts, in training
-            too. Default: none.
+        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default `"mean"`.
+        num_layers: int. Number of last layers to use. Default 1.
+        layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
+            layers are concatenated.
+        learn_layer_weights: bool. Whether to train these weights; they start at 1 if not given.
+        projections: list of dicts, layers after the pooling, including that of windows:
+            `{"kind": "dense", "dim": 256, "activation": "tanh", "use_bias": True}`, with the
+            activation `"tanh"`, `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`.
+            Default: none.
+        normalize: bool. Whether to scale vectors to unit length.
+        truncate_dim: int. Number of leading dimensions to keep, after normalization. Default: all.
+        do_lower_case: bool. Whether to lower-case texts before tokenization, independent of the
+            tokenizer's own setting.
+        prompts: dict of name -> text to prepend to texts, such as `{"query": "query: "}`.
+        default_prompt_name: str. Key of the prompt that is prepended to all texts, also in
+            training. Default: none.
         similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
             `similarity` computes.
-        loss: str, as in the table. Default `"cosine"`. `compile` may name another.
-        scale: float. What cosines are multiplied by in `"cosent"` and `"multiple_negatives"`.
-        margin: float. How much farther the negative shall be in `"triplet"`.
-        max_length: int. Tokens of a row. Default 128.
-        long_texts, head_tokens, doc_stride, max_windows: what becomes of texts that are longer than
-            that, as of `LongTextModel`; the vector of a text is made of those of its windows before
-            it is normalized. Default `"truncate"`.
+        loss: str, see the table. Default `"cosine"`. `compile` can override it.
+        scale: float. Factor of the cosines in `"cosent"` and `"multiple_negatives"`.
+        margin: float. Distance margin of `"triplet"`.
+        max_length: int. Sequence length in tokens. Default 128.
+        long_texts, head_tokens, doc_stride, max_windows: how longer texts are handled; see
+            `LongTextModel`. The vectors of a text's windows are pooled before normalization.
+            `long_texts` defaults to `"truncate"`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT".
 
@@ -190,25 +190,25 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         self.prompts = prompts
         self.default_prompt_name = default_prompt_name
         self.similarity_fn_name = similarity_fn_name
-        self.loss_name = loss  # Keras has `loss` for itself
+        self.loss_name = loss  # Keras reserves `loss`
         self.scale = check("scale", scale, PositiveFloat)
         self.margin = check("margin", margin, NonNegativeFloat)
 
     @property
     def dim(self):
-        """int. Numbers in a vector."""
+        """int. Size of a vector."""
         return self.output_shape[-1]
 
     @property
     def layer_weights(self):
-        """list of float, the weights of the last layers as they are now; None without any."""
+        """list of float. Current weights of the last layers; None if there are none."""
         return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
 
     # === Labels ===
 
     @property
     def needs_labels(self):
-        """Whether the loss has labels."""
+        """bool. Whether the loss needs labels."""
         return self.loss_name in losses.SCORED
 
     def encode_labels(self, labels, count):
@@ -238,7 +238,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
 
     @property
     def _limit(self):
-        """The largest absolute value of a label."""
+        """float. Largest allowed absolute value of a label."""
         return 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
 
     # === Loss ===
@@ -247,9 +247,9 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: str, one of the table in `TextEmbedder`. Default: that of the model.
-            metrics: None or `[]`: a metric of Keras compares predictions with labels, but the
-                outputs here are vectors.
+            loss: str, see the table in `TextEmbedder`. Default: the model's.
+            metrics: None or `[]`: Keras metrics compare predictions with labels, but the outputs
+                here are vectors.
 
         Raises:
             InputError: an unknown loss, or metrics.
@@ -272,16 +272,16 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
 
     @property
     def compares_examples(self):
-        """Whether the loss is one of the whole batch."""
+        """bool. Whether the loss compares the examples of a batch with each other."""
         return losses.compares_examples(self.loss_name)
 
     def train_step(self, data):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().train_step(data)
 
     def test_step(self, data):
-        """As of `ReplicatedTrainer`."""
+        """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().test_step(data)
 
@@ -337,7 +337,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         return super().pretrained_head(source)
 
     def task_config(self):
-        # Where `sentence-transformers` gets all layers from.
+        # `sentence-transformers` takes the states of all layers from this output.
         return {} if self.layer_mix is None else {"output_hidden_states": True}
 
     def save_more(self, directory):

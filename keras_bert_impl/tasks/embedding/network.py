@@ -1,4 +1,4 @@
-"""The network of text embedders for other runtimes."""
+"""Text embedding network for export to other runtimes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_bert_impl.serving.network.networks import Network, to_numpy
 
 
 class TextEmbedderNetwork(Network):
-    """`sentence_embedding` `[batch, dim]`; inputs have no groups, as each text has its own vector."""
+    """Outputs `sentence_embedding` `[batch, dim]`; inputs have no group axis, only single texts."""
 
     @property
     def groups(self):
@@ -52,7 +52,7 @@ class TextEmbedderNetwork(Network):
 
 
 def _mixed(graph, states, model):
-    """`layers.LayerMix` of the states of several layers, or all of them beside each other."""
+    """Returns the `layers.LayerMix` of the states of several layers, or their concatenation."""
     if model.layer_mix is None:
         return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
     weights = graph.array(model.layer_mix.kernel.path)

@@ -1,4 +1,4 @@
-"""Layers of a `TextEmbedder` between the pooling and the vector."""
+"""Projection layers of a `TextEmbedder`, applied to the pooled vector."""
 
 import keras
 
@@ -8,17 +8,17 @@ from keras_bert_impl.layers.activations import HEAD_ACTIVATIONS
 from keras_bert_impl.models.weights import assign
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
-_LAYER_NORM_EPSILON = 1e-5  # PyTorch's, and so that of `sentence-transformers`
+_LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and thus of `sentence-transformers`
 
 
 def checked_projections(projections):
-    """The projections with their defaults.
+    """Checks projections and fills in their defaults.
 
     Args:
-        projections: list of dicts, as `TextEmbedder` takes them, or None for none.
+        projections: list of dicts, see `TextEmbedder`, or None for none.
 
     Raises:
-        InputError: a projection that cannot be made.
+        InputError: an invalid projection.
     """
     return [_checked(projection) for projection in projections or []]
 
@@ -47,7 +47,7 @@ def _checked(projection):
 
 
 def projection_layers(projections):
-    """list of Keras layers, in float32, for what `checked_projections` returns."""
+    """Returns the Keras layers, in float32, for the result of `checked_projections`."""
     layers = []
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
@@ -76,7 +76,7 @@ def set_tensors(layers, tensors, where):
         where: `Path` of the model, for messages.
 
     Raises:
-        InputError: another number of projections, or a tensor is missing or of another shape.
+        InputError: the number of projections differs, or a tensor is missing or has another shape.
     """
     if len(layers) != len(tensors):
         raise InputError(f"{where} has {len(tensors)} projections, the model {len(layers)}.")
@@ -93,5 +93,5 @@ def set_tensors(layers, tensors, where):
 
 
 def tensors_of_layers(layers):
-    """list of dicts of numpy arrays, as `set_tensors` takes them."""
+    """Returns a list of dicts of NumPy arrays, in the format of `set_tensors`."""
     return [{weight.name: weight.numpy() for weight in layer.weights} for layer in layers]

@@ -1,4 +1,4 @@
-"""Semantic search: the texts whose vectors are nearest to a query's."""
+"""Semantic search: nearest neighbors of queries among vectors."""
 
 from pathlib import Path
 
@@ -15,23 +15,24 @@ _VECTORS, _QUERIES = 1 << 13, 256  # compared at once
 
 
 def search(embedder, queries, vectors, k=5):
-    """The vectors with the largest cosines to each query; every one is looked at.
+    """Finds the vectors with the highest cosine to each query by exhaustive search.
 
-    Beside its result it takes the same memory for any number of queries and vectors.
+    Apart from the result, memory use does not depend on the number of queries and vectors.
 
     Args:
-        embedder: `TextEmbedder`, the one that made the vectors.
-        queries: list of str, or one. The embedder's prompt `"query"` is put before them, if it has
-            one.
-        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; it may lie on disk.
-        k: int. How many to find, at most.
+        embedder: `TextEmbedder` that made the vectors.
+        queries: list of str, or a single str. The embedder's prompt `"query"`, if any, is
+            prepended.
+        vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped.
+        k: int. Maximum number of results per query.
 
     Returns:
-        (rows, scores): int64 and float32 `[queries, k]`, the numbers of the vectors and the
-        cosines, best first; of equal ones the first.
+        (rows, scores): int64 and float32 `[queries, k]`, vector numbers and cosines, best first; on
+        ties, the lower number first.
 
     Raises:
-        InputError: vectors of another width than the embedder's, or with NaN or infinite numbers.
+        InputError: vectors of another dimension than the embedder's, or with NaN or infinite
+            values.
 
     Example:
         rows, scores = search(embedder, ["how to mend a bicycle"], embedder.encode(texts))
@@ -62,10 +63,10 @@ def search(embedder, queries, vectors, k=5):
 
 
 def _nearest(wanted, block, k):
-    """(columns, cosines), int64 and float32 [queries, up to k], in the order of the block.
+    """Returns (columns, cosines), int64 and float32 [queries, up to k], in block order.
 
     Args:
-        wanted, block: float32 [queries, dim] and [vectors, dim], of length 1.
+        wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
         k: int.
     """
     k = min(k, len(block))
@@ -80,11 +81,13 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """int64 [queries, k]: columns of the k highest of each row in ascending order, of equal ones
-    the first."""
+    """Returns int64 [queries, k]: the columns of each row's k highest values, in ascending order.
+
+    On ties, the first columns are taken.
+    """
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
-    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # of those that are taken
+    least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k values
     is_taken = cosines > least
     missing = k - is_taken.sum(axis=1, keepdims=True)
     is_equal = cosines == least
@@ -93,10 +96,10 @@ def _highest(cosines, k):
 
 
 def _finite(vectors, what, start=0):
-    """The vectors, of which none may be NaN.
+    """Checks vectors for NaN and returns them.
 
     Raises:
-        InputError: one is; names it by its number from `start`.
+        InputError: a vector has NaN; names its number, counted from `start`.
     """
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
@@ -105,21 +108,21 @@ def _finite(vectors, what, start=0):
 
 
 def unit_length(vectors):
-    """float32 array of vectors `[..., dim]`, brought to length 1.
+    """Scales vectors `[..., dim]` to unit length, as float32.
 
-    A vector of zeros stays; one with infinite numbers becomes NaN.
+    Zero vectors are unchanged; vectors with infinite values become NaN.
     """
     vectors = np.asarray(vectors, "float32")
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # infinite numbers become NaN
+    with np.errstate(invalid="ignore"):  # infinite values become NaN
         return vectors / np.maximum(lengths, 1e-12)
 
 
 def read_vectors(path):
-    """The vectors of a `.npy` file, float `[texts, dim]`, left on disk until they are used.
+    """Opens the vectors of a `.npy` file, float `[texts, dim]`, memory-mapped.
 
     Raises:
-        InputError: no such file, or one that holds something else.
+        InputError: the file does not exist or is not a file of vectors.
     """
     recover(Path(path).parent)
     try:
@@ -132,18 +135,19 @@ def read_vectors(path):
 
 
 def read_places(path, rows, count):
-    """What some vectors of a `.npy` file are of, from the `.jsonl` file beside it.
+    """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it.
 
     Args:
         path: str or `Path` of the `.npy` file.
-        rows: numbers of vectors.
-        count: int, the number of all vectors.
+        rows: vector numbers.
+        count: int. Total number of vectors.
 
     Returns:
         dict of number to `PlacedText`, with the beginning of the text.
 
     Raises:
-        InputError: no such file, a damaged line, or another number of lines than vectors.
+        InputError: the file does not exist, a line is damaged, or there are more or fewer lines
+            than vectors.
     """
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0

@@ -1,4 +1,4 @@
-"""Signatures of what has vectors of texts: embedders, and an encoder alone."""
+"""Serving signatures of text embedders and of plain encoders."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,11 +7,11 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class VectorSignatures(Signatures):
-    """Of a text `vectors`, float32 `[batch, dim]`, what `TextEmbedder.encode` returns."""
+    """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
 
     def __init__(self, model, *parts):
         super().__init__(model, *parts)
-        self.features_rank = len(model.input["token_ids"].shape) - 1  # of one text, no group
+        self.features_rank = len(model.input["token_ids"].shape) - 1  # for single texts
 
     def reference(self, text):
         return [{"vectors": vector} for vector in self.model.encode(text)]
@@ -28,16 +28,16 @@ class VectorSignatures(Signatures):
 
 
 class EncoderSignatures(Signatures):
-    """Of a text what an encoder makes of it.
+    """Signatures for encoder outputs of texts.
 
     Outputs: `sequence_output`, float32 `[batch, length, hidden]`, padded to the longest of the
     batch; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
-    signature `embed` returns the means of the first over the tokens.
+    signature `embed` returns the mean of `sequence_output` over the tokens.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        max_length: int. Texts are cut to so many tokens. Default: what the encoder allows.
+        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
     """
 
     def __init__(self, encoder, tokenizer, max_length=None):

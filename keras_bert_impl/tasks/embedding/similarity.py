@@ -1,4 +1,4 @@
-"""Pairs of texts with a number that says how near they are in meaning, and scores on them."""
+"""Semantic textual similarity: labeled text pairs and scores on them."""
 
 import csv
 
@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
 
 class SimilarityExamples(Examples):
-    """Pairs with a float each, as `Examples`, but for embeddings and not for a classifier.
+    """Text pairs with float labels, as `Examples` for embeddings instead of a classifier.
 
     Example:
         train = SimilarityExamples.of(read_glue("stsb", "glue", "train"))
@@ -20,10 +20,10 @@ class SimilarityExamples(Examples):
 
     @classmethod
     def of(cls, examples):
-        """The same `Examples` as pairs to embed.
+        """Converts `Examples` to similarity examples.
 
         Raises:
-            InputError: texts that are no pairs, or labels that are no numbers.
+            InputError: texts are not pairs, or labels are not numbers.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
             raise InputError(f"{examples.source}: similarity is of pairs of texts.")
@@ -33,16 +33,16 @@ class SimilarityExamples(Examples):
 
 
 def sts_scores(embedder, examples, batch_size=None):
-    """How well cosines of embeddings agree with people's judgement.
+    """Computes the correlation of embedding cosines with human similarity ratings.
 
     Args:
         embedder: `TextEmbedder`.
-        examples: `Examples` of pairs with numbers, of `read_glue("stsb", ...)` or `read_table`.
-        batch_size: int, default 32.
+        examples: `Examples` of pairs with numbers, from `read_glue("stsb", ...)` or `read_table`.
+        batch_size: int. Default 32.
 
     Returns:
-        dict of `pearson` and `spearman`, of cosines and labels; NaN where all cosines are equal, up
-        to 1e-6, or one is NaN.
+        dict of `pearson` and `spearman`, of cosines and labels; NaN if all cosines are equal, up to
+        1e-6, or one is NaN.
 
     Example:
         sts_scores(TextEmbedder.from_pretrained("path/to/model"), read_glue("stsb", "glue", "dev"))
@@ -52,7 +52,7 @@ def sts_scores(embedder, examples, batch_size=None):
 
 
 def score_similarities(embedder, examples, directory=None):
-    """Scores of `SimilarityExamples`; see `Task.score`."""
+    """Computes the scores of `SimilarityExamples`; see `Task.score`."""
     cosines = embedder.similarities(examples.texts)
     if directory is not None:
         _write_cosines(directory / "predictions.tsv", cosines)
@@ -61,7 +61,7 @@ def score_similarities(embedder, examples, directory=None):
 
 def _scores(examples, cosines):
     if np.ptp(cosines) <= EQUAL_COSINES:
-        cosines = np.zeros_like(cosines)  # what differs is rounding
+        cosines = np.zeros_like(cosines)  # the differences are rounding errors
     return {
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
@@ -72,5 +72,5 @@ def _write_cosines(path, cosines):
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(["index", "cosine"])
-        # Nine digits give a float32 back exactly.
+        # Nine significant digits round-trip a float32.
         writer.writerows([i, f"{cosine:.9g}"] for i, cosine in enumerate(cosines))

@@ -1,4 +1,4 @@
-"""Embedding as tasks of runs and commands: similarities of pairs, or anchors and positives."""
+"""The embedding tasks for training runs and commands: similarity, and anchors with positives."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 class _Embedding(Task):
-    """A task whose model is a `TextEmbedder`."""
+    """Base class of tasks whose model is a `TextEmbedder`."""
 
     name = TASK_NAME
     model_classes = (TextEmbedder,)
@@ -21,7 +21,7 @@ class _Embedding(Task):
 
     @classmethod
     def recognize(cls, source):
-        has_modules = (source.task_path / "modules.json").is_file()  # of sentence-transformers
+        has_modules = (source.task_path / "modules.json").is_file()  # file of sentence-transformers
         return TextEmbedder if has_modules else None
 
     @staticmethod
@@ -45,9 +45,9 @@ class _Embedding(Task):
 
 
 class Similarity(_Embedding):
-    """Similarity of texts, of `SimilarityExamples`.
+    """Text similarity on `SimilarityExamples`.
 
-    Labels that leave [-1, 1] are brought to [0, 1], from the lowest of `train` to its highest.
+    If labels exceed [-1, 1], the range of `train` is scaled to [0, 1].
     """
 
     example_class = SimilarityExamples
@@ -70,7 +70,7 @@ class Similarity(_Embedding):
 
 
 class Anchors(_Embedding):
-    """What is near to texts, of `AnchorExamples`."""
+    """Retrieval of positives, on `AnchorExamples`."""
 
     example_class = AnchorExamples
     needs_labels = False
@@ -83,7 +83,7 @@ class Anchors(_Embedding):
                              f"{groups[1]}.")
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:
-            self.losses = self.losses[:1]  # a triplet has three
+            self.losses = self.losses[:1]  # a triplet needs three texts
 
     def inputs(self, examples):
         return examples.texts, None

@@ -1,4 +1,4 @@
-"""Texts to vectors: what is asked of a `TextEmbedder`, and what its tokenizer reads."""
+"""Encoding of texts to vectors, and similarities, for `TextEmbedder`."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,25 +14,28 @@ from keras_bert_impl.tokenizers.tokenizer import as_strings
 
 
 class TextVectors:
-    """Mixin in front of a `LongTextModel` with the attributes `prompts`, `default_prompt_name`,
-    `do_lower_case` and `similarity_fn_name`."""
+    """Mixin that encodes texts with a `LongTextModel`.
 
-    _prompt = None  # in place of the default one, while `encode` is given another
+    The model has attributes `prompts`, `default_prompt_name`, `do_lower_case` and
+    `similarity_fn_name`.
+    """
+
+    _prompt = None  # replaces the default prompt during `encode`
 
     @known_arguments("TextEmbedder.encode")
     def encode(self, texts, prompt_name=None, prompt=None, batch_size=None, verbose=0):
-        """The vectors of texts.
+        """Encodes texts to vectors.
 
         Args:
-            texts: list or array of str, or one str.
-            prompt_name: str, a key of `prompts`: what is put before the texts. Default: the
-                model's `default_prompt_name`.
-            prompt: str, in its place: the prompt itself; "" for none.
-            batch_size: int, default 32.
-            verbose: as for `predict`.
+            texts: list or array of str, or a single str.
+            prompt_name: str. Key of the prompt in `prompts` to prepend. Default: the model's
+                `default_prompt_name`.
+            prompt: str. The prompt itself, instead of `prompt_name`; "" for none.
+            batch_size: int. Default 32.
+            verbose: see `predict`.
 
         Returns:
-            float32 `[texts, dim]`; of one str `[dim]`.
+            float32 `[texts, dim]`; `[dim]` for a single str.
 
         Raises:
             InputError: examples of several texts, or an unknown prompt.
@@ -54,14 +57,14 @@ class TextVectors:
             self._prompt = None
 
     def similarity(self, first, second):
-        """How near each of some vectors is to each of others, by `similarity_fn_name`.
+        """Computes pairwise similarities with `similarity_fn_name`.
 
         Args:
             first, second: arrays of vectors `[n, dim]` and `[m, dim]`, or `[dim]`; or lists of str,
                 which are encoded first.
 
         Returns:
-            float32 `[n, m]`: cosines, dot products, or Euclidean or Manhattan distances times -1.
+            float32 `[n, m]`: cosines, dot products, or negated Euclidean or Manhattan distances.
 
         Example:
             embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # [1, 2]
@@ -75,7 +78,7 @@ class TextVectors:
         return np.asarray(given, "float32")
 
     def similarities(self, pairs, batch_size=None, verbose=0):
-        """The cosine of the two vectors of each pair of texts, float32 `[pairs]`.
+        """Computes the cosine similarity of each pair of texts, float32 `[pairs]`.
 
         Args:
             pairs: list of (first, second), or a tuple of two lists.
@@ -92,7 +95,7 @@ class TextVectors:
     # === Texts and labels ===
 
     def as_texts(self, x):
-        """A list of str, or of tuples of str, all of one length."""
+        """Returns a list of str, or of tuples of str of equal length."""
         x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
             x = [x]
@@ -124,16 +127,16 @@ class TextVectors:
 
     @property
     def _prepares(self):
-        """bool. Whether texts are changed before they are tokenized."""
+        """bool. Whether texts are modified before tokenization."""
         return self.do_lower_case or bool(self._prompt_now)
 
     @property
     def _prompt_now(self):
-        """str, what is put before each text."""
+        """str. Prompt that is prepended to each text."""
         return self.prompts.get(self.default_prompt_name, "") if self._prompt is None else self._prompt
 
     def _prepared(self, texts):
-        """string tensor `[texts]`: what the tokenizer reads, in any graph."""
+        """Returns the text that is tokenized, string `[texts]`, in any graph."""
         if self._prompt_now:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts

@@ -1,18 +1,18 @@
-"""How near vectors are to each other, in numpy."""
+"""Pairwise similarities of vectors, in NumPy."""
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-_VALUES = 1 << 22  # differences of vectors in memory at once
+_VALUES = 1 << 22  # differences in memory at once
 
 
 def similarity(first, second, kind="cosine"):
-    """The similarity of each vector to each of others.
+    """Computes the similarity of each vector in `first` to each in `second`.
 
     Args:
         first, second: float arrays `[n, dim]` and `[m, dim]`, or `[dim]`.
-        kind: `"cosine"`, `"dot"`, or `"euclidean"` or `"manhattan"`, distances times -1.
+        kind: `"cosine"`, `"dot"`, or `"euclidean"` or `"manhattan"`, for negated distances.
 
     Returns:
         float32 `[n, m]`.

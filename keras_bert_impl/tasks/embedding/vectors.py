@@ -1,4 +1,4 @@
-"""Embeddings of the texts in files and folders, in a file of vectors beside what they are of."""
+"""Embedding of texts in files and folders, written as a vector file with an index of the texts."""
 
 import contextlib
 import json
@@ -18,15 +18,15 @@ from keras_bert_impl.tasks.data.tables import FORMATS, open_table
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
 _PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
-_SHOWN = 200  # characters of a text that are kept beside its vector
+_SHOWN = 200  # characters of a text stored with its vector
 
 
 class PlacedText(NamedTuple):
-    """A text and where it is.
+    """A text and its location.
 
     Attributes:
-        path: str, the file.
-        line: int, from 1; in a table the line that the row ended on.
+        path: str. File name.
+        line: int, from 1; for a table, the last line of the row.
         text: str.
     """
 
@@ -36,22 +36,22 @@ class PlacedText(NamedTuple):
 
 
 def read_texts(paths, column="text", unit="line"):
-    """Iterates over the texts of files and folders, in order; blank ones are left out.
+    """Iterates over the texts of files and folders, in order; blank texts are skipped.
 
-    Folders are walked in sorted order, without hidden files, for `.txt` and what `read_table`
-    reads. A row of a table is a text.
+    Folders are searched recursively in sorted order, without hidden files, for `.txt` and the
+    formats of `read_table`. Each row of a table is a text.
 
     Args:
         paths: str or `Path`, or a list of them.
-        column: str, the column or field of tables that holds the text.
-        unit: `"line"` or `"file"`: what is a text in a `.txt` file.
+        column: str. Column or field of tables that holds the text.
+        unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
 
     Returns:
         Iterator of `PlacedText`.
 
     Raises:
-        InputError: at once for a path that does not exist or a folder without such files; while
-            iterating for a file that cannot be read, with its line.
+        InputError: immediately for a path that does not exist or a folder without such files;
+            during iteration for an unreadable file, with its line.
     """
     if unit not in UNITS:
         raise InputError(f"unit must be one of {', '.join(UNITS)}. Received: unit={unit!r}")
@@ -102,24 +102,24 @@ def _column(path, column):
 
 
 def write_vectors(embedder, texts, path, batch_size=None, progress=None):
-    """Embeds texts, so many at a time, and writes a file of vectors.
+    """Embeds texts in chunks and writes them to a vector file.
 
-    `.npy` holds float32 `[texts, dim]`, and a file of the same name that ends in `.jsonl` for each
-    vector a line with path, line and the beginning of the text. `.parquet` has these as columns.
+    `.npy` holds float32 `[texts, dim]`; a `.jsonl` file of the same name has a line with path, line
+    and the beginning of the text for each vector. `.parquet` has these as columns.
 
     Args:
-        embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, the first
-            that it has, is put before the texts.
-        texts: iterable of `PlacedText`, of `read_texts`.
+        embedder: `TextEmbedder`. The first of the prompts `"document"`, `"passage"` and `"corpus"`
+            that it has is prepended to the texts.
+        texts: iterable of `PlacedText`, from `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
-        batch_size: int, default 32.
-        progress: function called with the number of texts done, or None.
+        batch_size: int. Default 32.
+        progress: function called with the number of finished texts, or None.
 
     Returns:
-        int, the number of texts.
+        int. Number of texts.
 
     Raises:
-        InputError: another ending, no texts, or `.parquet` without the library for it.
+        InputError: another suffix, or no texts.
 
     Example:
         write_vectors(embedder, read_texts("folder"), "vectors.npy")
@@ -171,7 +171,7 @@ def _npy(path, dim):
             _write_header(vectors, count, dim)
 
 
-_HEADER = 128  # bytes: the number of vectors is known in the end, and its header must fit then
+_HEADER = 128  # bytes; fixed, since the number of vectors is only known at the end
 
 
 def _write_header(file, count, dim):
@@ -205,5 +205,5 @@ _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 
 def places_of(path):
-    """`Path` of the file that says what the vectors of a `.npy` file are of."""
+    """Returns the `Path` of the index of a `.npy` file of vectors."""
     return Path(path).with_suffix(".jsonl")

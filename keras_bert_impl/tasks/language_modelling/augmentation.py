@@ -1,4 +1,4 @@
-"""More texts to train on: words replaced by others that could stand there."""
+"""Data augmentation for labeled texts: replaces words with likely substitutes."""
 
 import dataclasses
 import json
@@ -13,36 +13,36 @@ from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
 from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
 
-_CHUNK = 1024  # words that are compared with the vocabulary at once
+_CHUNK = 1024  # words compared with the vocabulary at once
 
 
 def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=32):
-    """Labelled texts, each followed by copies in which some words are others.
+    """Returns labeled texts, each followed by copies with some words replaced.
 
-    A word that is one piece of the vocabulary becomes one of the `top_k` words that the model
-    guesses where it is masked in its text; a word of several pieces one of the `top_k` words whose
-    input embeddings have the highest cosine with the mean of those of its pieces. (The source
-    takes the neighbours in GloVe; the model's own embeddings need no other file and know any
-    language that the model knows.) What replaces a word is another word, of one piece, with
-    a letter; what has no letter, as numbers and punctuation, stays. The two texts of a pair are
-    treated each by itself.
+    A word that is a single token is replaced by one of the `top_k` words that the model predicts
+    when it is masked; a word of several subwords by one of the `top_k` words whose input embeddings
+    have the highest cosine with the mean of the subword embeddings. (The source uses GloVe
+    neighbors; the model's own embeddings need no other file and cover any language that the model
+    knows.) A replacement is always another single-token word with a letter; words without letters,
+    such as numbers and punctuation, are kept. The two texts of a pair are augmented separately.
 
-    What is drawn is a function of the seed and of the row alone.
+    The random draws depend only on the seed and the row.
 
     Args:
         model: `MaskedLM`.
         examples: `Examples`.
-        copies: int. So many of each text at most: those that are alike are left out.
-        rate: float in (0, 1]. With this probability a word is replaced.
-        top_k: int. How many words there are to choose from.
+        copies: int. Maximum number of copies per text; duplicates are dropped.
+        rate: float in (0, 1]. Probability of replacing a word.
+        top_k: int. Number of candidates per word.
         seed: int.
         batch_size: int, of the model. A text of n words makes n rows.
 
     Returns:
-        `Examples`, with the labels of the texts.
+        `Examples`, with the labels of the original texts.
 
     Raises:
-        InputError: other examples, numbers out of range, or a vocabulary without words.
+        InputError: unlabeled or other examples, numbers out of range, or a vocabulary without
+            words.
 
     Source: Jiao et al. 2020, "TinyBERT", algorithm 1.
 
@@ -65,7 +65,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     texts, rows = [], []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
-        found = {original: None}  # in order, each once
+        found = {original: None}  # ordered and unique
         parts = slice(row * width, (row + 1) * width)
         for _ in range(copies):
             copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]
@@ -80,12 +80,12 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
 
 
 def write_examples(path, examples, text, pair=None, label=None):
-    """Writes labelled texts as JSON lines, which `read_table` reads; class numbers as names.
+    """Writes labeled texts as JSON lines for `read_table`; class numbers become names.
 
     Args:
         path: str or `Path` of the `.jsonl` file.
         examples: `Examples`.
-        text, pair, label: str, the names of the columns; None for those that there are not.
+        text, pair, label: str. Column names; None for columns that do not exist.
     """
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for row, content in enumerate(examples.texts):
@@ -98,11 +98,11 @@ def write_examples(path, examples, text, pair=None, label=None):
 
 
 def _copy(words, candidates, rate, draw):
-    """The text of `Words` with some of them replaced.
+    """Returns the text of `Words` with some words replaced.
 
     Args:
         words: `Words`.
-        candidates: string array [words, top_k]; a row of empty ones for a word that stays.
+        candidates: string array [words, top_k]; a row of empty strings for a word that is kept.
         rate, draw: probability, and `np.random.Generator`.
     """
     is_drawn = draw.random(len(words.starts)) < rate
@@ -116,7 +116,7 @@ def _copy(words, candidates, rate, draw):
 
 
 def _candidates(model, sentences, top_k, batch_size):
-    """list (a text) of string arrays [words, top_k]: what each word may become."""
+    """Returns each word's replacement candidates, a list (texts) of strings [words, top_k]."""
     vocabulary = words_of_one_piece(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
@@ -129,7 +129,7 @@ def _candidates(model, sentences, top_k, batch_size):
     num_pieces[[not has for words in sentences for has in _have_letters(words)]] = 0
 
     asked = np.flatnonzero(tokenized.has_most_context)
-    places = np.zeros(len(pieces.words), "int64")  # [tokens], where each is in the windows
+    places = np.zeros(len(pieces.words), "int64")  # [tokens], position of each in the windows
     places[tokenized.token_numbers()[asked]] = asked
     ids = np.array(list(vocabulary))
     best = np.full((len(num_pieces), top_k), -1)
@@ -150,11 +150,11 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """int array [masks, top_k]: the numbers among `ids` of the words guessed, likeliest first.
+    """Returns int [masks, top_k]: indices into `ids` of the predicted words, most likely first.
 
     Args:
-        masks: int64 [masks], places of what is masked, each by itself.
-        ids: int array [words], the pieces to choose from. What stood there is never chosen.
+        masks: int64 [masks], positions to mask, one at a time.
+        ids: int array [words], candidate tokens. The original token is never chosen.
     """
     rows, columns = (array[masks] for array in tokenized.columns())
     order = np.argsort(tokenized.lengths.numpy()[rows], kind="stable")
@@ -174,18 +174,18 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
 
 
 def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
-    """int array [words, top_k]: the numbers among `ids` of the nearest embeddings, nearest first.
+    """Returns int [words, top_k]: indices into `ids` of the nearest embeddings, nearest first.
 
     Args:
         token_ids: int array [tokens].
-        words_of_tokens: int64 [tokens], the word that each is of.
-        words: int64 [words], in order, of several tokens each.
-        ids: int array, the pieces to choose from.
+        words_of_tokens: int64 [tokens], word of each token.
+        words: int64 [words], sorted, words of several tokens.
+        ids: int array, candidate tokens.
     """
     table = model.encoder.embeddings.token_embeddings.numpy().astype("float32")
     targets = _of_length_one(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
-    begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens stand together
+    begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens are adjacent
     found = []
     for first in range(0, len(words), _CHUNK):
         ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]

@@ -1,4 +1,4 @@
-"""Batches of texts with tokens hidden, and how many of them are found."""
+"""Masking of text batches, and masked-token accuracy."""
 
 import keras
 import numpy as np
@@ -9,16 +9,16 @@ from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_i
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
-EVALUATION = 1 << 62  # number of the first batch of an evaluation; no training comes so far
+EVALUATION = 1 << 62  # number of the first batch of an evaluation; training never gets this far
 
 
 class RowMasks:
-    """Masks for the features of texts, in graph; a function of a seed and the number of the batch.
+    """In-graph masking of text features; deterministic in the seed and the batch number.
 
     Args:
         tokenizer: `Tokenizer`.
         masking: `Masking`.
-        max_length: int, of the longest row.
+        max_length: int. Length of the longest row.
     """
 
     def __init__(self, tokenizer, masking, max_length):
@@ -28,12 +28,12 @@ class RowMasks:
         self._slots = masking.num_slots(max_length, 1)
 
     def of_batches(self, dataset, seed, first=None):
-        """The batches of a `tf.data.Dataset` of features, or (features, weights), with masks.
+        """Masks the batches of a `tf.data.Dataset` of features, or (features, weights).
 
         Args:
             seed: int.
-            first: int, or an int64 variable that is read when the data set is iterated. The number
-                of the first batch. None for other masks each time that it is iterated.
+            first: int, or an int64 variable that is read when iteration starts. Number of the first
+                batch. None for different masks in each iteration.
 
         Returns:
             `tf.data.Dataset` of (features, labels) or (features, labels, weights).
@@ -56,12 +56,12 @@ class RowMasks:
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
     def __call__(self, features, seed, number):
-        """(features with `masked_positions`, labels int32 `[batch, predictions]`).
+        """Returns (features with `masked_positions`, labels int32 `[batch, predictions]`).
 
         Args:
             features: dict of int32 `[batch, length]`.
             seed: int.
-            number: int64 scalar, of the batch.
+            number: int64 scalar, batch number.
         """
         ids = features["token_ids"]
         width = tf.shape(ids)[1]
@@ -77,7 +77,7 @@ class RowMasks:
             replacements=replacement_ids(self._tokenizer),
             slots=self._slots,
         )
-        # As many slots as rows of this width may need: one for each 1 / rate tokens, and one more.
+        # Enough slots for rows of this width: one per 1 / rate tokens, and one more.
         slots = tf.cast(self._masking.rate * tf.cast(width, tf.float32), tf.int32) + 1
         slots = tf.minimum(slots, self._slots) if ids.shape[1] is None else self._slots
         labels = tf.where(masked.weights > 0, masked.ids, NO_LABEL)
@@ -90,7 +90,7 @@ class RowMasks:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedAccuracy(keras.metrics.Mean):
-    """Share of the hidden tokens that have the highest logit."""
+    """Share of masked tokens whose original has the highest logit."""
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         there = ops.cast(y_true != NO_LABEL, "float32")

@@ -1,4 +1,4 @@
-"""Rows of texts with one token masked, for a masked language model to guess."""
+"""Batches of rows with one masked token each, for a masked language model to predict."""
 
 import tensorflow as tf
 
@@ -6,17 +6,17 @@ from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def masked_batches(tokenized, rows, places, mask_id, batch_size):
-    """Batches of rows, each with one of its tokens masked.
+    """Returns batches of rows with one masked token each.
 
     Args:
         tokenized: `TokenizedTexts`.
-        rows, places: int64 [masks], which row, and which of its tokens.
+        rows, places: int64 [masks], row numbers and token positions to mask.
         mask_id: int.
         batch_size: int.
 
     Returns:
-        `tf.data.Dataset` of (features of `MaskedLM` with one masked position a row, int32 [rows]
-        with the ids that stood there), in the order given.
+        `tf.data.Dataset` of (features of `MaskedLM` with one masked position per row, int32 [rows]
+        with the original ids), in the given order.
     """
     data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
 

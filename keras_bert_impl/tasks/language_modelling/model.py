@@ -1,4 +1,4 @@
-"""Fills in masked words, and says how likely a text is word by word."""
+"""`MaskedLM`: masked-token prediction and pseudo-perplexity."""
 
 import dataclasses
 import functools
@@ -34,16 +34,16 @@ from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
-_ROWS, _MASKS = 32, 64  # of a batch: each mask has a score for every piece of the vocabulary
+_ROWS, _MASKS = 32, 64  # per batch; each mask has a score for every token of the vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
 class Filling:
-    """A word piece for a mask.
+    """A predicted token for a mask.
 
     Attributes:
-        token: str, the piece as it stands in the vocabulary.
-        score: float, its probability.
+        token: str, as it stands in the vocabulary.
+        score: float. Probability.
     """
 
     token: str
@@ -53,22 +53,22 @@ class Filling:
 @first_guesses("MaskedLM")
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLM(TaskModel):
-    """An encoder with the head of the masked language model.
+    """An encoder with a masked language modeling head.
 
-    `fit` and `evaluate` take what `RawTextTrainer` says, without labels: of each text, tokens are
-    hidden and predicted. Masks are new in each epoch, and those of `evaluate` always the same. The
-    loss is the mean over the predicted tokens. To pre-train on a corpus see `pretrain`.
+    See `RawTextTrainer` for the inputs of `fit` and `evaluate`, which take no labels: tokens of
+    each text are masked and predicted. Masks differ in each epoch; those of `evaluate` are fixed.
+    The loss is the mean over the masked tokens. To pre-train on a corpus see `pretrain`.
 
     The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
-    `masked_positions`, int32 `[batch, predictions]`; of features, labels are int32 of that shape,
-    -100 for none, which `predict` takes, too. What stands for a mask in texts is said by `fill`.
+    `masked_positions`, int32 `[batch, predictions]`; `predict` takes these features, too. Labels
+    for features are int32 of that shape, -100 for none. `fill` predicts the masks in texts.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
-        max_length: int. Texts are cut to that number of tokens. Default: what the encoder allows.
-        mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` hide.
-        mask_unit: str. What is masked as a whole: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
+        mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
+        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -113,7 +113,9 @@ class MaskedLM(TaskModel):
         return [MaskedAccuracy(name="accuracy")]
 
     def compile(self, optimizer=None, loss=None, **kwargs):
-        """Configures training, see `RawTextTrainer`; the loss is the mean cross-entropy of what is hidden.
+        """Configures training with the cross-entropy of the masked tokens; see `RawTextTrainer`.
+
+        The loss is the mean over the masked tokens.
 
         Raises:
             InputError: another loss.
@@ -146,11 +148,11 @@ class MaskedLM(TaskModel):
         return tf.cast(labels, tf.int32)
 
     def fit(self, x=None, y=None, **kwargs):
-        """Trains on texts, of which tokens are hidden; everything else is as in `RawTextTrainer`.
+        """Trains on texts with masked tokens; see `RawTextTrainer` for the other arguments.
 
         Args:
             x: texts, a `tf.data.Dataset` of batches of them, or features with `masked_positions`.
-            y: of features alone.
+            y: labels, only with features.
 
         Returns:
             `keras.callbacks.History`.
@@ -172,7 +174,7 @@ class MaskedLM(TaskModel):
         return super()._validation(self._with_masks(data, first=EVALUATION), batch_size, steps)
 
     def _with_masks(self, data, first=None):
-        """A data set of texts as one of masked features; anything else as it is."""
+        """Converts a data set of texts to masked features; returns anything else unchanged."""
         if not isinstance(data, tf.data.Dataset):
             return data
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data.element_spec)
@@ -192,7 +194,7 @@ class MaskedLM(TaskModel):
         return self._masks.of_batches(encoded, self._given.arguments["seed"], first)
 
     def predict(self, x, batch_size=None, **kwargs):
-        """The logits of features with `masked_positions`; for texts see `fill`."""
+        """Returns the logits for features with `masked_positions`; for texts see `fill`."""
         if not isinstance(x, (dict, tf.data.Dataset)):
             raise InputError("to fill in the masks of texts, write model.fill(texts).")
         return super().predict(x, batch_size, **kwargs)
@@ -200,43 +202,43 @@ class MaskedLM(TaskModel):
     # === Files ===
 
     def pretrained_head(self, source):
-        # A head with new weights would fill in noise.
+        # A newly initialized head would predict noise, so its tensors are required.
         check_tied(source, tied_tensors(self.config))
         return [dataclasses.replace(name, optional=False) for name in self.head_names()]
 
     def file_config(self):
         config = super().file_config()
-        # Of a model that goes on from here to a task, another is usual.
+        # Models fine-tuned from this one usually have another maximum length.
         del config[OWN_SETTINGS]["max_length"]
         return config
 
     # === Masks of texts ===
 
     def fill(self, texts, top_k=5, candidates=None):
-        """The likeliest pieces for every mask.
+        """Predicts the most likely tokens for each mask.
 
         Args:
-            texts: as of `RawTextTrainer`, each with one or more of the tokenizer's mask tokens
-                (`[MASK]`, or `<mask>`); or one text, and the answer is of that.
-            top_k: int. Pieces for a mask, at most.
-            candidates: list of str, the pieces to choose from, as they stand in the vocabulary or
-                as words that are one piece. Scores remain probabilities among all pieces. Default
-                None: all.
+            texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
+                (`[MASK]` or `<mask>`). Or a single text, for a single result.
+            top_k: int. Maximum number of tokens per mask.
+            candidates: list of str. Tokens to choose from, as they stand in the vocabulary, or
+                words that are a single token. Scores remain probabilities over the whole
+                vocabulary. Default None: all tokens.
 
         Returns:
-            list (a text) of lists (a mask) of up to `top_k` `Filling`s, likeliest first. Each mask
-            is filled as if the others remained.
+            list (texts) of lists (masks) of up to `top_k` `Filling`s, most likely first. Each mask
+            is filled independently, with the others in place.
 
         Raises:
-            InputError: a text without a mask within the model's length, a candidate that is not
-                one piece, or scores that are NaN.
+            InputError: a text without a mask within the model's length, a candidate that is not a
+                single token, or NaN scores.
         """
         top_k = check("top_k", top_k, PositiveInt)
         fillings = self._fill(self.as_texts(texts), top_k, candidates)
         return fillings[0] if is_one_text(texts) else fillings
 
     def _fill(self, texts, top_k, candidates):
-        """list (a text) of lists (a mask) of lists of `Filling`s; see `fill`."""
+        """Returns a list (texts) of lists (masks) of lists of `Filling`s; see `fill`."""
         if not texts:
             return []
         ids = self._candidate_ids(candidates)
@@ -245,7 +247,7 @@ class MaskedLM(TaskModel):
         tokenized = tokenize_texts(texts, self.tokenizer, limit, pack=pack)
         splits = tokenized.row_splits.numpy()
         places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
-        # The places of the masks of each text among its tokens.
+        # positions of the masks of each text, relative to its first token
         ends = np.searchsorted(places, splits)
         per_text = [places[ends[i] : ends[i + 1]] - splits[i] for i in range(len(texts))]
         mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
@@ -263,7 +265,7 @@ class MaskedLM(TaskModel):
         return fillings
 
     def _scores_of_masks(self, tokenized, rows, per_text):
-        """float32 [rows, masks, vocabulary], the probabilities of the pieces for each mask."""
+        """Returns the token probabilities of each mask, float32 [rows, masks, vocabulary]."""
         features = tokenized.features(np.array(rows))
         features = {name: np.asarray(feature) for name, feature in features.items()}
         slots = max(map(len, per_text))
@@ -273,20 +275,20 @@ class MaskedLM(TaskModel):
         return keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
 
     def signatures(self, top_k=5):
-        """The `serving.signatures.Signatures` of what an exported model answers.
+        """Returns the `serving.signatures.Signatures` of the exported model.
 
         Args:
-            top_k: int. Pieces for a mask.
+            top_k: int. Number of tokens per mask.
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
     def export(
         self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, top_k=5, **settings
     ):
-        """Writes the model in a form that runs without this package; see `TaskModel.export`.
+        """Exports the model to run without this package; see `TaskModel.export`.
 
         Args:
-            top_k: int. Pieces for a mask, of a SavedModel.
+            top_k: int. Number of tokens per mask, for a SavedModel.
         """
         if format == SAVED_MODEL and not settings:
             export_saved_model(self.signatures(top_k), filepath, ids_only)
@@ -298,7 +300,7 @@ class MaskedLM(TaskModel):
         return {name: value[:, :limit] for name, value in features.items()}
 
     def _candidate_ids(self, candidates):
-        """int array, the ids of the pieces to choose from."""
+        """Returns the ids of the candidate tokens as an int array."""
         if candidates is None:
             return np.arange(self.tokenizer.vocabulary_size)
         if isinstance(candidates, str) or not candidates:
@@ -328,21 +330,21 @@ class MaskedLM(TaskModel):
         return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
 
     def pseudo_perplexity(self, texts, batch_size=32):
-        """How well each token of a corpus is guessed from all others.
+        """Computes the pseudo-perplexity of a corpus.
 
-        Each token of a text is masked in turn; the logarithms of the probabilities of what stood
-        there add up to the pseudo-log-likelihood of the text. The special tokens that begin and
-        end a row are not masked.
+        Each token of a text is masked in turn; the log probabilities of the original tokens add up
+        to the pseudo-log-likelihood of the text. The special tokens at the ends of a row are not
+        masked.
 
         Args:
-            texts: the corpus, as of `RawTextTrainer`, but without pairs.
-            batch_size: int. Rows of a batch; a text of n tokens makes n of them.
+            texts: see `RawTextTrainer`, but without pairs.
+            batch_size: int. Rows per batch; a text of n tokens makes n rows.
 
         Returns:
             `PseudoPerplexity`.
 
         Raises:
-            InputError: a text that is longer than the model allows, or no tokens at all.
+            InputError: a text longer than the model allows, or no tokens at all.
 
         Source: Salazar et al. 2020, "Masked Language Model Scoring".
 
@@ -354,11 +356,11 @@ class MaskedLM(TaskModel):
 
 
 def _batches_of_masks(counts, lengths):
-    """Iterator of lists of int, the texts of a batch; texts of about one length are together.
+    """Yields lists of text numbers, one per batch; texts of similar length are batched together.
 
     Args:
-        counts: list of int [texts], masks of each.
-        lengths: int array [texts], tokens of each.
+        counts: list of int [texts], number of masks.
+        lengths: int array [texts], number of tokens.
     """
     batch, most = [], 0
     for text in np.argsort(lengths, kind="stable").tolist():
@@ -371,7 +373,7 @@ def _batches_of_masks(counts, lengths):
 
 
 def _weights(labels, sample_weight):
-    """float32 `[batch, predictions]`: what each token counts, 0 for none."""
+    """Returns the loss weight of each token, float32 `[batch, predictions]`, 0 for none."""
     weights = keras.ops.cast(labels != NO_LABEL, "float32")
     if sample_weight is not None:
         weights *= keras.ops.cast(sample_weight, "float32")[:, None]

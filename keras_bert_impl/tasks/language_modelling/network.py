@@ -1,4 +1,4 @@
-"""The network of masked language models for other runtimes."""
+"""Masked language model network for export to other runtimes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_bert_impl.serving.network.networks import Network
 
 
 class MaskedLMNetwork(Network):
-    """`logits` `[batch, length, vocabulary]`."""
+    """Outputs `logits` `[batch, length, vocabulary]`."""
 
     def write(self, graph):
         outputs = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]

@@ -1,4 +1,4 @@
-"""The likelihood of texts to a masked language model."""
+"""Pseudo-perplexity of texts under a masked language model."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from keras_bert_impl.training.cross_entropy import cross_entropy
 
 
 class PseudoPerplexity(NamedTuple):
-    """How well the tokens of a corpus are guessed.
+    """Pseudo-perplexity of a corpus.
 
     Attributes:
-        perplexity: float, of the whole corpus: e to the power of the mean over its tokens of the
-            negative log likelihood.
-        log_likelihoods: float64 [texts], the pseudo-log-likelihood of each, in nats; 0 where there
-            is no token.
+        perplexity: float, of the whole corpus: the exponential of the mean negative log likelihood
+            of its tokens.
+        log_likelihoods: float64 [texts], pseudo-log-likelihoods in nats; 0 for a text without
+            tokens.
         num_tokens: int64 [texts].
     """
 
@@ -50,12 +50,12 @@ def pseudo_perplexity(model, texts, batch_size=32):
 
 
 def _sums(model, log_likelihood, texts, batch_size):
-    """float64 [texts], the pseudo-log-likelihoods of a block of texts."""
+    """Returns the pseudo-log-likelihoods of a block of texts, float64 [texts]."""
     ids = model.tokenizer.tokenize(texts)
     limits = padding(model.tokenizer, model.encoder.config.max_length)
     tokenized = TokenizedTexts(**in_one([flat_rows(model.tokenizer.pack(ids))]), **limits)
     num_tokens = ids.row_lengths().numpy()
-    # Rows of one text follow each other, shortest text first: hardly any padding.
+    # Rows of one text are adjacent, and texts sorted by length, which keeps padding low.
     order = np.argsort(num_tokens, kind="stable")
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
@@ -65,10 +65,10 @@ def _sums(model, log_likelihood, texts, batch_size):
 
 
 def _count_tokens(model, texts):
-    """int64 [texts], without the special tokens.
+    """Returns the number of tokens, int64 [texts], without special tokens.
 
     Raises:
-        InputError: a text that is longer than the model allows.
+        InputError: a text longer than the model allows.
     """
     limit = model.encoder.config.max_length
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)

@@ -1,4 +1,4 @@
-"""Signatures of a masked language model: what masks stand for."""
+"""Serving signatures of masked language models: predicted tokens for masks."""
 
 import tensorflow as tf
 
@@ -8,15 +8,15 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class FillingSignatures(Signatures):
-    """Of a text with the tokenizer's mask token in it, the likeliest pieces for every mask.
+    """Signatures for the most likely tokens of each mask in a text.
 
-    Outputs: `num_masks`, int32 `[batch]`, of the tokens within the model's length; and padded to
-    the most of a text, likeliest first, `tokens`, string `[batch, masks, top_k]`, pieces as they
+    Outputs: `num_masks`, int32 `[batch]`, the masks within the model's length; and, padded to the
+    largest number in a text, most likely first, `tokens`, string `[batch, masks, top_k]`, as they
     stand in the vocabulary, `token_ids`, int32, and `scores`, float32, of the same shape.
 
     Args:
-        model, encoder, tokenizer, max_length: as of `Signatures`, the first a `MaskedLM`.
-        top_k: int. Pieces for a mask.
+        model, encoder, tokenizer, max_length: see `Signatures`; the model is a `MaskedLM`.
+        top_k: int. Number of tokens per mask.
     """
 
     def __init__(self, model, encoder, tokenizer, max_length, top_k):
@@ -48,7 +48,7 @@ class FillingSignatures(Signatures):
         return self.answers_of_ids(self.tokenize(text))
 
     def answers_of_ids(self, features):
-        # Two steps, as a row may be all masks, and scores are as many as the vocabulary has pieces.
+        # Two steps, to bound memory: a row may be all masks, and each has vocabulary-size scores.
         states = self.in_chunks(self.states, features)
         width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)
         best = in_chunks(self.best, states, tokens=width)

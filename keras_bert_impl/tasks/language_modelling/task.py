@@ -1,11 +1,11 @@
-"""Masked language modelling as a task: its model can be loaded by name."""
+"""The masked language modeling task, so that its models can be loaded by name."""
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 
 class MaskedLanguageModelling(Task):
-    """Filling in masked words; learned from texts alone, by `MaskedLM.fit` or `adapt`."""
+    """Masked-token prediction; trained on unlabeled texts by `MaskedLM.fit` or `adapt`."""
 
     model_classes = (MaskedLM,)
 

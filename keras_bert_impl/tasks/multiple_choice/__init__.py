@@ -1,3 +1,3 @@
-"""The likeliest of several endings."""
+"""Multiple choice: selects the most likely of several endings."""
 
-TASK_NAME = "choice"  # of `--task`
+TASK_NAME = "choice"  # value of `--task`

@@ -1,4 +1,4 @@
-"""Reading prompts and endings: SWAG, CODAH, SIQA, and JSON lines with any number of endings."""
+"""Readers of multiple-choice data: SWAG, CODAH, SIQA, and JSON lines with any number of endings."""
 
 import functools
 import itertools
@@ -14,41 +14,41 @@ from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.data.tables import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 
-_LONGEST_TEXT = 100_000  # characters; a cell of more is no text but a damaged file
+_LONGEST_TEXT = 100_000  # characters; anything longer indicates a damaged file
 _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
 
 def read_choices(path, labels=None, skip_bad_rows=False):
-    """Reads prompts with endings to choose from.
+    """Reads prompts with candidate endings.
 
-    The suffix decides: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` holds an object on
-    each line, or an array of objects: of SIQA, or with the keys `prompt`, `endings`, a list of two
-    or more, and `answer`, the number of the right one, from 0. Encodings, line ends and compression
-    are as of `lines.raw_lines`. Blank lines are passed over.
+    The suffix sets the format: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` has one
+    object per line, or an array of objects, either of SIQA or with the keys `prompt`, `endings`, a
+    list of two or more, and `answer`, the number of the correct one, from 0. See `lines.raw_lines`
+    for encodings, line ends and compression. Blank lines are skipped.
 
-    - SWAG: the prompt is `sent1`, and `sent2` begins each of `ending0`, `ending1`, ...; without
-      these two columns the prompt is `startphrase`.
-    - SIQA: the prompt is context and question. Answers stand in `label` (1 to 3), in `correct` or
-      `label_letter` (A to C), or in a file of their own, such as `dev-labels.lst` beside
-      `dev.jsonl`, which is found by that name.
+    - SWAG: the prompt is `sent1`, and each of `ending0`, `ending1`, ... is prefixed with `sent2`;
+      without these two columns the prompt is `startphrase`.
+    - SIQA: the prompt is context and question. Answers are in `label` (1 to 3), in `correct` or
+      `label_letter` (A to C), or in a separate file such as `dev-labels.lst` next to `dev.jsonl`,
+      which is found by that name.
 
     Args:
         path: str or `Path`.
-        labels: str or `Path` of SIQA's file of labels, where it has another name.
-        skip_bad_rows: bool. Whether to leave out rows that cannot be used; they are counted in a
-            warning and listed in `skipped`.
+        labels: str or `Path` of SIQA's label file, if it has another name.
+        skip_bad_rows: bool. Whether to skip unusable rows; they are counted in a warning and listed
+            in `skipped`.
 
     Returns:
-        `ChoiceExamples`, without labels where the file has none.
+        `ChoiceExamples`, unlabeled if the file has no answers.
 
     Raises:
-        InputError: a row of another length, an empty text or one of more than 100,000 characters,
-            an answer that is no ending's or that only some rows have, wrong encoding, a NUL byte;
-            with file and line. No rows, or another layout.
+        InputError: a row of a different length, an empty text or one of more than 100,000
+            characters, an answer out of range or missing in only some rows, wrong encoding, or a
+            NUL byte (all with file and line); no rows, or another format.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
-    published files; of SIQA those of the first and of the second publication.
+    published files; for SIQA, of both its first and second publication.
 
     Example:
         examples = read_choices("codah/full_data.tsv")
@@ -91,12 +91,12 @@ def _labelled(path, row):
 
 
 def _lines(path):
-    """Iterator of (line number, bytes) of the lines that are not blank."""
+    """Returns an iterator of (line number, bytes) of non-blank lines."""
     return ((number, line) for number, line in raw_lines(path) if line.strip())
 
 
 def _checked(where, prompt, endings, label):
-    """(prompt, endings, label); `where` is what an error begins with."""
+    """Checks and returns (prompt, endings, label); `where` is the prefix of error messages."""
     _check_text(where, "prompt", prompt)
     for number, ending in enumerate(endings):
         _check_text(where, f"ending {number}", ending)
@@ -115,7 +115,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """int of a cell that says which ending is right, counted from `first`."""
+    """Parses a cell with the number of the correct ending, counted from `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(f"{where}: the answer {value!r:.40} is no number of an ending.")
     return int(value) - first
@@ -125,7 +125,7 @@ def _number(where, value, first=0):
 
 
 def _swag_rows(path):
-    """(function that makes an example of a row, iterator of rows)."""
+    """Returns (function that converts a row to an example, iterator of rows)."""
     header, delimiter = csv_header(path, needed=("ending0", "ending1"))
     records = itertools.islice(csv_records(path, delimiter), 1, None)
     endings = sorted(filter(_ENDING.fullmatch, header), key=lambda name: int(name[6:]))
@@ -177,7 +177,7 @@ def _codah_row(path, numbered):
 
 
 def _json_rows(path, labels):
-    """As `_swag_rows`; `labels` is the path of a file with a number on each line, or None."""
+    """Same as `_swag_rows`; `labels` is the path of a file with one number per line, or None."""
     if typed_rows.is_json_array(path):
         lines = [(n, json.dumps(read()).encode()) for n, read in typed_rows.json_array(path)]
     else:
@@ -217,7 +217,7 @@ def _json_row(path, labels, numbered_and_label):
 
 
 def _siqa_label(where, row):
-    """int of the answer in a row of SIQA, from 0; None where there is none."""
+    """Returns the answer in a row of SIQA, counted from 0; None if there is none."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):
@@ -227,5 +227,5 @@ def _siqa_label(where, row):
 
 
 def _label_of_line(path, line, content):
-    """int of the answer in a line of SIQA's file of labels, from 0."""
+    """Returns the answer in a line of SIQA's label file, counted from 0."""
     return _number(f"{path}, line {line}", decoded(content, path, line), first=1)

@@ -1,4 +1,4 @@
-"""Prompts with endings to choose from: where each came from, scores, and files of predictions."""
+"""Multiple-choice examples, scores and prediction files."""
 
 import csv
 import dataclasses
@@ -14,15 +14,14 @@ from keras_bert_impl.tasks.scores.metrics import accuracy
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceExamples:
-    """Prompts, their endings, and which of these is right.
+    """Prompts with candidate endings and the number of the correct one.
 
     Args:
         texts: list of (prompt, list of endings).
-        labels: list of int, the number of the right ending of each, from 0; None if there are
-            none.
-        source: str, the file.
-        lines: list of int, the line that each example ended on; None where they come from no file.
-        skipped: tuple of str: of each row that was left out, where and why.
+        labels: list of int, number of the correct ending, from 0; None if unlabeled.
+        source: str. File name.
+        lines: list of int, last line of each example; None if not from a file.
+        skipped: tuple of str: location and reason for each skipped row.
     """
 
     texts: list
@@ -36,22 +35,22 @@ class ChoiceExamples:
 
     @property
     def fingerprint(self):
-        """sha256, in hex, of texts and labels."""
+        """str. SHA-256 hex digest of texts and labels."""
         return content_hash(self.texts, self.labels)
 
 
 def score_choices(examples, probabilities):
-    """The score by which models are compared.
+    """Computes the standard score of multiple choice.
 
     Args:
         examples: `ChoiceExamples` with labels.
         probabilities: list of arrays `[endings]`, from `MultipleChoice.predict`.
 
     Returns:
-        dict of float: `accuracy`; NaN if a probability is.
+        dict of float: `accuracy`; NaN if a probability is NaN.
 
     Raises:
-        InputError: there are no labels, or probabilities of another number of examples.
+        InputError: the examples have no labels, or the numbers of examples and predictions differ.
 
     Example:
         score_choices(examples, model.predict(examples.texts))["accuracy"]
@@ -64,12 +63,12 @@ def score_choices(examples, probabilities):
 
 
 def write_choice_predictions(path, probabilities):
-    """Writes a line for each example: its number, that of the likeliest ending, all probabilities.
+    """Writes one line per example: its index, the most likely ending and all probabilities.
 
     Args:
         path: str or `Path` of the `.tsv` file.
-        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. Of an
-            example with fewer endings than another the last cells are empty.
+        probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
+            example has fewer endings than another, its last cells are empty.
     """
     most = max(map(len, probabilities), default=0)
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
@@ -77,6 +76,6 @@ def write_choice_predictions(path, probabilities):
         writer.writerow(["index", "choice", *(f"ending{number}" for number in range(most))])
         for number, row in enumerate(probabilities):
             choice = "" if np.isnan(row).any() else row.argmax()
-            # Nine digits give a float32 back exactly.
+            # Nine significant digits round-trip a float32.
             cells = [f"{probability:.9g}" for probability in row]
             writer.writerow([number, choice, *cells, *[""] * (most - len(cells))])

@@ -1,4 +1,4 @@
-"""The likeliest of several endings."""
+"""`MultipleChoice`: selects the most likely of several endings."""
 
 import keras
 import numpy as np
@@ -28,29 +28,30 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MultipleChoice(LongTextModel):
-    """A score for each ending of a prompt, and a softmax over the endings.
+    """Scores the endings of a prompt, with a softmax over them.
 
-    Each ending is a row, beside the prompt as a pair of segments. The head is the one that the
+    Each prompt and ending is encoded as a segment pair in its own row. The head is the one that the
     encoder was published with; for BERT a linear layer on the pooled output.
 
-    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (prompt, endings)
-    tuples, with a list of two or more endings, not of the same number in each. Labels are the
-    numbers of the right endings, from 0. Features are int32 `[batch, choices, length]`; a choice
-    whose `padding_mask` is 0 throughout is padding. With windows, by `long_texts`, they are
-    `[batch, choices, windows, length]`: these slide over the prompt, and the ending is in each.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
+    (prompt, endings) tuples, with a list of two or more endings, whose number may vary. Labels are
+    the numbers of the correct endings, from 0. Features are int32 `[batch, choices, length]`; a
+    choice with an all-zero `padding_mask` is padding. With windows, set by `long_texts`, they are
+    `[batch, choices, windows, length]`: windows slide over the prompt, and each has the ending.
 
-    The loss is the mean over the examples of the global batch of the cross-entropy. An example
-    is never parted, by replicas or micro-batches.
+    The loss is the mean cross-entropy over the examples of the global batch. An example is never
+    split across replicas or micro-batches.
 
     The network returns logits, float32 `[batch, choices]`, -1e9 for padding.
 
     Args:
         encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
         tokenizer: `Tokenizer`.
-        head_dropout: float. Rate before the linear layer; default: the encoder's.
-        max_length: int. Tokens of prompt and ending, of which the longer is cut. Default 128.
-        long_texts, head_tokens, doc_stride, max_windows: what becomes of prompts that are longer
-            than that, as of `LongTextModel`. Default `"truncate"`.
+        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
+        max_length: int. Tokens of prompt and ending together; the longer one is truncated. Default
+            128.
+        long_texts, head_tokens, doc_stride, max_windows: how longer prompts are handled; see
+            `LongTextModel`. `long_texts` defaults to `"truncate"`.
 
     Source: Devlin et al., "BERT", section 4.4.
 
@@ -87,7 +88,7 @@ class MultipleChoice(LongTextModel):
             lambda rows: encoder(rows)["pooled_output"], merged(inputs), long_texts, encoder
         )
         logits = head(vectors)  # [batch * choices, 1]
-        # In float32, as all logits.
+        # In float32, like all logits.
         outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
         super().__init__(
             encoder,
@@ -109,14 +110,14 @@ class MultipleChoice(LongTextModel):
     # === Answers ===
 
     def predict(self, x, batch_size=None, **kwargs):
-        """The probability of each ending.
+        """Predicts the probability of each ending.
 
         Args:
             x: (prompt, endings) tuples, or features; see the class.
-            batch_size, **kwargs: as of `RawTextTrainer.predict`; a batch is of examples.
+            batch_size, **kwargs: see `RawTextTrainer.predict`; batch sizes count examples.
 
         Returns:
-            list (an example) of float32 arrays `[endings]`. Of features: an array
+            list (examples) of float32 arrays `[endings]`. For features: an array
             `[batch, choices]`, 0 for padding.
         """
         size, steps = checked_sizes(batch_size, kwargs.pop("steps", None))
@@ -129,7 +130,8 @@ class MultipleChoice(LongTextModel):
         examples = first_batches(self.as_texts(x), size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
-        # Keras puts batches into one array, and to fill all up would be as dear as it is large.
+        # Keras concatenates batches into one array; padding all examples to the largest count
+        # would waste compute and memory.
         for count in np.unique(counts):
             numbers = np.flatnonzero(counts == count)
             rows = super().predict([examples[i] for i in numbers], batch_size, **kwargs)
@@ -138,10 +140,10 @@ class MultipleChoice(LongTextModel):
         return probabilities
 
     def choose(self, examples, batch_size=None, verbose=0):
-        """The number of the likeliest ending of each example, from 0.
+        """Returns the number of the most likely ending of each example, from 0.
 
         Args:
-            examples: as of `predict`; or one (prompt, endings), and the answer is its int.
+            examples: see `predict`; or a single (prompt, endings) pair, for a single int.
 
         Returns:
             list of int.
@@ -176,7 +178,7 @@ class MultipleChoice(LongTextModel):
         labels = label_values(labels, count)
         try:
             numbers = np.asarray(labels)
-        except ValueError as error:  # one-hot rows of examples with other numbers of endings
+        except ValueError as error:  # one-hot rows with different numbers of endings
             raise InputError("labels must be the numbers of the right endings, from 0.") from error
         if numbers.ndim == 2 and count:
             return numbers_of_one_hot(numbers, "labels")
@@ -230,7 +232,7 @@ class MultipleChoice(LongTextModel):
 
 
 def _checked(example, position):
-    """(prompt, list of endings) of what a user gives as one."""
+    """Checks one example from the user; returns (prompt, list of endings)."""
     if not isinstance(example, (tuple, list)) or len(example) != 2:
         raise InputError(f"example {position} is no (prompt, endings): {example!r:.60}.")
     prompt, endings = example

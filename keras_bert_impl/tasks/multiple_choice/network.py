@@ -1,11 +1,14 @@
-"""The network of multiple choice for other runtimes."""
+"""Multiple-choice network for export to other runtimes."""
 
 from keras_bert_impl.serving.network import parts
 from keras_bert_impl.serving.network.networks import Network
 
 
 class MultipleChoiceNetwork(Network):
-    """`logits` `[batch, choices]`; inputs are `[batch, choices, length]`, with windows before the length."""
+    """Outputs `logits` `[batch, choices]`.
+
+    Inputs are `[batch, choices, length]`, or `[batch, choices, windows, length]` with windows.
+    """
 
     @property
     def groups(self):

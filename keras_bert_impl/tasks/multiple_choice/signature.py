@@ -1,4 +1,4 @@
-"""Signatures of the choice between endings."""
+"""Serving signatures of multiple choice."""
 
 import tensorflow as tf
 
@@ -7,12 +7,12 @@ from keras_bert_impl.serving.signatures import FEATURES, Signatures
 
 
 class ChoiceSignatures(Signatures):
-    """Of a prompt and its endings the likeliest.
+    """Signatures for the most likely ending of a prompt.
 
-    `endings` is string `[batch, choices]`; where an example has fewer than others, the empty
-    string fills up. Outputs: `choice`, int32 `[batch]`, the number of the likeliest ending, -1
-    where there is none; `score`, float32 `[batch]`, its probability; and `scores`, float32
-    `[batch, choices]`, those of all, 0 for the empty string.
+    `endings` is string `[batch, choices]`; shorter examples are padded with empty strings. Outputs:
+    `choice`, int32 `[batch]`, number of the most likely ending, -1 if there is none; `score`,
+    float32 `[batch]`, its probability; and `scores`, float32 `[batch, choices]`, all probabilities,
+    0 for empty strings.
     """
 
     strings = {"prompt": 1, "endings": 2}

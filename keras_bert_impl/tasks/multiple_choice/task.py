@@ -1,4 +1,4 @@
-"""Multiple choice as a task of runs and commands."""
+"""The multiple-choice task for training runs and commands."""
 
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.multiple_choice import TASK_NAME
@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 class Choice(Task):
-    """One of several endings, of `ChoiceExamples`."""
+    """Multiple choice on `ChoiceExamples`."""
 
     name = TASK_NAME
     model_classes = (MultipleChoice,)

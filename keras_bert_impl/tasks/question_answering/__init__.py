@@ -1,3 +1,3 @@
-"""Answers to questions, found in a context."""
+"""Extractive question answering."""
 
-TASK_NAME = "squad"  # of `--task`
+TASK_NAME = "squad"  # value of `--task`

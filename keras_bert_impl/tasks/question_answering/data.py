@@ -1,4 +1,4 @@
-"""Questions, their contexts and answers, in the layout of SQuAD 1.1 and 2.0."""
+"""Reader of questions, contexts and answers in the SQuAD 1.1 and 2.0 formats."""
 
 import dataclasses
 import hashlib
@@ -10,7 +10,7 @@ from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
 
-_LONGEST_TEXT = 4 << 20  # characters; a long novel
+_LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,14 +18,14 @@ class QuestionExamples:
     """Questions about contexts, with their answers.
 
     Attributes:
-        ids: list of str, which differ.
+        ids: list of str, unique.
         questions, contexts: lists of str.
-        answers: list of lists of (text, start): what people answered, and the character of the
-            context at which it begins; empty for an impossible question.
-        is_impossible: list of bool; None for SQuAD 1.1, whose questions all have answers.
-        titles: list of str, the article that each context is of.
-        source: str, the file.
-        skipped: tuple of str: of each question that was left out, where and why.
+        answers: list of lists of (text, start): annotated answers and their start in the context,
+            in characters; empty for an impossible question.
+        is_impossible: list of bool; None for SQuAD 1.1, where all questions have answers.
+        titles: list of str, article of each context.
+        source: str. File name.
+        skipped: tuple of str: location and reason for each skipped question.
     """
 
     ids: list
@@ -42,12 +42,12 @@ class QuestionExamples:
 
     @property
     def pairs(self):
-        """List of (question, context), as `QuestionAnswerer` takes them."""
+        """list of (question, context), the input of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
 
     @property
     def fingerprint(self):
-        """sha256, in hex, of ids, questions, contexts and answers."""
+        """str. SHA-256 hex digest of ids, questions, contexts and answers."""
         digest = hashlib.sha256()
         for row in zip(self.ids, self.questions, self.contexts, self.answers):
             digest.update(json.dumps(row).encode("ascii"))
@@ -55,25 +55,25 @@ class QuestionExamples:
 
 
 def read_squad(path, skip_bad_rows=False):
-    """Reads a file in the layout of SQuAD 1.1 or 2.0, or of both in one, or with flat rows.
+    """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
 
-    Flat rows hold `question`, `context` and `answers`, `{"text": [...], "answer_start": [...]}` or
-    a list of such pairs, and may hold `id`, `title` and `is_impossible`. They are JSON lines, a
-    JSON array, the list `data` of an object, Parquet or Arrow. Where some question has no answers,
-    or says `is_impossible`, those without answers are impossible.
+    Flat rows have `question`, `context` and `answers`, which is `{"text": [...], "answer_start":
+    [...]}` or a list of such pairs; `id`, `title` and `is_impossible` are optional. They come as
+    JSON lines, a JSON array, the list `data` of an object, Parquet or Arrow. If any question has no
+    answers or has `is_impossible`, all questions without answers are impossible.
 
     Args:
-        path: str or `Path`; encodings and compression as of `lines.raw_lines`.
-        skip_bad_rows: bool. Whether questions that cannot be used are left out, with a warning that
-            lists them, instead of ending the reading.
+        path: str or `Path`; see `lines.raw_lines` for encodings and compression.
+        skip_bad_rows: bool. Whether to skip unusable questions, with a warning that lists them,
+            instead of raising an error.
 
     Returns:
-        `QuestionExamples`, without white space around questions. Starts of answers count characters
-        (code points), as in the published files.
+        `QuestionExamples`, with white space around questions stripped. Answer starts count
+        characters (code points), as in the published files.
 
     Raises:
-        InputError: the file has another layout; or a question has no text, context or answer, an id
-            that another one has, or an answer that does not stand where it should. Says where.
+        InputError: the file has another format; or a question has no text, context or answer, a
+            duplicate id, or an answer that is not at its stated position. Names the location.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -113,7 +113,7 @@ def read_squad(path, skip_bad_rows=False):
 
 
 def _may_have_no_answer(found):
-    """bool. Whether a question shows that the file is as SQuAD 2.0."""
+    """Returns whether a question shows that the file is in the SQuAD 2.0 format."""
     *_, row = found
     if not isinstance(row, dict):
         return False
@@ -121,7 +121,7 @@ def _may_have_no_answer(found):
 
 
 def _questions(path):
-    """Yields (place, title, context, question), as they stand in the file."""
+    """Yields unchecked (location, title, context, question)."""
     rows, unit = _flat_rows(path)
     if rows is not None:
         for number, read in rows:
@@ -132,7 +132,7 @@ def _questions(path):
                 raise InputError(f"{path}, {place}: {error}") from error
             yield _flat(row, place)
         return
-    with open_bytes(path) as file:  # all of which may be one line
+    with open_bytes(path) as file:  # the whole file may be one line
         lines = enumerate(file.read().split(b"\n"), 1)
         document = parse_json("\n".join(decoded(line, path, n) for n, line in lines), path)
     for i, article in enumerate(_list_in(document, "data", path, "the file")):
@@ -148,7 +148,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """(iterator of (number, function that returns the row), unit); None for SQuAD's layout."""
+    """Returns (iterator of (number, function that reads a row), unit); None for SQuAD's format."""
     suffix = suffix_of(path)
     if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
         return typed_rows.arrow_rows(path), "row"
@@ -159,12 +159,12 @@ def _flat_rows(path):
     try:
         first = next(read() for _, read in typed_rows.json_lines(path))
     except (InputError, StopIteration):
-        return None, None  # no object on each line, but one on several
+        return None, None  # an object that spans several lines
     return (typed_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 
 def _flat(row, place):
-    """As `_questions`, of a row that holds question, context and answers."""
+    """Same as `_questions`, for one flat row with question, context and answers."""
     if not isinstance(row, dict):
         return place, "", None, row
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -172,7 +172,7 @@ def _flat(row, place):
 
 
 def _answers_of(question):
-    """list of dicts with text and answer_start."""
+    """Returns a list of dicts with `text` and `answer_start`."""
     answers = question.get("answers")
     if isinstance(answers, dict):
         parts = [answers.get(name) for name in ("text", "answer_start")]
@@ -191,7 +191,7 @@ def _list_in(value, key, path, place):
 
 
 def _row(question, context, is_v2, seen, place):
-    """(id, question, context, answers, is_impossible), checked; notes the id in the dict `seen`."""
+    """Returns checked (id, question, context, answers, is_impossible); records the id in `seen`."""
     if not isinstance(question, dict):
         raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
@@ -203,7 +203,7 @@ def _row(question, context, is_v2, seen, place):
     answers = _answers_of(question)
     is_impossible = question.get("is_impossible")
     if is_impossible is None:
-        is_impossible = is_v2 and not answers  # of SQuAD 1.1, or of rows that do not say it
+        is_impossible = is_v2 and not answers  # SQuAD 1.1, or rows that leave it out
     if not isinstance(is_impossible, bool):
         raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):
@@ -229,7 +229,7 @@ def _text(value, name):
 
 
 def _answer(answer, context):
-    """(text, start), checked."""
+    """Returns checked (text, start)."""
     if not isinstance(answer, dict):
         raise InputError(f"an answer must be a JSON object. Received: {answer!r:.60}")
     text = _text(answer.get("text"), "answer")
@@ -241,15 +241,15 @@ def _answer(answer, context):
 
 
 def check_answer(text, start, context):
-    """Checks that an answer stands where it is said to.
+    """Checks that an answer is at its stated position.
 
     Args:
         text: str.
-        start: int, the character of the context at which it should begin.
+        start: int. Character of the context at which it should start.
         context: str.
 
     Raises:
-        InputError: it does not; says where the nearest one stands, if any.
+        InputError: it is not; names the nearest occurrence, if any.
     """
     if start >= 0 and text and context.startswith(text, start):
         return

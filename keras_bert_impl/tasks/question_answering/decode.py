@@ -1,4 +1,4 @@
-"""From the logits of windows to answers: one search for `predict` and for exported graphs.
+"""Decodes the logits of windows into answers, for `predict` and for exported graphs.
 
 Shape legend: rows = windows of all questions; length = tokens of a row, padding included; best =
 starts, or ends, tried in a window; spans = candidate answers of all rows.
@@ -21,12 +21,12 @@ _QUESTIONS = 64  # decoded at once, at up to 85 KB each
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A part of a context that may answer a question.
+    """A candidate answer: a span of the context.
 
     Attributes:
         text: str; "" for no answer.
-        start, end: int. It is `context[start:end]`.
-        score: float. Its probability among the n-best answers.
+        start, end: int. The answer is `context[start:end]`.
+        score: float. Probability among the n-best answers.
         start_logit, end_logit: float. Of its first and last token; for no answer those of `[CLS]`,
             in the window where their sum is lowest.
     """

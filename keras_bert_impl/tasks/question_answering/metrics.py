@@ -1,7 +1,7 @@
 """The official scores of SQuAD 1.1 and 2.0.
 
-Sums are taken one question after the other, in the order of the file, as the official scripts take
-them: another order would give other last digits.
+Sums run over questions in file order, same as in the official scripts: another order would change
+the last digits.
 """
 
 import collections
@@ -18,21 +18,23 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text):
-    """An answer as it is compared: lower case, without ASCII punctuation and English articles,
-    with one space between words."""
+    """Normalizes an answer for comparison.
+
+    Lower-cases, removes ASCII punctuation and English articles, and collapses white space.
+    """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def squad_v1_scores(examples, predictions):
-    """The scores of SQuAD 1.1, in percent: means over questions of the best of their answers.
+    """Computes the SQuAD 1.1 scores in percent: each question's best over its answers, averaged.
 
     Args:
         examples: `QuestionExamples`.
-        predictions: dict of id to text. Questions without one count as wrong.
+        predictions: dict of id to text. Questions without a prediction count as wrong.
 
     Returns:
-        dict: `exact_match`, the share of texts that are equal once normalized; and `f1`, of the
-        words that prediction and answer share.
+        dict: `exact_match`, the share of predictions equal to an answer after normalization; and
+        `f1`, of the words that prediction and answer share.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -50,21 +52,21 @@ def squad_v1_scores(examples, predictions):
 
 
 def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
-    """The scores of SQuAD 2.0, in percent; an impossible question has the one answer "".
+    """Computes the SQuAD 2.0 scores in percent; the only answer to an impossible question is "".
 
     Args:
         examples: `QuestionExamples`.
-        predictions: dict of id to text, "" for none.
-        null_odds: dict of id to float, how much the system prefers no answer; or None.
-        null_threshold: float. Where the odds are above it, "" is scored in place of the prediction.
+        predictions: dict of id to text, "" for no answer.
+        null_odds: dict of id to float, the preference for no answer; or None.
+        null_threshold: float. If the odds exceed it, "" is scored instead of the prediction.
 
     Returns:
-        dict: `exact`, `f1`, `total`; those of the questions with (`HasAns_`) and without
-        (`NoAns_`) an answer, where there are any; with `null_odds` also `best_exact`, `best_f1`
-        and their thresholds `best_exact_thresh`, `best_f1_thresh`.
+        dict: `exact`, `f1`, `total`; the same for the questions with (`HasAns_`) and without
+        (`NoAns_`) an answer, if there are any; with `null_odds` also `best_exact`, `best_f1` and
+        their thresholds `best_exact_thresh`, `best_f1_thresh`.
 
     Raises:
-        InputError: a question without a prediction or without odds, or with odds of NaN.
+        InputError: a question without a prediction or odds, or with NaN odds.
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
@@ -90,20 +92,20 @@ def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
             totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
             best = int(np.argmax(totals))
             scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
-            # Where it is best never to answer, the script says 0.
+            # If never answering is best, the official script returns 0.
             scores[f"best_{name}_thresh"] = float(thresholds[best]) if best else 0.0
     return scores
 
 
 def best_null_threshold(examples, predictions, null_odds, metric="f1"):
-    """The threshold of null odds with the highest score: above it, there is no answer.
+    """Returns the null-odds threshold with the highest score; above it, there is no answer.
 
-    Unlike `best_f1_thresh` it always reaches the score that it was chosen for: questions of
-    equal odds stay together, and where no answer at all is best, it is below all odds.
+    Unlike `best_f1_thresh`, the threshold always reproduces the score it was chosen for: questions
+    with equal odds are kept together, and if never answering is best, it is below all odds.
 
     Args:
         examples: `QuestionExamples` of SQuAD 2.0.
-        predictions: dict of id to text, the best answer that is not null.
+        predictions: dict of id to text, the best non-null answer.
         null_odds: dict of id to float.
         metric: `"f1"` or `"exact"`.
 
@@ -120,12 +122,14 @@ def best_null_threshold(examples, predictions, null_odds, metric="f1"):
 
 
 def _totals_by_threshold(examples, gains, null_odds):
-    """(totals, thresholds), float64 [questions + 1]: the sum of scores if all questions whose odds
-    are up to the threshold are answered; first none, then one more each time.
+    """Returns (totals, thresholds), float64 [questions + 1].
+
+    Each total is the sum of scores if the questions with odds up to the threshold are answered:
+    first none, then one more each time.
 
     Args:
         examples: `QuestionExamples`.
-        gains: list of float, what is won by answering each question.
+        gains: list of float, score gained by answering each question.
         null_odds: dict of id to float.
     """
     gains = dict(zip(examples.ids, gains))
@@ -137,7 +141,7 @@ def _totals_by_threshold(examples, gains, null_odds):
 
 
 def _v2_scores_of_questions(examples, predictions):
-    """(exact, F1), float64 [questions] each."""
+    """Returns (exact, F1), float64 [questions] each."""
     _check_ids(examples, predictions, "prediction")
     exact, f1 = [], []
     for name, answers in zip(examples.ids, examples.answers):
@@ -145,7 +149,7 @@ def _v2_scores_of_questions(examples, predictions):
         wanted = [text for text in wanted if text] or [""]
         given = normalize_answer(predictions[name])
         exact.append(given in wanted)
-        # Of texts without words only two of them agree.
+        # If either text has no words, they only match if both are empty.
         f1.append(
             max(
                 _f1(given.split(), text.split()) if text and given else float(given == text)
@@ -156,7 +160,7 @@ def _v2_scores_of_questions(examples, predictions):
 
 
 def _f1(prediction, answer):
-    """Harmonic mean of precision and recall of two lists of words; 0 where they share none."""
+    """Returns the harmonic mean of precision and recall of two lists of words; 0 if disjoint."""
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0
@@ -165,7 +169,7 @@ def _f1(prediction, answer):
 
 
 def _total(values):
-    """float. The sum, one value after the other."""
+    """Returns the sum as float, added sequentially."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Answers to questions: the part of a context that answers best."""
+"""`QuestionAnswerer`: extractive question answering."""
 
 import keras
 import numpy as np
@@ -22,39 +22,39 @@ from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class QuestionAnswerer(KnowsBuilding, TaskModel):
-    """Two logits for each token: of being the first of the answer, and of being the last.
+    """Extractive question answering: a start and an end logit for each token.
 
-    A linear layer on the last hidden states; ModernBERT has a transform before it. Contexts that
-    are longer than a row are cut into windows, which overlap.
+    The head is a linear layer on the last hidden states, with a transform before it for ModernBERT.
+    Contexts longer than a row are split into overlapping windows.
 
-    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (question, context)
-    tuples. Labels:
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
+    (question, context) tuples. Labels:
 
-    - for each pair an answer (text, start), where it begins in the context, in characters; or a
-      list of such, or `{"text": [...], "answer_start": [...]}`, of which the first is learned; or
-      None or [] where there is no answer;
-    - beside features, int `[rows, 2]`: the places in the row of the first and the last token.
+    - with texts, for each pair: an answer (text, start), with its start in the context in
+      characters; a list of such answers or `{"text": [...], "answer_start": [...]}`, of which the
+      first is used; or None or [] for no answer;
+    - with features, int `[rows, 2]`: the positions of the first and the last token in the row.
 
-    The loss is the mean over windows of the mean of both cross-entropies. A window without the
-    whole answer has `[CLS]` for both. As published, all places of the padded row take part.
+    The loss is the mean over windows of the mean of both cross-entropies. The target of a window
+    that does not contain the whole answer is `[CLS]` for both. As published, the softmax covers all
+    positions of the padded row.
 
     Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
-    `[batch, length]`. `predict` returns for each pair a list of `Answer`s, best first; of features
-    the logits `[batch, 2, length]`, padded with 0 to `max_length`.
+    `[batch, length]`. `predict` returns a list of `Answer`s per pair, best first; for features, the
+    logits `[batch, 2, length]`, padded with 0 to `max_length`.
 
     Args:
-        encoder: `Encoder`, whose pooler is not used.
+        encoder: `Encoder`; its pooler is not used.
         tokenizer: `Tokenizer`.
-        max_length: int. Tokens of a window. Default 384, or what the encoder allows if that is
-            less.
-        doc_stride: int. Tokens from the start of one window to that of the next (in
-            `transformers`, `stride` is the overlap).
-        max_question_length: int. Questions are cut to so many tokens.
-        max_answer_length: int. Tokens of the longest answer.
-        num_best: int. Answers that `predict` returns of a question, at most.
-        null_threshold: float. There is no answer where its score is so much above that of the best
-            one. None: questions always have an answer, as in SQuAD 1.1.
-        head_dropout: float. Rate before the linear layer. Default: as published, 0.1 for
+        max_length: int. Window length in tokens. Default 384, or the encoder's maximum if lower.
+        doc_stride: int. Tokens between the starts of consecutive windows (in `transformers`,
+            `stride` is the overlap).
+        max_question_length: int. Questions are truncated to this many tokens.
+        max_answer_length: int. Maximum answer length in tokens.
+        num_best: int. Maximum number of answers that `predict` returns per question.
+        null_threshold: float. Predicts no answer if its score exceeds that of the best answer by
+            more than this. None: questions always have an answer, as in SQuAD 1.1.
+        head_dropout: float. Dropout rate before the linear layer. Default: as published, 0.1 for
             DistilBERT and 0 for others.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
@@ -121,10 +121,10 @@ class QuestionAnswerer(KnowsBuilding, TaskModel):
 
     @known_arguments("QuestionAnswerer.answer")
     def answer(self, pairs, batch_size=None, verbose=0):
-        """The text of the best answer to each question, "" for none; see `null_threshold`.
+        """Returns the text of the best answer to each question, "" for none; see `null_threshold`.
 
         Args:
-            pairs: as of `predict`; or one (question, context), and the answer is its str.
+            pairs: see `predict`; or a single (question, context) pair, for a single str.
         """
 
         def answer(pairs):
@@ -135,14 +135,14 @@ class QuestionAnswerer(KnowsBuilding, TaskModel):
         return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs, *args, **kwargs):
-        """The logits of features or of (question, context) pairs, by name."""
+        """Returns a dict of logits, for features or for (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self.is_building:  # metrics, which `_forward` gives one tensor
+        if self.is_building:  # building metrics, for which `_forward` passes a single tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def logits(self, inputs, *args, **kwargs):
-        """The same logits as one tensor, float32 `[batch, 2, length]`."""
+        """Returns the same logits as one tensor, float32 `[batch, 2, length]`."""
         return super().__call__(inputs, *args, **kwargs)
 
     # === From pairs to rows ===
@@ -172,7 +172,7 @@ class QuestionAnswerer(KnowsBuilding, TaskModel):
         return labels.astype("int32")
 
     def _answer(self, label, position):
-        """(text, start), or None for no answer."""
+        """Returns (text, start), or None for no answer."""
         if isinstance(label, dict) and isinstance(label.get("text"), list):
             label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
         if isinstance(label, list):
@@ -218,7 +218,7 @@ class QuestionAnswerer(KnowsBuilding, TaskModel):
         return self.logits(x, training=training)
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
-        if sample_weight is not None:  # of both places
+        if sample_weight is not None:  # one weight for each of both positions
             sample_weight = tf.repeat(tf.reshape(sample_weight, [-1, 1]), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 
@@ -253,7 +253,7 @@ def _decoded(text):
 
 
 def _characters(pairs, labels):
-    """int64 [questions, 2]: where each answer begins and ends in its context; -1 for none."""
+    """Returns int64 [questions, 2]: start and end of each answer in its context; -1 for none."""
     if isinstance(labels, np.ndarray):
         raise InputError("beside texts, labels are (text, start) answers, not places in rows.")
     spans = np.full((len(labels), 2), -1)
@@ -269,17 +269,17 @@ def _characters(pairs, labels):
 
 
 def answer_places(windows, characters):
-    """Where in each window its answer begins and ends.
+    """Returns the answer's first and last token in each window.
 
     Args:
         windows: `TokenizedWindows` of (question, context) pairs.
         characters: int64 [questions, 2], start and end in the context; -1 for no answer.
 
     Returns:
-        int32 [rows, 2], columns of the first and the last token; 0, which is `[CLS]`, where the
-        window has not all of the answer.
+        int32 [rows, 2], columns of the first and the last token; 0, which is `[CLS]`, if the window
+        does not contain the whole answer.
     """
-    spans = np.full(characters.shape, -1)  # [questions, 2], numbers of tokens
+    spans = np.full(characters.shape, -1)  # [questions, 2], token numbers
     for number in np.flatnonzero(characters[:, 0] >= 0):
         own = slice(*windows.text_splits[number : number + 2])
         start, end = characters[number]
@@ -292,6 +292,6 @@ def answer_places(windows, characters):
     for side in range(2):
         is_wanted = tokens == spans[windows.texts[rows], side]
         places[rows[is_wanted], side] = columns[is_wanted]
-    # Columns of the context are never 0.
+    # Context columns are never 0.
     is_whole = (places > 0).all(axis=1) & (places[:, 0] <= places[:, 1])
     return np.where(is_whole[:, None], places, 0)

@@ -1,4 +1,4 @@
-"""The network of question answerers for other runtimes."""
+"""Question answering network for export to other runtimes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_bert_impl.serving.network.networks import Network, to_numpy
 
 
 class QuestionAnswererNetwork(Network):
-    """`start_logits` and `end_logits`, `[batch, length]`."""
+    """Outputs `start_logits` and `end_logits`, `[batch, length]`."""
 
     def write(self, graph):
         states = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]

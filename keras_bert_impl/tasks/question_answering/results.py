@@ -1,4 +1,4 @@
-"""Scores and files of a system's answers to the questions of SQuAD."""
+"""Scores and output files of predicted SQuAD answers."""
 
 import json
 
@@ -9,18 +9,17 @@ from keras_bert_impl.tasks.question_answering.decode import best_text, null_odds
 
 
 def score_answers(examples, predictions, null_threshold=None):
-    """The official scores of predictions.
+    """Computes the official scores of predictions.
 
     Args:
         examples: `QuestionExamples`.
         predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: float. No answer is given where the null odds are above it; None for always
-            an answer.
+        null_threshold: float. Predicts no answer if the null odds exceed it; None to always answer.
 
     Returns:
-        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: as
-        `squad_metrics.squad_v2_scores`; where "" is among the answers also the scores
-        that the best threshold would give, with that threshold.
+        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: same as
+        `metrics.squad_v2_scores`; if "" is among the answers, also the scores at the best
+        threshold, and that threshold.
 
     Example:
         predictions = model.predict(examples.pairs)
@@ -31,7 +30,7 @@ def score_answers(examples, predictions, null_threshold=None):
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
     if _have_null(predictions):
-        # Chosen among answers, not among those that a threshold has left.
+        # The best threshold is searched over all answers, before `null_threshold` is applied.
         answers, odds = _texts(examples, predictions), _odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
@@ -39,11 +38,11 @@ def score_answers(examples, predictions, null_threshold=None):
 
 
 def search_null_threshold(examples, predictions, metric="f1"):
-    """The threshold with the best score on labelled questions, those of the development set.
+    """Returns the threshold with the best score on labeled questions, usually the development set.
 
     Args:
         examples: `QuestionExamples` of SQuAD 2.0.
-        predictions: as of `score_answers`, with "" among the answers.
+        predictions: see `score_answers`; must include "".
         metric: `"f1"` or `"exact"`.
 
     Returns:
@@ -63,13 +62,13 @@ def search_null_threshold(examples, predictions, metric="f1"):
 def write_answer_files(directory, examples, predictions, null_threshold=None):
     """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
-    They hold, by the question's id, a text; a list of texts with their `probability`,
-    `start_logit` and `end_logit`; and, where "" is among the answers, how much it is preferred to
-    the best text. The official scripts read the first and the third.
+    They map the question id to a text; to a list of texts with `probability`, `start_logit` and
+    `end_logit`; and, if "" is among the answers, to its score minus that of the best text. The
+    official scripts read the first and the third.
 
     Args:
         directory: str or `Path`.
-        examples, predictions, null_threshold: as of `score_answers`.
+        examples, predictions, null_threshold: see `score_answers`.
     """
     files = {
         "predictions.json": _texts(examples, predictions, null_threshold),
@@ -90,13 +89,13 @@ def write_answer_files(directory, examples, predictions, null_threshold=None):
         files["null_odds.json"] = _odds(examples, predictions)
     with replace_directory(directory) as temporary:
         for name, content in files.items():
-            # ASCII: the official scripts open them with the encoding of the machine.
+            # ASCII: the official scripts open the files in the system encoding.
             text = json.dumps(content, indent=4) + "\n"
             (temporary / name).write_text(text, encoding="ascii")
 
 
 def _texts(examples, predictions, null_threshold=None):
-    """dict of id to the text of the best answer."""
+    """Returns a dict of id to the text of the best answer."""
     if len(predictions) != len(examples):
         raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
     if null_threshold is not None:
@@ -118,5 +117,5 @@ def _check_null(predictions):
 
 
 def _have_null(predictions):
-    """Whether each question has "" among its answers."""
+    """Returns whether each question has "" among its answers."""
     return all(any(not answer.text for answer in answers) for answers in predictions)

@@ -15,13 +15,13 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class AnswerSignatures(Signatures):
-    """Of a question and a context the best answers; windows slide over long contexts.
+    """Signatures for answers to questions about contexts; long contexts are split into windows.
 
-    Outputs: `answer`, string `[batch]`, the best one, empty for none, `start` and `end`, int32
-    `[batch]`, where in the context it stands, in characters, and `score`, float32 `[batch]`; where
-    there may be no answer `null_score`, float32 `[batch]`, how much that is preferred to the best
-    text, which decides by the model's threshold. Best first, as `predict` returns them:
-    `num_answers`, int32 `[batch]`, and padded to a fixed number `answers`, string
+    Outputs: `answer`, string `[batch]`, the best answer, empty for none; `start` and `end`, int32
+    `[batch]`, its character offsets in the context; and `score`, float32 `[batch]`. If the model
+    has a null threshold, also `null_score`, float32 `[batch]`: the null score minus that of the
+    best text, which is compared with the threshold. The n-best answers, best first, same as
+    `predict`: `num_answers`, int32 `[batch]`; and, padded to a fixed number, `answers`, string
     `[batch, answers]`, `starts` and `ends`, int32, and `scores`, float32, of the same shape.
 
     `ids` returns `start_logits` and `end_logits`, float32 `[batch, length]`.

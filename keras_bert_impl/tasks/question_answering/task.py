@@ -1,4 +1,4 @@
-"""Question answering as a task of runs and commands."""
+"""The question answering task for training runs and commands."""
 
 import dataclasses
 
@@ -17,16 +17,16 @@ from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefin
 
 
 class QuestionAnswering(Task):
-    """Answers in contexts, of `QuestionExamples`.
+    """Extractive question answering on `QuestionExamples`.
 
-    Where questions may have no answer, the threshold for that is searched on `dev` and saved with
-    the model.
+    If questions may have no answer, the null threshold is searched on `dev` and saved with the
+    model.
     """
 
     name = TASK_NAME
     model_classes = (QuestionAnswerer,)
     example_class = QuestionExamples
-    # The second is FlauBERT's.
+    # The second is used by FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = ("doc_stride", "max_question_length")
 
@@ -83,7 +83,7 @@ def _score_predictions(model, examples, predictions, directory):
 
 
 def _undefined_answers(model, examples):
-    """The names of the scores that the model would have, NaN as their values."""
+    """Returns a dict of the model's score names with NaN values."""
     nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
     return undefined(score_answers(examples, nothing, model.null_threshold))
 

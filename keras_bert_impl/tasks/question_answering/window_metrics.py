@@ -1,4 +1,4 @@
-"""Scores of windows of contexts as Keras metrics: `compile(metrics=["exact_match", "f1"])`."""
+"""Window-level scores as Keras metrics: `compile(metrics=["exact_match", "f1"])`."""
 
 import keras
 from keras import ops
@@ -7,10 +7,10 @@ from keras_bert_impl.tasks.base.score_metrics import ScoreMetric
 
 
 class ExactMatch(ScoreMetric):
-    """The share of rows whose predicted answer begins and ends where the labelled one does.
+    """Share of rows whose predicted start and end both match the label.
 
-    A row is a window of a context, and the first of several answers counts. The official exact
-    match of whole questions is that of `keras_bert_impl.evaluate`.
+    A row is a window of a context; of several answers only the first counts. For the official exact
+    match of whole questions see `keras_bert_impl.evaluate`.
     """
 
     def __init__(self, name: str = "exact_match"):
@@ -30,7 +30,7 @@ class ExactMatch(ScoreMetric):
 
 
 class SpanF1(ExactMatch):
-    """The mean over rows of the F1 of the tokens of the predicted and the labelled answer."""
+    """Mean token F1 of the predicted and the labeled answer, over rows."""
 
     def __init__(self, name: str = "f1"):
         super().__init__(name=name)

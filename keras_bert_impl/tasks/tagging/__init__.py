@@ -1,3 +1,3 @@
-"""Labels of words: entities, parts of speech."""
+"""Token classification: entities, parts of speech."""
 
-TASK_NAME = "tagging"  # of `--task`
+TASK_NAME = "tagging"  # value of `--task`

@@ -1,4 +1,4 @@
-"""Reading words and their labels from columns: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
+"""Readers of column files with words and labels: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
 
 import functools
 import re
@@ -12,11 +12,11 @@ from keras_bert_impl.tasks.tagging.entity_labels import misfits
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
-_NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and of empty nodes
+_NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
-# Comments stand before the words of a sentence; "#" and "#tag" may be words, too.
+# Comments precede the words of a sentence; "#" and "#tag" may also be words.
 _COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)")
-_LONGEST_WORD = 10_000  # characters; a cell of more is no word but a damaged file
+_LONGEST_WORD = 10_000  # characters; anything longer indicates a damaged file
 
 
 class _Row(NamedTuple):
@@ -26,30 +26,31 @@ class _Row(NamedTuple):
 
 
 def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
-    """Reads a file with a word and its label on each line and blank lines between sentences.
+    """Reads a file with one word and its label per line and blank lines between sentences.
 
-    Columns are separated by tabs if the first row has one, else by runs of spaces. Encodings, line
-    ends and compression are as of `lines.raw_lines`. A line of white space alone is blank; lines
-    that begin with `-DOCSTART-` are passed over, as are comments before a sentence: lines that
-    begin with `#` and have another number of columns, or are like `# key = value`.
+    Columns are separated by tabs if the first row has one, else by runs of spaces. See
+    `lines.raw_lines` for encodings, line ends and compression. A line of only white space counts
+    as blank. Lines that start with `-DOCSTART-` are skipped, and so are comments before a sentence:
+    lines that start with `#` and have a different number of columns, or look like `# key = value`.
 
     Args:
         path: str or `Path`.
-        word: int, the column of the words, from 0; negative ones are counted from the end.
-        label: int, the column of the labels; None for words alone.
-        labels: list of str, the labels that may occur; None for any.
-        word_prefix: str, what every word begins with and is taken off: `"en:"` in the English
-            files of WikiANN.
-        skip_bad_rows: bool. Whether to leave out a sentence with a row that cannot be used; they
-            are counted in a warning and listed in `skipped`.
+        word: int. Column of the words, from 0; negative numbers count from the end.
+        label: int. Column of the labels; None for words only.
+        labels: list of str. Allowed labels; None for any.
+        word_prefix: str. Prefix that every word has and that is removed, such as `"en:"` in the
+            English files of WikiANN.
+        skip_bad_rows: bool. Whether to skip sentences with an unusable row; they are counted in a
+            warning and listed in `skipped`.
 
     Returns:
         `TaggedExamples`.
 
     Raises:
-        InputError: one column for words and labels; a row of another length, an empty cell, a label that is not in the set or is
-            neither `"O"` nor like `"B-PER"` among ones that are, wrong encoding, a NUL byte, a
-            word of more than 10,000 characters; with file and line. A file without sentences.
+        InputError: words and labels are the same column; a row has a different length, an empty
+            cell, a label not in `labels`, or one that is neither `"O"` nor like `"B-PER"` where the
+            others are; wrong encoding, a NUL byte, or a word of more than 10,000 characters (all
+            with file and line); or a file without sentences.
 
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -70,22 +71,22 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
 
 
 def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
-    """Reads the words of a CoNLL-U file and one of their columns.
+    """Reads the words of a CoNLL-U file and one column as their labels.
 
-    Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are passed over.
+    Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped.
 
     Args:
         path: str or `Path`.
-        label: str, the column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None
-            for words alone.
-        labels, skip_bad_rows: as of `read_columns`.
+        label: str. Column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for
+            words only.
+        labels, skip_bad_rows: see `read_columns`.
 
     Returns:
         `TaggedExamples`.
 
     Raises:
-        InputError: as of `read_columns`; ids that do not count the words, a second sentence with a
-            `sent_id`.
+        InputError: see `read_columns`; also for ids that are not consecutive word numbers and for a
+            duplicate `sent_id`.
 
     Source: https://universaldependencies.org/format.html
 
@@ -98,7 +99,7 @@ def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
 
 
 def _read(path, rows, labels, skip_bad_rows):
-    """`TaggedExamples` of a file; `rows` makes a list of `_Row` of the lines of a sentence."""
+    """Reads `TaggedExamples`; `rows` converts the lines of a sentence to a list of `_Row`."""
     skipped = [] if skip_bad_rows else None
     sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
     found = {row.label for rows in sentences for row in rows if row.label is not None}
@@ -123,7 +124,7 @@ def _read(path, rows, labels, skip_bad_rows):
 
 
 def _sentences(path):
-    """Yields lists of (line number, bytes), the lines between blank ones."""
+    """Yields lists of (line number, bytes), split at blank lines."""
     sentence = []
     for number, line in raw_lines(path):
         if not _is_between(line):
@@ -143,7 +144,7 @@ def _is_between(line):
 
 
 def _layout(path):
-    """(whether tabs separate columns, number of columns), by the first row that is no comment."""
+    """Returns (whether columns are tab-separated, their number), from the first non-comment row."""
     first = None
     for _, line in raw_lines(path):
         if not _is_between(line):
@@ -151,7 +152,7 @@ def _layout(path):
             if not line.startswith(b"#"):
                 break
     else:
-        line = first  # every word begins with a number sign
+        line = first  # every row starts with "#"
     if first is None:
         raise InputError(f"{path} has no rows.")
     text = line.decode("utf-8", "replace").rstrip("\r\n")
@@ -194,7 +195,7 @@ def _row(where, number, word, label):
 
 
 def _conllu_rows(path, label, sentence_ids, lines):
-    """The rows of a sentence; its id is noted in the dict `sentence_ids`, with its line."""
+    """Returns the rows of a sentence; records its id and line in the dict `sentence_ids`."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"
@@ -226,7 +227,7 @@ def _conllu_rows(path, label, sentence_ids, lines):
 
 
 def _check_labels(path, labels, others, rows):
-    """The rows of a sentence.
+    """Returns the rows of a sentence unchanged.
 
     Raises:
         InputError: a label is among `others`.

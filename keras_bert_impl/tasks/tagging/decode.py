@@ -1,4 +1,4 @@
-"""From the scores of tokens to labels and entities: for `predict` and for exported graphs."""
+"""Decodes the scores of tokens into labels and entities, for `predict` and for exported graphs."""
 
 from typing import NamedTuple
 
@@ -9,12 +9,14 @@ from keras_bert_impl.tokenizers.unicode.places import places_of
 
 
 class Units(NamedTuple):
-    """Runs of words that share a token and so an answer; a word without a token is one.
+    """Runs of consecutive words that share a token and thus a prediction.
+
+    A word without a token forms its own unit.
 
     Attributes:
-        firsts: int32 [units], the first word of each.
-        of_words: int32 [words], the unit of each word.
-        is_known: bool [units], whether it has a token.
+        firsts: int32 [units], first word of each unit.
+        of_words: int32 [words], unit of each word.
+        is_known: bool [units], whether the unit has a token.
     """
 
     firsts: tf.Tensor
@@ -23,7 +25,7 @@ class Units(NamedTuple):
 
 
 def find_units(tokens):
-    """`Units` of the tokens of words, int32 [words], -1 for none."""
+    """Returns the `Units` of words, from their tokens, int32 [words], -1 for none."""
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
     firsts = places_of(differs)
@@ -64,16 +66,16 @@ def scores_of_words(scores, tokens, aggregation, unknown):
 
 
 def over_sequences(function, scores, units, texts, num_texts, unknown):
-    """What is said of each word by a function of the sequence of a text's units.
+    """Applies a function to each text's sequence of units and maps the results to words.
 
     Args:
-        function: of emissions, float32 [batch, length, num_labels], and a mask, float32
+        function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
             [batch, length]; returns a tensor [batch, length, ...].
         scores: float32 [words, num_labels].
         units: `Units`.
-        texts: int64 [words], the text of each.
+        texts: int64 [words], text of each word.
         num_texts: int64.
-        unknown: tensor [...], what is said of words without a token.
+        unknown: tensor [...], result for words without a token.
 
     Returns:
         tensor [words, ...].
@@ -88,7 +90,7 @@ def over_sequences(function, scores, units, texts, num_texts, unknown):
     said = function(emissions, tf.cast(mask, tf.float32))
     said = tf.concat([tf.boolean_mask(said, mask), unknown[tf.newaxis]], axis=0)
     numbers = tf.cumsum(tf.cast(units.is_known, tf.int32)) - 1
-    numbers = tf.where(units.is_known, numbers, tf.size(known))  # of the units
+    numbers = tf.where(units.is_known, numbers, tf.size(known))  # indices into the known units
     return tf.gather(said, tf.gather(numbers, units.of_words))
 
 
@@ -96,10 +98,10 @@ class Entities(NamedTuple):
     """Entities in texts.
 
     Attributes:
-        types: int32 [entities], numbers of `LabelParts.types`.
-        starts, ends: int32 [entities], places.
-        scores: float32 [entities], the mean probability of the labels of their units.
-        texts: int64 [entities], the text of each.
+        types: int32 [entities], indices into `LabelParts.types`.
+        starts, ends: int32 [entities], code point positions in the concatenated texts.
+        scores: float32 [entities], mean label probability of their units.
+        texts: int64 [entities], text of each entity.
     """
 
     types: tf.Tensor
@@ -110,10 +112,10 @@ class Entities(NamedTuple):
 
 
 class LabelParts:
-    """What labels say of entities, as tables: prefix and type of each.
+    """Lookup tables of the prefix and entity type of each label.
 
     Args:
-        labels: list of str that mark entities, as `read_labels` reads them.
+        labels: list of str that mark entities; see `read_labels`.
     """
 
     def __init__(self, labels):
@@ -123,10 +125,10 @@ class LabelParts:
         self._types = [self.types.index(name) for name in names]
         self._is_out = [prefix == "O" for prefix in prefixes]
         self._begins = [prefix in "BS" for prefix in prefixes]
-        self._ends = [prefix in "OES" for prefix in prefixes]  # what follows begins anew
+        self._ends = [prefix in "OES" for prefix in prefixes]  # the next word starts a new entity
 
     def entities(self, words, units, labels, probabilities):
-        """`Entities` of the labels of words, as `tasks.spans.spans_of` finds them.
+        """Returns the `Entities` that word labels mark; same rules as `spans.spans_of`.
 
         Args:
             words: `TextWords`.
@@ -142,18 +144,18 @@ class LabelParts:
         types = tf.gather(self._types, labels)
 
         def after(values, first):
-            """What stands one before: int32 or bool [units]."""
+            """Shifts int32 or bool [units], so each unit gets the value of the previous one."""
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
         begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)
         begins |= (types != after(types, -1)) | (texts != after(texts, tf.constant(-1, tf.int64)))
         begins &= is_in
 
-        inside = places_of(is_in)  # each of them is of the entity that began last
+        inside = places_of(is_in)  # each belongs to the most recently started entity
         numbers = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside)
         firsts = places_of(begins)  # [entities], their first units
         lasts = tf.math.segment_max(inside, numbers)
-        # The last word of a unit is the one before the next unit.
+        # A unit ends at the word before the next unit.
         next_words = tf.concat([units.firsts[1:], [tf.size(words.starts)]], axis=0)
         return Entities(
             tf.gather(types, firsts),

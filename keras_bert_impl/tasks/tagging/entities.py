@@ -1,4 +1,4 @@
-"""Entities in texts, from the labels of their words."""
+"""Entity extraction from word labels."""
 
 from typing import NamedTuple
 
@@ -14,9 +14,9 @@ class Entity(NamedTuple):
 
     Attributes:
         type: str, such as `"PER"`.
-        text: str, what stands there.
-        start, end: int, `text[start:end]` of the text as it was given, in characters.
-        score: float, the mean probability of the labels of its words.
+        text: str, the text of the entity.
+        start, end: int. Character offsets: `text[start:end]` of the input text.
+        score: float, the mean label probability of its words.
     """
 
     type: str
@@ -27,17 +27,17 @@ class Entity(NamedTuple):
 
 
 def find_entities(sentences, answers, numbers, probabilities, labels):
-    """The entities of some texts; see `decode.LabelParts`.
+    """Returns the entities of texts; see `decode.LabelParts`.
 
     Args:
         sentences: list of `Words`.
         answers: list of `WordScores`.
-        numbers: list of int arrays [words], the label of each.
+        numbers: list of int arrays [words], the label of each word.
         probabilities: list of float32 arrays [words, num_labels].
-        labels: list of str, the names of the labels.
+        labels: list of str, the label names.
 
     Returns:
-        list (a text) of lists of `Entity`, in order.
+        list (texts) of lists of `Entity`, in order.
     """
     if not sentences:
         return []

@@ -1,13 +1,13 @@
-"""What labels of words say of entities, in whatever form people write them."""
+"""Parsing of entity labels in all common notations."""
 
 import dataclasses
 import functools
 import re
 
 OUTSIDE = ("O", "o")
-# Of published files and models, for pieces and special tokens; never of an entity.
+# Used by published files and models for subwords and special tokens; never part of an entity.
 _NO_WORDS = ("X", "[CLS]", "[SEP]", "[PAD]", "<PAD>", "<pad>")
-# Scheme -> its letters for the begin, the inside and the end of an entity, and for one of one word.
+# Scheme -> letters for begin, inside, end and single-word entity.
 LETTERS = {
     "IOB1": "BI",
     "IOB2": "BI",
@@ -34,11 +34,10 @@ class EntityLabels:
     """A set of labels that mark entities.
 
     Attributes:
-        parts: dict of label -> (prefix, type). The prefix is `"B"`, `"I"`, `"E"`, `"S"`, or `"O"`
-            for no entity, whatever the letters of the set are. The type is `"_"` where labels are
-            prefixes alone.
-        written: dict of label -> its prefix as it is written, in upper case; without labels that
-            mark no entity, and empty where labels are types.
+        parts: dict of label -> (prefix, type). The prefix is normalized to `"B"`, `"I"`, `"E"`,
+            `"S"`, or `"O"` for no entity. The type is `"_"` if labels are bare prefixes.
+        written: dict of label -> original prefix in upper case; omits labels that mark no entity;
+            empty if labels are types.
     """
 
     parts: dict
@@ -46,23 +45,23 @@ class EntityLabels:
 
     @property
     def letters(self):
-        """set of str, the prefixes as they are written."""
+        """set of str. Original prefixes."""
         return set(self.written.values())
 
 
 def read_labels(labels):
-    """Reads a set of labels as of entities.
+    """Parses a set of entity labels.
 
-    Read are, with `"O"` or `"o"` for no entity: prefixes before or after a type, with a hyphen or
-    an underscore, in upper or lower case, of IOB, BIOES, BILOU, BMES and BMEWO; prefixes alone; and
-    types alone beside an `"O"`, of which equal ones in a row are one entity. `"X"`, `"[CLS]"`,
-    `"[SEP]"` and `"[PAD]"` among them mark no entity. All of a set are written in one way.
+    Supported, with `"O"` or `"o"` for no entity: IOB, BIOES, BILOU, BMES and BMEWO prefixes before
+    or after the type, with a hyphen or an underscore, in upper or lower case; bare prefixes; and,
+    with an `"O"`, bare types, where consecutive equal ones form one entity. `"X"`, `"[CLS]"`,
+    `"[SEP]"` and `"[PAD]"` mark no entity. All labels of a set must use the same notation.
 
     Args:
-        labels: iterable of str, all that may occur.
+        labels: iterable of str, all labels that may occur.
 
     Returns:
-        `EntityLabels`; None where they mark no entities, as parts of speech.
+        `EntityLabels`; None if the labels do not mark entities, such as parts of speech.
 
     Example:
         read_labels(["O", "L-PER"]).parts  # {"O": ("O", ""), "L-PER": ("E", "PER")}
@@ -92,27 +91,27 @@ def _read(labels):
 
 
 def _is_scheme(letters, style):
-    """bool. Whether the letters are of one scheme."""
+    """Returns whether the letters fit one scheme."""
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
-    # Types may begin or end like the rarer ways to write prefixes.
+    # Types may start or end like one of the rarer prefix notations.
     return style is _STYLES[0] and letters <= set("BIESLU") or bool(letters & set("BIM"))
 
 
 def _begins_or_goes_on(label):
-    """bool. Whether it is written with a B or an I, which hardly a type is."""
+    """Returns whether a label has a B or I prefix, which a bare type hardly has."""
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 
 
 def misfits(labels):
-    """The labels that are written in another way than those that mark entities beside an `"O"`.
+    """Returns the labels that do not follow the notation of the other entity labels.
 
     Args:
         labels: iterable of str.
 
     Returns:
-        list of str, sorted; empty where all or none mark entities.
+        list of str, sorted; empty if all labels mark entities, or none do, or there is no `"O"`.
     """
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
@@ -123,5 +122,5 @@ def misfits(labels):
 
 
 def outside_number(labels):
-    """int. The number of the label of words that are of no entity; 0 where there is none."""
+    """Returns the number of the label for words outside of entities; 0 if there is none."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)

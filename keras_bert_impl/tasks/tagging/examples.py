@@ -1,4 +1,4 @@
-"""Sentences whose words have labels: where each came from, scores, and files of predictions."""
+"""Labeled sentences, tagging scores and prediction files."""
 
 import dataclasses
 import logging
@@ -20,12 +20,12 @@ class TaggedExamples:
     """Sentences as lists of words, with a label for each word.
 
     Args:
-        texts: list (a sentence) of lists of str, the words.
-        labels: list of lists of str, one label a word; None if there are none.
-        label_names: list of str, all labels; None where there are none.
-        source: str, the file.
-        lines: list of lists of int, the line of each word; None where they come from no file.
-        skipped: tuple of str: of each sentence that was left out, where and why.
+        texts: list (sentences) of lists of str (words).
+        labels: list of lists of str, one label per word; None if unlabeled.
+        label_names: list of str, all labels; None if unlabeled.
+        source: str. File name.
+        lines: list of lists of int, line of each word; None if not from a file.
+        skipped: tuple of str: location and reason for each skipped sentence.
     """
 
     texts: list
@@ -39,16 +39,16 @@ class TaggedExamples:
         return len(self.texts)
 
     def where(self, position, word=0):
-        """str. File and line of a word of a sentence, for messages."""
+        """Returns the file and line of a word, for error messages."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
         return f"{self.source}, line {self.lines[position][word]}"
 
     def class_numbers(self, names):
-        """list of int32 arrays, the labels' places among `names`.
+        """Returns each sentence's labels as int32 indices into `names`.
 
         Raises:
-            InputError: a label is not among them; says where.
+            InputError: a label is not in `names`; names its location.
         """
         places = {name: number for number, name in enumerate(names)}
         for position, labels in enumerate(self.labels):
@@ -60,24 +60,24 @@ class TaggedExamples:
 
     @property
     def fingerprint(self):
-        """sha256, in hex, of words and labels."""
+        """str. SHA-256 hex digest of words and labels."""
         return content_hash(self.texts, self.labels, self.label_names)
 
 
 def score_tags(examples, predictions):
-    """The scores by which taggers are compared.
+    """Computes the standard scores of a tagger.
 
     Args:
         examples: `TaggedExamples` with labels.
         predictions: list of lists of str, a label for each word, as from `TokenClassifier.tag`.
 
     Returns:
-        dict of float. Where the labels mark entities: `f1`, `precision` and `recall` of entities
-        as `seqeval` counts them, `macro_f1`, the `accuracy` of words, and an `f1/TYPE` for each
-        type. Else, as for part of speech, `accuracy` and `macro_f1` of words.
+        dict of float. For entity labels: entity `f1`, `precision` and `recall` as in `seqeval`,
+        `macro_f1`, word `accuracy`, and an `f1/TYPE` for each type. For other labels, such as parts
+        of speech: word `accuracy` and `macro_f1`.
 
     Raises:
-        InputError: the sentences have no labels, or predictions of another length.
+        InputError: the sentences have no labels or no words, or predictions differ in length.
 
     Example:
         score_tags(examples, tagger.tag(examples.texts))["f1"]
@@ -115,10 +115,10 @@ def _warn_of_misfits(examples, names):
 
 
 def write_tag_predictions(path, examples, predictions):
-    """Writes a line for each word: word, gold label where there is one, predicted label.
+    """Writes one line per word: word, gold label if available, predicted label.
 
-    Columns are separated by tabs and a blank line ends each sentence, which is what `conlleval`
-    reads (with `-d '\\t'`) and `read_columns` too.
+    Columns are separated by tabs, and a blank line ends each sentence. `conlleval` (with
+    `-d '\\t'`) and `read_columns` read this format.
 
     Args:
         path: str or `Path` of the file.
@@ -126,7 +126,7 @@ def write_tag_predictions(path, examples, predictions):
         predictions: list of lists of str, a label for each word.
 
     Raises:
-        InputError: predictions of another length, or a word that holds a tab or a line end.
+        InputError: predictions differ in length, or a word contains a tab or line end.
     """
     _check_lengths(examples, predictions)
     with replace_file(path) as temporary, open(temporary, "wb") as file:

@@ -1,4 +1,4 @@
-"""A label for each word, learned on what a frozen encoder says of it."""
+"""`FeatureTagger`: word labels from the features of a frozen encoder."""
 
 import functools
 
@@ -24,34 +24,36 @@ _BIAS = "feature_tagger.classifier.dense.bias"
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class FeatureTagger(WordTagger):
-    """A two-layer BiLSTM and a linear layer on the states of a frozen encoder.
+    """Two-layer BiLSTM with a linear layer on the hidden states of a frozen encoder.
 
-    `fit`, `evaluate` and `predict` take a list of lists of words, or of str, whose words
-    `words.find_words` finds; and for each a list of as many labels: names, or numbers, of which
-    negative ones stand for none.
+    `fit`, `evaluate` and `predict` take texts as lists of words, or as str that
+    `words.find_words` splits, and for each text a list with one label per word: names, or numbers,
+    of which negative ones mean no label.
 
-    A word is the states of its first piece, from the window where that has most context. The
-    encoder computes them once, before the first epoch, and they are kept: 4 bytes * words * layers
-    * hidden, which is 2.5 GB for CoNLL-2003's 204,000 training words, four layers and 768. So the
-    epochs are those of a BiLSTM. It reads all words of a text, however many windows they lie in.
+    A word is represented by the states of its first subword, from the window where that has the
+    most context. The encoder computes them once, before the first epoch; they are kept in memory: 4
+    bytes * words * layers * hidden, or 2.5 GB for CoNLL-2003's 204,000 training words with four
+    layers of 768. Epochs then only train the BiLSTM. It reads all words of a text, over any number
+    of windows.
 
-    Saved directories are those of the encoder, as `transformers` loads it, and the tagger beside
-    it.
+    A saved directory holds the encoder, as loaded by `transformers`, and the tagger next to it.
 
     Args:
         encoder: `Encoder`. It is frozen.
         tokenizer: `Tokenizer`.
         num_classes: int. Number of labels.
-        labels: list of str, their names, in place of `num_classes`.
-        features: `"last_four"`, the states of the last four layers, concatenated; `"mix"`, a
-            `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, of the last four; or
-            int, the states of one layer: 0 the embeddings, -1 the last, -2 the one before.
-        lstm_dim: int, even. Width of the outputs of each BiLSTM, both directions together.
-        head_dropout: float. Rate before both BiLSTMs and the linear layer; default: the encoder's.
-        max_length: int. Tokens of a window, special ones included. Default 128.
-        doc_stride: int. Tokens from the start of one window to that of the next. Default: half
-            of `max_length`.
-        crf: bool. Whether a conditional random field is over the words of a text.
+        labels: list of str. Label names, instead of `num_classes`.
+        features: `"last_four"`, the concatenated states of the last four layers; `"mix"`, a
+            `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, a `ScalarMix` of the
+            last four; or int, the states of one layer: 0 for the embeddings, -1 for the last layer.
+            Default `"last_four"`.
+        lstm_dim: int, even. Output size of each BiLSTM, both directions together.
+        head_dropout: float. Dropout rate before both BiLSTMs and the linear layer. Default: the
+            encoder's.
+        max_length: int. Window length in tokens, special tokens included. Default 128.
+        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
+            `max_length`.
+        crf: bool. Whether to add a conditional random field over the words of a text.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -64,7 +66,7 @@ class FeatureTagger(WordTagger):
     settings = ("doc_stride", "features", "lstm_dim", "crf")
     signature_class = FeatureTaggerSignatures
     default_learning_rate = 1e-3
-    block_characters = 1 << 16  # 12,000 words, whose states are kept: 150 MB of four layers of 768
+    block_characters = 1 << 16  # 12,000 words; their states take 150 MB for four layers of 768
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class FeatureTagger(WordTagger):
             self.doc_stride,
             self.widths(),
         )
-        longest = int(np.diff(splits).max(initial=1))  # words
+        longest = int(np.diff(splits).max(initial=1))  # in words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
         rows = WordFeatures(splits, tuple(self.widths(longest)), states)
@@ -160,18 +162,18 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def encoder_of_states(self):
-        """The encoder with the states of all layers."""
+        """The encoder with the hidden states of all layers as output."""
         return self.encoder.with_outputs("hidden_states")
 
     def states(self, features):
-        """What the network of words sees of tokens, float32 [rows, length, layers, hidden]."""
+        """Returns the selected hidden states of tokens, float32 [rows, length, layers, hidden]."""
         found = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
         return tf.stack([tf.cast(found[number], tf.float32) for number in layers], axis=2)
 
     @functools.cached_property
     def states_of(self):
-        """`states` as a graph."""
+        """`states`, compiled to a graph."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return tf.function(self.states, input_signature=[spec], autograph=False)
 
@@ -182,7 +184,7 @@ class FeatureTagger(WordTagger):
         return outputs if self.crf else ops.softmax(outputs)
 
     def predict_batches(self, data, **kwargs):
-        # Batches stay apart: each is as long as its longest text, and no number limits that.
+        # Batches are not concatenated: each has the length of its longest text, which is unbounded.
         parts = [row for (features,) in data for row in self.predict_on_batch(features)]
         rows = np.empty(len(parts), object)
         for number, part in enumerate(parts):
@@ -190,7 +192,7 @@ class FeatureTagger(WordTagger):
         return rows
 
     def joined(self, outputs, texts, tokenized):
-        # Copies: a view would keep the padding of its batch.
+        # Copies: a view would keep the padding of its batch in memory.
         return [
             WordScores(scores[: len(words.starts)].copy(), np.arange(len(words.starts)))
             for scores, words in zip(outputs, texts)
@@ -209,7 +211,7 @@ class FeatureTagger(WordTagger):
         return self._own_names() + (CRF_TENSORS if self.crf else [])
 
     def _own_names(self):
-        """List of `TensorName`, the bias of the last layer at the end."""
+        """Returns a list of `TensorName`; the bias of the last layer comes last."""
         paths = [weight.path for layer in self._tagger for weight in layer.trainable_weights]
         names = {path: f"feature_tagger.{path.replace('/', '.')}" for path in paths}
         return [TensorName(path, name, optional=True) for path, name in names.items()]
@@ -220,14 +222,14 @@ class FeatureTagger(WordTagger):
 
 
 def layer_numbers(features, num_layers):
-    """list of int: which of an encoder's hidden states features are made of.
+    """Returns which hidden states of the encoder `features` selects, as a list of int.
 
     Args:
-        features: as of `FeatureTagger`.
+        features: see `FeatureTagger`.
         num_layers: int.
 
     Raises:
-        InputError: no such features, or no such layer.
+        InputError: unknown features or layer.
     """
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}

@@ -1,4 +1,4 @@
-"""Scores of labels of words as Keras metrics: `compile(metrics=["entity_f1"])`."""
+"""Tagging scores as Keras metrics: `compile(metrics=["entity_f1"])`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from keras_bert_impl.tasks.tagging.spans import spans_of
 
 
 class EntityF1(ScoreMetric):
-    """F1 of entities: found are those with the same words and type.
+    """F1 of entities; an entity counts as found if its words and type match.
 
-    Entities are those of `spans.spans_of`. They are counted by row, that is by window: of a text
-    that is longer than a row, one across the border of two windows counts as two.
+    See `spans.spans_of` for what counts as an entity. Entities are counted by row, that is by
+    window: one that crosses the border of two windows counts as two.
 
     Args:
-        labels: list of str, the names of the classes.
+        labels: list of str, class names.
     """
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
@@ -29,7 +29,7 @@ class EntityF1(ScoreMetric):
         types = sorted({span.type for span in alone if span})
         self._is_outside = np.array([span is None for span in alone])
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
-        # Whether an entity begins at a word depends on its label and that of the word before.
+        # Whether a word starts an entity depends on its label and that of the previous word.
         self._begins = np.array(
             [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )
@@ -50,12 +50,12 @@ class EntityF1(ScoreMetric):
             variable.assign_add(ops.sum(ops.cast(spans, variable.dtype)))
 
     def _spans(self, labels, is_word):
-        """The entities of the words of each row."""
+        """Returns the entities in the words of each row."""
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
         pairs = ops.take(self._begins.ravel(), _before(labels) * len(self._begins) + labels, axis=0)
         is_first = ops.arange(ops.shape(labels)[1])[None] == 0
         begins = inside & (pairs | is_first)
-        # An entity ends before the next word that is outside of all or begins another.
+        # An entity ends before the next word that is outside or starts another entity.
         stops = begins | ops.logical_not(inside)
         return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
@@ -64,16 +64,16 @@ class EntityF1(ScoreMetric):
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
-    """Scores of labels of words by name, as functions that make the metric."""
+    """Returns a dict of metric name to a function that creates the metric."""
     found = score_metrics(len(labels))
-    found.pop("f1", None)  # of words or of entities?
+    found.pop("f1", None)  # ambiguous: of words or of entities
     if read_labels(labels) is not None:
         found["entity_f1"] = lambda: EntityF1(labels)
     return found
 
 
 def _before(values):
-    """The value of the word before, and for the first word its own."""
+    """Returns the value of the previous word; the first word keeps its own."""
     return ops.concatenate([values[:, :1], values[:, :-1]], axis=1)
 
 
@@ -82,7 +82,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Entities `[rows, length]`: where one begins, where the one before ends, and its type."""
+    """Entities `[rows, length]`: where one begins, where the previous one ends, and its type."""
 
     begins: Any
     stops: Any
@@ -90,7 +90,11 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Whether the next stop after each word is one of both, `[rows, length]`; of none it is."""
+    """Returns whether the next stop after each word is in both; True if none follows.
+
+    Args:
+        first, second: bool `[rows, length]`.
+    """
     either = first | second
     count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # stops up to and with each word
     length = ops.shape(either)[1]
@@ -100,7 +104,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """int32 `[rows, length]`: the places of True in each row, in order, then those of False."""
+    """Returns int32 `[rows, length]`: the columns of the True values in order, then the others."""
     length = ops.shape(is_true)[1]
     places = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, places, places + length), axis=1)

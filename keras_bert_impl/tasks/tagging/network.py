@@ -1,11 +1,11 @@
-"""The network of token classifiers for other runtimes."""
+"""Token classification network for export to other runtimes."""
 
 from keras_bert_impl.serving.network import parts
 from keras_bert_impl.serving.network.networks import Network
 
 
 class TokenClassifierNetwork(Network):
-    """`logits` `[batch, length, labels]`; with a CRF these are its emissions."""
+    """Outputs `logits` `[batch, length, labels]`; with a CRF these are the emissions."""
 
     def write(self, graph):
         states = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]

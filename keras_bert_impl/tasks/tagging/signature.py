@@ -1,4 +1,4 @@
-"""Signatures of taggers: entities in texts, and the labels of their words."""
+"""Serving signatures of taggers: entities and word labels."""
 
 import tensorflow as tf
 from keras import ops
@@ -17,19 +17,20 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class TaggerSignatures(Signatures):
-    """Of a text, whose words are found in the graph, entities and the labels of the words.
+    """Signatures for entities and word labels of texts; words are split in the graph.
 
-    `serving_default` returns, where the labels mark entities, those of each text in order, as
-    `entities` finds them; places are in characters:
+    If the labels mark entities, `serving_default` returns the entities of each text in order, same
+    as `entities`; offsets are in characters:
 
-    - `num_entities`, int32 `[batch]`, and padded to the most of a text `types` and `texts`, string
-      `[batch, entities]`, `starts` and `ends`, int32, and `scores`, float32, of the same shape.
+    - `num_entities`, int32 `[batch]`; and, padded to the largest number in a text, `types` and
+      `texts`, string `[batch, entities]`, `starts` and `ends`, int32, and `scores`, float32, of the
+      same shape.
 
-    `words` returns, and elsewhere `serving_default` too:
+    `words`, and `serving_default` if the labels do not mark entities, returns
 
-    - `num_words`, int32 `[batch]`, and padded likewise `labels`, string `[batch, words]`,
-      `label_ids`, `starts` and `ends`, int32, and `scores`, float32
-      `[batch, words, num_labels]`, what `predict` returns.
+    - `num_words`, int32 `[batch]`; and, padded likewise, `labels`, string `[batch, words]`,
+      `label_ids`, `starts` and `ends`, int32, and `scores`, float32 `[batch, words, num_labels]`,
+      same as `predict`.
     """
 
     def __init__(self, model, *parts):
@@ -66,7 +67,7 @@ class TaggerSignatures(Signatures):
         return {"words": (self.words, self.strings)}
 
     def entities(self, text):
-        """The outputs for a batch of texts that are of entities."""
+        """Returns the entity outputs for a batch of texts."""
         texts = self.read(text)
         words, units, labels, probabilities = self._tagged(text, texts)
         found = self.parts.entities(words, units, labels, probabilities)
@@ -81,7 +82,7 @@ class TaggerSignatures(Signatures):
         return {"num_entities": counts, **padded(flat, counts)}
 
     def words(self, text):
-        """The outputs for a batch of texts that are of words."""
+        """Returns the word outputs for a batch of texts."""
         texts = self.read(text)
         words, _, labels, probabilities = self._tagged(text, texts)
         flat = {
@@ -94,7 +95,7 @@ class TaggerSignatures(Signatures):
         return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
 
     def _tagged(self, text, texts):
-        """(`TextWords`, `Units`, labels int32 [words], probabilities [words, num_labels])."""
+        """Returns `TextWords`, `Units`, int32 labels [words], probabilities [words, num_labels]."""
         words = find_words(texts)
         windows = self._windows(text)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
@@ -112,7 +113,7 @@ class TaggerSignatures(Signatures):
         return pack_windows(self.tokenizer, text, self.max_length, self.model.doc_stride)
 
     def word_scores(self, windows, words, tokens):
-        """What the network says of words.
+        """Computes the scores of words.
 
         Args:
             windows: `Windows`.
@@ -120,8 +121,8 @@ class TaggerSignatures(Signatures):
             tokens: `WordTokens`.
 
         Returns:
-            (float32 [words, num_labels]: probabilities, with a CRF logits; int32 [words]: the
-            token that was asked for each, -1 for none).
+            (float32 [words, num_labels]: probabilities, or logits with a CRF; int32 [words]: token
+            that each prediction is taken from, -1 for none).
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
         scores = self.asked(windows, needed)["scores"]  # [tokens, num_labels]
@@ -129,14 +130,14 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def asked(self, windows, needed):
-        """What the network says of tokens, each in the window where it has most context.
+        """Runs the network on tokens, each in the window where it has the most context.
 
         Args:
             windows: `Windows`.
-            needed: bool [tokens], which of all texts.
+            needed: bool [tokens], which tokens of all texts to return.
 
         Returns:
-            dict of tensors [needed tokens, ...], in the order of the tokens.
+            dict of tensors [needed tokens, ...], in token order.
         """
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
@@ -156,7 +157,7 @@ class TaggerSignatures(Signatures):
     # === Ids ===
 
     def features(self):
-        # A CRF is over the first tokens of words, which ids do not show.
+        # The CRF runs over the first tokens of words, which ids alone do not show.
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
     def tokenize(self, text):
@@ -174,12 +175,12 @@ class TaggerSignatures(Signatures):
         return self.of_sequences(logits, features["word_mask"])
 
     def of_sequences(self, logits, mask):
-        """The outputs of a CRF over the places of a mask, of `[rows, length, num_labels]`."""
+        """Returns the CRF outputs at a mask's positions, for logits `[rows, length, labels]`."""
         labels = self.model.crf_layer.decode(logits, mask)
         return self.of_labels(self.model.crf_layer(logits, mask), labels)
 
     def of_labels(self, scores, label_ids=None):
-        """The outputs for tokens `[rows, length]`."""
+        """Returns the outputs for tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
         names = tf.gather(self.model.labels, label_ids)
@@ -187,7 +188,7 @@ class TaggerSignatures(Signatures):
 
 
 class FeatureTaggerSignatures(TaggerSignatures):
-    """Those of a tagger on the states of a frozen encoder; its network sees words, not tokens."""
+    """Signatures of `FeatureTagger`, whose network takes words instead of tokens."""
 
     def __init__(self, model, *parts):
         super().__init__(model, *parts)
@@ -200,7 +201,7 @@ class FeatureTaggerSignatures(TaggerSignatures):
         states = self.asked(windows, needed)["states"]  # [needed tokens, layers, hidden]
         nothing = tf.zeros([1, *states.shape[1:]])
         ranks = tf.concat([tf.cumsum(tf.cast(needed, tf.int32)) - 1, [-1]], axis=0)
-        ranks = tf.gather(ranks, tf.maximum(firsts, 0))  # among the needed tokens
+        ranks = tf.gather(ranks, tf.maximum(firsts, 0))  # indices into the needed tokens
         ranks = tf.where(firsts >= 0, ranks, tf.shape(states)[0])
         states = tf.gather(tf.concat([states, nothing], axis=0), ranks)  # [words, layers, hidden]
         rows, is_word = _rows(tf.RaggedTensor.from_row_lengths(states, words.counts))
@@ -230,14 +231,14 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
 
 def _rows(states):
-    """What the network of words takes of ragged states, `[texts, (words), layers, hidden]`.
+    """Converts ragged states `[texts, (words), layers, hidden]` to the inputs of the word network.
 
     Returns:
-        (dict of `states` and `mask`; bool [texts, words], which of them are of words).
+        (dict of `states` and `mask`; bool [texts, words], True for real words).
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)
-    # A text without words has one of zeros: recurrent layers on a GPU need a first step.
+    # A text without words gets one of zeros: recurrent layers on a GPU need a first step.
     mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
     dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
     dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])

@@ -1,4 +1,4 @@
-"""Labels of words and the entities that they mark; precision, recall and F1."""
+"""Entity spans of word labels; precision, recall and F1."""
 
 import re
 from collections import Counter
@@ -11,11 +11,11 @@ SCHEMES = (*LETTERS, "IO")
 
 
 class Span(NamedTuple):
-    """An entity among the words of a sentence.
+    """An entity in a sentence, in words.
 
     Attributes:
-        type: str, such as `"PER"`; `"_"` where the labels are prefixes alone.
-        start, end: int. Its words are those from `start` up to, not including, `end`.
+        type: str, such as `"PER"`; `"_"` if labels are bare prefixes.
+        start, end: int. First word, and the word after the last.
     """
 
     type: str
@@ -24,15 +24,15 @@ class Span(NamedTuple):
 
 
 def detect_scheme(labels):
-    """The scheme that a set of labels is of.
+    """Detects the scheme of a set of labels.
 
     Args:
         labels: iterable of str.
 
     Returns:
-        `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` where letters of its own are among them;
-        `"IO"` where they are types; `"IOB1"` where a type has an I and no B; else `"IOB2"`. None
-        where they mark no entities, as parts of speech, or all are `"O"`.
+        `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` if letters specific to it occur; `"IO"` if
+        labels are bare types; `"IOB1"` if a type has an I but no B; else `"IOB2"`. None if labels
+        do not mark entities, such as parts of speech, or are all `"O"`.
 
     Example:
         detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
@@ -50,25 +50,24 @@ def detect_scheme(labels):
 
 
 def spans_of(labels, scheme=None, parts=None):
-    """The entities that the labels of a sentence mark.
+    """Returns the entities that the labels of a sentence mark.
 
-    Without a scheme every label but `"O"` is of some entity, so that of a broken sequence nothing
-    is lost: an entity ends before a B or S, after an E or S, and where the type changes. With a
-    scheme only sequences that it allows are entities.
+    Without a scheme, decoding is lenient: every label except `"O"` belongs to an entity, and an
+    entity ends before a B or S, after an E or S, and where the type changes. With a scheme, only
+    sequences that it allows are entities.
 
     Args:
         labels: list of str.
         scheme: one of `SCHEMES`, or None.
-        parts: dict, of `read_labels` over all labels that may occur. Default: over these.
+        parts: dict from `read_labels` for all labels that may occur. Default: that of `labels`.
 
     Returns:
         list of `Span`, in order.
 
     Raises:
-        InputError: a label that marks no entity, or that the scheme does not have; an unknown
-            scheme.
+        InputError: a label that marks no entity or is not in the scheme; an unknown scheme.
 
-    Source: the rules of `conlleval`; with a scheme, those that `seqeval` calls strict.
+    Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
 
     Example:
         spans_of(["I-PER", "I-PER", "O"])  # [Span("PER", 0, 2)]
@@ -91,18 +90,18 @@ def spans_of(labels, scheme=None, parts=None):
 
 
 def labels_of(spans, length, scheme="IOB2"):
-    """The labels of a sentence that mark some entities.
+    """Returns the labels of a sentence that mark the given entities.
 
     Args:
         spans: list of `Span` that do not overlap.
-        length: int, words of the sentence.
+        length: int. Number of words in the sentence.
         scheme: one of `SCHEMES`.
 
     Returns:
         list of `length` str.
 
     Raises:
-        InputError: entities overlap or lie outside of the sentence; an unknown scheme.
+        InputError: entities overlap or exceed the sentence; an unknown scheme.
 
     Example:
         labels_of([Span("PER", 0, 2)], 3, "BIOES")  # ["B-PER", "E-PER", "O"]
@@ -129,10 +128,10 @@ def labels_of(spans, length, scheme="IOB2"):
 
 
 def convert_labels(labels, scheme):
-    """The labels of a sentence in another scheme; of a broken sequence the entities are kept.
+    """Converts the labels of a sentence to another scheme; entities of invalid sequences are kept.
 
     Args:
-        labels: list of str, of any scheme.
+        labels: list of str, in any scheme.
         scheme: one of `SCHEMES`.
 
     Example:
@@ -142,21 +141,21 @@ def convert_labels(labels, scheme):
 
 
 def entity_scores(gold, predicted, scheme=None, labels=()):
-    """Precision, recall and F1 of entities: found are those with the same words and type.
+    """Computes precision, recall and F1 of entities, matched by words and type.
 
     Args:
-        gold, predicted: list (a sentence) of lists of labels, of equal lengths.
-        scheme: as of `spans_of`.
-        labels: iterable of str. Further labels that may occur, which show how they are written.
+        gold, predicted: list (sentences) of lists of labels, of equal lengths.
+        scheme: see `spans_of`.
+        labels: iterable of str. Further labels that may occur, to detect the notation.
 
     Returns:
         dict of float: `precision`, `recall`, `f1` over all entities; `macro_precision`,
-        `macro_recall`, `macro_f1`, the means over the types; and `types`, a dict of type to a
-        dict of `precision`, `recall`, `f1` and `support`, the number of gold entities. What would
-        be divided by zero is 0.
+        `macro_recall`, `macro_f1`, the means over the types; and `types`, a dict of type to a dict
+        of `precision`, `recall`, `f1` and `support`, the number of gold entities. Undefined ratios
+        are 0.
 
     Raises:
-        InputError: sentences differ in number or length; a label as of `spans_of`.
+        InputError: sentences differ in number or length; an invalid label, see `spans_of`.
     """
     counts = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
     found = read_labels({*labels, *(x for rows in (gold, predicted) for row in rows for x in row)})
@@ -194,7 +193,7 @@ def _check_scheme(scheme, *also):
 
 
 def _parts_of(labels, scheme, parts):
-    """list of (prefix, type) of the labels of a sentence."""
+    """Returns the (prefix, type) of each label of a sentence."""
     found = read_labels(labels)
     if parts is None:
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
@@ -209,18 +208,18 @@ def _parts_of(labels, scheme, parts):
 
 
 def _begins(before, word):
-    """bool. Whether an entity begins at a word; it and the one before are (prefix, type)."""
+    """Returns whether a word starts an entity; it and the previous word are (prefix, type)."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
 
 
 def _strict_iob1(span, parts):
-    """There a B stands only where the word before is of an entity of the same type."""
+    """In IOB1, a B is only allowed directly after an entity of the same type."""
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # it begins at the I behind
+        rest = span._replace(start=span.start + 1)  # starts at the I after it
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

@@ -1,4 +1,4 @@
-"""Tagging as a task of runs and commands."""
+"""The tagging task for training runs and commands."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 
 
 class Tagging(Task):
-    """A label for each word, of `TaggedExamples`."""
+    """Word labeling on `TaggedExamples`."""
 
     name = TASK_NAME
     model_classes = (TokenClassifier, FeatureTagger)
@@ -49,7 +49,7 @@ class Tagging(Task):
     @classmethod
     def recognize(cls, source):
         if "lstm_dim" in source.config.mapping(OWN_SETTINGS):
-            return FeatureTagger  # written before classes were named
+            return FeatureTagger  # saved before model classes were recorded
         return super().recognize(source)
 
     @classmethod

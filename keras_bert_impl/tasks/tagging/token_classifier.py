@@ -1,4 +1,4 @@
-"""A label for each word: entities, parts of speech."""
+"""`TokenClassifier`: word labels such as entities and parts of speech."""
 
 import keras
 import numpy as np
@@ -21,45 +21,45 @@ AGGREGATIONS = ("first", "mean", "max")
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TokenClassifier(WordTagger):
-    """A linear layer on each token, fine-tuned on words and their labels.
+    """Token classifier: a linear layer on each token, fine-tuned on labeled words.
 
-    `fit`, `evaluate` and `predict` take
+    `fit`, `evaluate` and `predict` take either
 
-    - a list of lists of words, or of str, whose words `words.find_words` finds; and for each a list
-      of as many labels: names, or numbers, of which negative ones stand for none;
-    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, one for
-      each token, negative where there is none.
+    - texts as lists of words, or as str that `words.find_words` splits, and for each text a list
+      with one label per word: names, or numbers, of which negative ones mean no label; or
+    - features, as a dict or in a `tf.data.Dataset`, with labels int32 `[batch, length]`, one per
+      token, negative for none.
 
-    A word's label is learned at its first piece and predicted from it. Texts longer than
-    `max_length` become windows that overlap; each word is learned and asked in the window where it
-    has most context, so that it counts once. The loss is the mean over the labelled tokens of the
-    global batch. A word without pieces, as one of control characters alone, is predicted to be
-    `"O"`, or where there is no such label the first.
+    Labels are trained and predicted at the first subword of each word. Texts longer than
+    `max_length` are split into overlapping windows; each word is trained and predicted only in the
+    window where it has the most context, so it counts once. The loss is the mean over the labeled
+    tokens of the global batch. A word without subwords, such as only control characters, is
+    predicted as `"O"`, or as the first label if there is no `"O"`.
 
-    The network returns logits, float32 `[batch, length, num_classes]`. Of features, `predict`
+    The network returns logits, float32 `[batch, length, num_classes]`. For features, `predict`
     returns probabilities `[rows, max_length, num_classes]`, padded with 0.
 
-    With `crf` a conditional random field is over the first pieces of the words, and the loss is the
-    negative log likelihood of the labels, by word. In training a sequence is the words that one
-    window is asked for, so that no transition is learned across the border of two; predictions
-    are for the sequence of all words of the text. The files keep its scores as tensors
-    `crf.transitions`, `crf.start` and `crf.end`, which `transformers` passes over. Of features,
-    `predict` then returns the logits. Its weights begin at 0 and learn at a rate of their own,
-    `crf_rate` of `TuningSettings`.
+    `crf` adds a conditional random field over the first subwords of the words; the loss is then the
+    negative log likelihood of the labels, per word. In training, a sequence is the words assigned
+    to one window, so no transition is learned across windows; predictions are for the sequence of
+    all words of a text. Checkpoints store its scores as `crf.transitions`, `crf.start` and
+    `crf.end`, which `transformers` ignores. For features, `predict` then returns the logits. CRF
+    weights are initialized to 0 and have a separate learning rate, `crf_rate` of `TuningSettings`.
 
     Args:
         encoder: `Encoder`.
         tokenizer: `Tokenizer`.
         num_classes: int. Number of labels.
-        labels: list of str, their names, in place of `num_classes`.
-        head_dropout: float. Rate before the linear layer; default: the encoder's.
-        max_length: int. Tokens of a window, special ones included. Default 128.
-        doc_stride: int. Tokens from the start of one window to that of the next. Default: half
-            of `max_length`.
-        label_all_pieces: bool. Whether every piece of a word is trained with its label.
-        aggregation: what is predicted of several pieces of a word: that of the `"first"`, the
-            `"mean"` of the probabilities, or those of the piece with the highest, `"max"`.
-        crf: bool.
+        labels: list of str. Label names, instead of `num_classes`.
+        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
+        max_length: int. Window length in tokens, special tokens included. Default 128.
+        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
+            `max_length`.
+        label_all_pieces: bool. Whether to train all subwords of a word with its label.
+        aggregation: str. How the scores of a word's subwords are combined: `"first"`, those of the
+            first subword; `"mean"`, the mean of the probabilities; `"max"`, those of the subword
+            with the highest probability. Default `"first"`.
+        crf: bool. Whether to add a conditional random field.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -110,7 +110,7 @@ class TokenClassifier(WordTagger):
 
     @staticmethod
     def token_vectors(encoder, inputs):
-        """What is classified, `[batch, length, dim]`; a subclass may put layers on the states."""
+        """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
         return encoder(inputs)["sequence_output"]
 
     def _check(self):
@@ -148,7 +148,7 @@ class TokenClassifier(WordTagger):
 
     def scores(self, outputs):
         scores = outputs if self.crf else ops.softmax(outputs)
-        # Batches of all lengths are put together.
+        # Padded to max_length so that batches of different lengths can be concatenated.
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
 

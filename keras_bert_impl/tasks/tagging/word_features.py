@@ -1,6 +1,6 @@
-"""What an encoder says of words, computed once and kept.
+"""Encoder features of words, computed once and kept in memory.
 
-Shape legend: words = words of one text; layers = the chosen hidden states; hidden = their width.
+Shape legend: words = words of one text; layers = the selected hidden states; hidden = their size.
 """
 
 import dataclasses
@@ -12,12 +12,12 @@ from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces
 
-_BATCH = 64  # windows that the encoder is given at once
+_BATCH = 64  # windows per encoder batch
 
 
 @dataclasses.dataclass(frozen=True)
 class WordFeatures(batching.FlatRows):
-    """The states of the words of texts; a row is a text, its length the number of its words.
+    """Hidden states of the words of texts; a row is a text, its length the number of words.
 
     Attributes:
         states: float32 [words of all texts, layers, hidden].
@@ -26,10 +26,10 @@ class WordFeatures(batching.FlatRows):
     states: tf.Tensor
 
     def features(self, rows):
-        """The features of a batch, in eager mode and in any graph.
+        """Returns the features of a batch, in eager mode or in any graph.
 
         Args:
-            rows: int64 [rows], numbers of texts.
+            rows: int64 [rows], text numbers.
 
         Returns:
             dict: `states` float32 [rows, words, layers, hidden], `mask` int32 [rows, words].
@@ -37,7 +37,7 @@ class WordFeatures(batching.FlatRows):
         flat, place, lengths = self.places(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
         states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
-        # A text without words has one of zeros: recurrent layers on a GPU need a first step.
+        # A text without words gets one of zeros: recurrent layers on a GPU need a first step.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
         static = batching.static_size(self.widths)
         return {
@@ -47,18 +47,18 @@ class WordFeatures(batching.FlatRows):
 
 
 def word_states(sentences, states_of, shape, tokenizer, max_length, stride, widths):
-    """The states of each word: those of its first piece, where that has most context.
+    """Computes the states of each word: its first subword's, where that has the most context.
 
     Args:
         sentences: list of `Words`.
-        states_of: function of a batch of features that returns float32
+        states_of: function that maps a batch of features to float32
             [rows, length, layers, hidden].
         shape: (layers, hidden).
-        tokenizer, max_length, stride, widths: as of `tokenize_windows`.
+        tokenizer, max_length, stride, widths: see `tokenize_windows`.
 
     Returns:
         (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words
-        without pieces; int64 array [texts + 1].
+        without subwords; int64 array [texts + 1].
     """
     texts = [words.text for words in sentences]
     windows = tokenize_windows(texts, tokenizer, max_length, stride, widths=widths)
@@ -71,7 +71,7 @@ def word_states(sentences, states_of, shape, tokenizer, max_length, stride, widt
     places = places[pieces.firsts[known]]  # [known words]
 
     data, order = batching.sorted_batches(windows, (), _BATCH)
-    number_of = np.argsort(order)[rows[places]]  # of its row, among those of all batches
+    number_of = np.argsort(order)[rows[places]]  # of its row, in the order of the batches
     by_batch = np.argsort(number_of, kind="stable")
     ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
     states = np.zeros((len(pieces.firsts), *shape), "float32")

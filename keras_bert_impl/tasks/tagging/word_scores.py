@@ -1,4 +1,4 @@
-"""Labels of words as targets of tokens, and the decoding of scores for texts of `predict`."""
+"""Converts word labels to token targets, and the outputs of windows to scores of words."""
 
 from typing import NamedTuple
 
@@ -9,16 +9,16 @@ from keras_bert_impl.serving.words import TextWords, WordTokens
 from keras_bert_impl.tasks.inputs.words import find_pieces
 from keras_bert_impl.tasks.tagging import decode
 
-_BATCH = 64  # sequences of labels that are decoded at once
+_BATCH = 64  # label sequences decoded at once
 
 
 class WordScores(NamedTuple):
-    """What was answered for the words of a text.
+    """Predictions for the words of a text.
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], the token that was asked for each; -1 for none. Words that share
-            one share the answer.
+        tokens: int64 [words], the token that each prediction is taken from; -1 for none. Words
+            that share a token share its prediction.
     """
 
     scores: np.ndarray
@@ -26,17 +26,17 @@ class WordScores(NamedTuple):
 
 
 def token_targets(labels, weights, sentences, tokenized, all_pieces):
-    """What the tokens in windows are trained with; every word counts in one window alone.
+    """Returns the training targets of tokens in windows; each word counts in exactly one window.
 
     Args:
-        labels: list (a text) of int arrays [words], negative for words without a label.
+        labels: list (texts) of int arrays [words], negative for words without a label.
         weights: float32 [texts].
         sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-        all_pieces: bool. Whether every piece of a word has its label, or the first.
+        all_pieces: bool. Whether to label all subword tokens of a word, or only the first.
 
     Returns:
-        (labels int32, weights float32) [places]; 0 where there is none.
+        (labels int32, weights float32) [positions]; 0 where there is no label.
     """
     pieces = find_pieces(sentences, tokenized)
     labels = np.concatenate(labels)  # [words of all texts]
@@ -44,7 +44,7 @@ def token_targets(labels, weights, sentences, tokenized, all_pieces):
     learns = pieces.words >= 0 if all_pieces else pieces.is_first
     tokens = tokenized.token_numbers()
     learns = np.append(learns, False)[tokens] & tokenized.has_most_context
-    words = np.append(pieces.words, -1)[tokens]  # [places]
+    words = np.append(pieces.words, -1)[tokens]  # [positions]
     return (
         np.where(learns, np.append(labels, 0)[words], 0).astype("int32"),
         np.where(learns, np.append(weights, 0)[words], 0).astype("float32"),
@@ -52,7 +52,7 @@ def token_targets(labels, weights, sentences, tokenized, all_pieces):
 
 
 def word_scores(outputs, sentences, tokenized, aggregation, unknown):
-    """The scores of all words, each token asked in the window where it has most context.
+    """Returns the scores of all words, each token read in the window where it has most context.
 
     Args:
         outputs: float32 [rows, length, num_labels].
@@ -61,7 +61,7 @@ def word_scores(outputs, sentences, tokenized, aggregation, unknown):
         aggregation, unknown: see `decode.scores_of_words`.
 
     Returns:
-        list (a text) of `WordScores`.
+        list (texts) of `WordScores`.
     """
     pieces = find_pieces(sentences, tokenized)
     rows, columns = tokenized.columns()
@@ -106,7 +106,7 @@ def over_sequences(function, answers, unknown):
 
 
 def units_of(answers):
-    """`decode.Units` of the words of some texts, one after the other.
+    """Returns `decode.Units` of the words of texts, concatenated.
 
     Args:
         answers: list of `WordScores`.
@@ -119,7 +119,7 @@ def units_of(answers):
 
 
 def flat_words(sentences):
-    """`TextWords` of some texts, one after the other, and int64 [texts + 1], where each begins.
+    """Returns `TextWords` of texts, concatenated, and int64 [texts + 1], where each text begins.
 
     Args:
         sentences: list of `Words`.

@@ -1,4 +1,4 @@
-"""What taggers share: words and their labels, answers, and the loss."""
+"""`WordTagger`: base class of taggers, with word labels, predictions and loss."""
 
 import functools
 
@@ -42,18 +42,18 @@ CRF_TENSORS = [
 
 
 class WordTagger(TaskModel):
-    """A label for each word; subclasses say what the network sees of the words.
+    """Base class of models that predict a label for each word.
 
-    A subclass makes the network, whose outputs are logits `[batch, length, num_classes]` with the
-    weights of the last layer in `head_layer`, the rows of words, and of their scores `WordScores`.
+    A subclass builds the network, with logits `[batch, length, num_classes]` as outputs and the
+    last layer as `head_layer`; converts words to rows; and converts the outputs to `WordScores`.
 
     Args:
-        encoder, tokenizer, inputs, outputs, **kwargs: as of `TaskModel`.
+        encoder, tokenizer, inputs, outputs, **kwargs: see `TaskModel`.
         head_layer: `ClassificationHead`.
         labels: list of str.
-        doc_stride: int. Tokens from the start of one window to that of the next. Default: half of
+        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
             `max_length`.
-        crf: bool. Whether a conditional random field is over the outputs.
+        crf: bool. Whether to add a conditional random field over the outputs.
     """
 
     has_several_rows = True
@@ -100,35 +100,35 @@ class WordTagger(TaskModel):
 
     @property
     def default_rates(self):
-        """Factors of the default learning rate: the scores of a CRF have a rate of their own."""
+        """Factors of the default learning rate; CRF scores have a separate rate."""
         return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 
     @property
     def has_entities(self):
-        """bool. Whether the labels mark entities, see `entity_labels.read_labels`."""
+        """bool. Whether the labels mark entities; see `entity_labels.read_labels`."""
         return read_labels(self.labels) is not None
 
     # === Answers ===
 
     def predict(self, x, batch_size=None, **kwargs):
-        """The probabilities of the labels of each word.
+        """Predicts the label probabilities of each word.
 
         Args:
-            x: as of the class.
-            batch_size, **kwargs: as of `RawTextTrainer.predict`.
+            x: see the class.
+            batch_size, **kwargs: see `RawTextTrainer.predict`.
 
         Returns:
-            list (a text) of float32 arrays `[words, num_classes]`; with `crf` the probabilities
-            over all sequences. Of features: see the class.
+            list (texts) of float32 arrays `[words, num_classes]`; with `crf`, marginal
+            probabilities over all sequences. For features, see the class.
         """
         answers = super().predict(x, batch_size, **kwargs)
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
 
     def tag(self, texts, batch_size=None, verbose=0):
-        """The label name of each word; with `crf` those of the likeliest sequence.
+        """Predicts the label name of each word; with `crf`, of the most likely sequence.
 
         Args:
-            texts: list of str, or of lists of words; or one str, and the answer is its list.
+            texts: list of str or of lists of words; or a single str, for a single result.
 
         Returns:
             list of lists of str.
@@ -143,17 +143,17 @@ class WordTagger(TaskModel):
         return labels[0] if is_one_text(texts) else labels
 
     def entities(self, texts, batch_size=None, verbose=0):
-        """The entities in each text, of whatever scheme the labels are.
+        """Finds the entities in each text; works with any label scheme.
 
         Args:
-            texts: list of str, or of lists of words; or one str, and the answer is its list.
+            texts: list of str or of lists of words; or a single str, for a single result.
 
         Returns:
-            list (a text) of lists of `Entity`, in order. Of words, places are in the words joined
-            by single spaces.
+            list (texts) of lists of `Entity`, in order. For lists of words, offsets refer to the
+            words joined by single spaces.
 
         Raises:
-            InputError: a label that marks no entity.
+            InputError: a label does not mark an entity.
         """
         if not self.has_entities:
             others = misfits(self.labels) or self.labels
@@ -162,13 +162,14 @@ class WordTagger(TaskModel):
         return entities[0] if is_one_text(texts) else entities
 
     def annotate(self, texts, batch_size=None, verbose=0):
-        """Labels and entities from one pass of the network.
+        """Predicts labels and entities in one pass of the network.
 
         Args:
             texts: list of str, or of lists of words.
 
         Returns:
-            (what `tag` returns, what `entities` returns; or None where a label marks no entity).
+            (result of `tag`, result of `entities`); the second is None if the labels do not mark
+            entities.
         """
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
 
@@ -188,7 +189,7 @@ class WordTagger(TaskModel):
         return [labels for labels, _ in found], [entities for _, entities in found]
 
     def _label_numbers(self, answers):
-        """list of int arrays [words].
+        """Returns the label numbers, a list of int arrays [words].
 
         Raises:
             UndefinedScoresError: a score is NaN.
@@ -199,7 +200,7 @@ class WordTagger(TaskModel):
         return over_sequences(self._decode, answers, self.unknown_label)
 
     def _probabilities(self, answers):
-        """list of float32 arrays [words, num_classes]."""
+        """Returns a list of float32 arrays [words, num_classes]."""
         if not self.crf:
             return [answer.scores for answer in answers]
         certain = np.eye(self.num_classes, dtype="float32")[self.unknown_label]
@@ -207,7 +208,7 @@ class WordTagger(TaskModel):
 
     @property
     def unknown_label(self):
-        """int. Number of the label of words without pieces."""
+        """int. Label number of words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -219,7 +220,7 @@ class WordTagger(TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """The function traced once, for any number and length of sequences."""
+        """Traces a function once for all numbers and lengths of sequences."""
         shapes = [None, None, self.num_classes], [None, None]
         return tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
 
@@ -282,9 +283,10 @@ class WordTagger(TaskModel):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: as in Keras, for each token; default: cross-entropy. None with `crf`.
-            metrics, weighted_metrics: lists, in one: all metrics are weighted, and count labelled
-                tokens alone. Default: accuracy, of the logits with `crf` too; `[]` for none.
+            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`.
+            metrics, weighted_metrics: lists, which are merged: all metrics are weighted and count
+                only labeled tokens. Default: accuracy, of the logits even with `crf`; `[]` for
+                none.
         """
         if self.crf and loss is not None:
             raise InputError("with crf the loss is its negative log likelihood; give no loss.")
@@ -310,10 +312,10 @@ class WordTagger(TaskModel):
         return list(class_weights(class_weight, self.labels, labels).values())
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Called by Keras. Metrics of Keras are given the labelled tokens alone."""
+        """Called by Keras; passes only the labeled tokens to the metrics."""
         weights = token_weights(y, sample_weight)
         if self.crf and self._has_own_metrics:
-            # As logits whose softmax is the probability that `predict` returns.
+            # As logits, whose softmax equals the probabilities of `predict`.
             y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, weights > 0), 1e-30))
         return super().compute_metrics(x, y, y_pred, weights)
 
@@ -331,7 +333,7 @@ class WordTagger(TaskModel):
         return ops.divide_no_nan(ops.sum(losses * weights), totals)
 
     def _track_loss(self, loss, batch):
-        # The loss of an epoch is, as that of a step, the mean over the labelled tokens.
+        # The epoch loss is the mean over the labeled tokens, like the step loss.
         track_loss(self, loss, self.loss_totals(*batch))
 
     # === Files ===

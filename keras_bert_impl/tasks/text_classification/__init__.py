@@ -1,1 +1,1 @@
-"""Classes, several labels or numbers for a text or a pair of texts."""
+"""Single-label and multi-label classification, and regression, of texts or text pairs."""

@@ -1,4 +1,4 @@
-"""The labels of a `TextClassifier`: classes, several labels at once, or numbers."""
+"""Label encoding and checks of `TextClassifier`."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.data.user_input import column_names
 
 
 class TextLabels:
-    """Mixin in front of a task model with the attributes `labels` and `problem_type`."""
+    """Mixin that encodes labels for a task model with attributes `labels` and `problem_type`."""
 
     @property
     def num_classes(self):
@@ -57,7 +57,7 @@ class TextLabels:
         return values
 
     def _named_columns(self, labels, count):
-        """Of a table with a column for each label its columns, in the order of the labels."""
+        """Returns the columns of a multi-label table, stacked in the order of `labels`."""
         names = None if self.problem_type == REGRESSION else column_names(labels)
         if names is None or len(names) < 2:
             return labels
@@ -95,7 +95,7 @@ class TextLabels:
         return numbers.astype("int32")
 
     def _check_are_no_names(self, numbers):
-        """Raises where the labels are numerals of their own, which numbers may stand for."""
+        """Raises if integer labels are ambiguous because label names are numerals."""
         own = [str(number) for number in range(self.num_classes)]
         if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
             return
@@ -105,7 +105,7 @@ class TextLabels:
         )
 
     def _distributions(self, rows):
-        """Class numbers of one-hot rows; rows as they are where the loss is of distributions."""
+        """Converts one-hot rows to class numbers; keeps soft labels if the loss takes them."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():

@@ -1,4 +1,4 @@
-"""Classes, several labels at once, or numbers for a text or a pair of texts."""
+"""`TextClassifier`: classification or regression of texts and text pairs."""
 
 import dataclasses
 import functools
@@ -49,39 +49,39 @@ from keras_bert_impl.tasks.text_classification.token_pooling import (
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TextLabels, LongTextModel):
-    """The head that its encoder was published with for texts, fine-tuned on raw strings.
+    """Text classifier: a pre-trained encoder with its published sequence head.
 
-    For BERT and ALBERT it is a linear layer on the pooled output.
+    For BERT and ALBERT the head is a linear layer on the pooled output.
 
-    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Labels:
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Labels depend on
+    `problem_type`:
 
-    - `"single_label_classification"`: for each text a class number or a label name;
-    - `"multi_label_classification"`: for each text a row of 0 and 1 `[num_classes]`, or a list of
-      label names;
-    - `"regression"`: for each text a number, or a row of `num_classes` numbers.
+    - `"single_label_classification"`: a class number or a label name for each text;
+    - `"multi_label_classification"`: a row of 0 and 1 `[num_classes]`, or a list of label names,
+      for each text;
+    - `"regression"`: a number, or a row of `num_classes` numbers, for each text.
 
     The network returns logits, float32 `[batch, num_classes]`. `predict` and the exported model
-    return scores of the same shape: probabilities (softmax; for several labels, sigmoid of each),
-    or for regression the values.
+    return scores of the same shape: softmax probabilities, for multi-label classification the
+    sigmoid of each logit, for regression the values.
 
-    What becomes of texts that are longer than `max_length` is decided by `long_texts`; see
-    `LongTextModel`. The head classifies the vector that is pooled from windows. (The mean of the
-    vectors gives the mean of the logits, where the head is linear.) Of a pair, windows are of the
-    second text.
+    `long_texts` sets how texts longer than `max_length` are handled; see `LongTextModel`. The head
+    classifies the vector pooled over the windows. (With a linear head, mean pooling of the vectors
+    equals the mean of the logits.) For a pair, only the second text is split into windows.
 
     Args:
         encoder: `Encoder`; for BERT and ALBERT with a pooler.
         tokenizer: `Tokenizer`.
         num_classes: int. Number of classes, labels or values.
-        labels: list of str, the names of the classes, in place of `num_classes`.
-        problem_type: as above. Default: regression for `num_classes=1`, else single label.
-        head_dropout: float. Rate before the linear layer; default: the encoder's.
-        max_length: int. Tokens of a row. Default 128.
-        pooling: `"mean"`, `"max"` or `"attention"`: what is classified is the mean of the hidden
-            states of all tokens, the maximum of each number, or a mean whose weights are learned.
-            The pooler is left out. Default: the vector that the encoder was published with.
-        long_texts, head_tokens, doc_stride, max_windows: as of `LongTextModel`. Default
-            `"truncate"`.
+        labels: list of str. Class names, instead of `num_classes`.
+        problem_type: str, see above. Default: regression if `num_classes=1`, else single label.
+        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
+        max_length: int. Sequence length in tokens. Default 128.
+        pooling: `"mean"`, `"max"` or `"attention"`: classifies the mean, the elementwise maximum or
+            a learned weighted mean of the hidden states of all tokens, without the pooler. Default:
+            the encoder's published pooling.
+        long_texts, head_tokens, doc_stride, max_windows: see `LongTextModel`. `long_texts` defaults
+            to `"truncate"`.
 
     Source: Devlin et al., "BERT", section 4.1.
 
@@ -150,10 +150,10 @@ class TextClassifier(TextLabels, LongTextModel):
 
     @staticmethod
     def row_vectors(encoder, inputs):
-        """What the head classifies of rows of tokens, `[rows, hidden]`.
+        """Returns the vectors that the head classifies, `[rows, hidden]`.
 
         Raises:
-            InputError: the encoder reads from left to right.
+            InputError: the encoder is causal (left to right).
         """
         check_sees_all(encoder.config)
         return sequence_vector(encoder, encoder(inputs))
@@ -167,10 +167,12 @@ class TextClassifier(TextLabels, LongTextModel):
         }
 
     def classify(self, texts, batch_size=None, verbose=0):
-        """The label name of each text; for several labels at once, a list of those from 0.5 on.
+        """Returns the predicted label name of each text.
+
+        For multi-label classification: a list of the names with a score of at least 0.5.
 
         Args:
-            texts: as of `predict`; or one text or (first, second), and the answer is of that.
+            texts: see `predict`; or a single text or (first, second) pair, for a single result.
         """
         if self.problem_type == REGRESSION:
             raise InputError("a regression has no labels; predict() gives its values.")

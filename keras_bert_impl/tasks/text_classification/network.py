@@ -1,4 +1,4 @@
-"""The network of text classifiers for other runtimes."""
+"""Text classification networks for export to other runtimes."""
 
 from keras_bert_impl.models.heads import needs_pooler
 from keras_bert_impl.serving.network import parts
@@ -6,7 +6,7 @@ from keras_bert_impl.serving.network.networks import Network
 
 
 class TextClassifierNetwork(Network):
-    """`logits` `[batch, classes]`; inputs of several windows are `[batch, windows, length]`."""
+    """Outputs `logits` `[batch, classes]`; with windows, inputs are `[batch, windows, length]`."""
 
     @property
     def groups(self):
@@ -19,7 +19,7 @@ class TextClassifierNetwork(Network):
             if self.model.pooling is None:
                 return parts.pooled_vectors(graph, self.config, rows, needs_pooler(self.config))
             states = parts.hidden_states(graph, self.config, rows)[-1]
-            mask = graph.add("Unsqueeze", rows["attention_mask"], [2])  # a token is a window of one
+            mask = graph.add("Unsqueeze", rows["attention_mask"], [2])  # a one-token window
             width, pooling = self.config.hidden_dim, self.model.pooling
             return parts.pool_windows(graph, states, mask, width, pooling, "pooling")
 
@@ -29,7 +29,7 @@ class TextClassifierNetwork(Network):
 
 
 class NextSentenceNetwork(Network):
-    """`logits` `[batch, 2]`."""
+    """Outputs `logits` `[batch, 2]`."""
 
     def write(self, graph):
         vectors = parts.pooled_vectors(

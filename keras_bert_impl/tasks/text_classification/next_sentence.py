@@ -1,4 +1,4 @@
-"""Whether one text follows another, by the head that an encoder was pre-trained with."""
+"""Sentence-pair prediction with an encoder's pre-training head."""
 
 import dataclasses
 
@@ -24,22 +24,22 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class NextSentencePredictor(TaskModel):
-    """The probability that the second text of a pair follows the first.
+    """Predicts the probability that the second text of a pair follows the first.
 
-    For BERT the head of next-sentence prediction, which tells it from a text of another document;
-    for ALBERT that of sentence order, which tells it from the same two texts swapped.
+    BERT's next-sentence head tells it from a text of another document; ALBERT's sentence-order head
+    tells it from the same two texts swapped.
 
-    What `fit`, `evaluate` and `predict` take is in `RawTextTrainer`. Texts are (first, second)
-    tuples; labels are 1 or True where the second follows the first, else 0.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
+    (first, second) tuples; labels are 1 or True if the second follows the first, else 0.
 
-    The network returns logits, float32 `[batch, 2]`, the first of which is for "follows".
-    `predict` returns its probability, float32 `[batch]`.
+    The network returns logits, float32 `[batch, 2]`; the first is for "follows". `predict` returns
+    the probability of "follows", float32 `[batch]`.
 
     Args:
         encoder: `Encoder` of a BERT or an ALBERT, with a pooler.
         tokenizer: `Tokenizer`.
-        max_length: int. Pairs are cut to so many tokens. Default: what the encoder allows.
-        head_dropout: float. Rate before the linear layer. Default 0.
+        max_length: int. Pairs are truncated to this many tokens. Default: the encoder's maximum.
+        head_dropout: float. Dropout rate before the linear layer. Default 0.
 
     Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
 
@@ -51,7 +51,7 @@ class NextSentencePredictor(TaskModel):
     settings = ("head_dropout",)
     signature_class = NextSentenceSignatures
     network = NextSentenceNetwork
-    outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit is for "follows"
+    outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit stands for "follows"
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class NextSentencePredictor(TaskModel):
         return 1 - tf.reshape(class_numbers(labels, 2), [-1])
 
     def class_factors(self, class_weight, labels):
-        # Of labels as a user gives them: the network's first output is of label 1.
+        # Weights are given for the user's labels; the network's first output is label 1.
         given = None if labels is None else 1 - labels
         factors = class_weights(class_weight, ["0", "1"], given)
         return [factors[1], factors[0]]
@@ -123,6 +123,6 @@ class NextSentencePredictor(TaskModel):
         return True
 
     def pretrained_head(self, source):
-        # A head with new weights would say nothing.
+        # A newly initialized head would make meaningless predictions, so the tensors are required.
         names = head_tensors(self.config, self.head)
         return [dataclasses.replace(name, optional=False) for name in names]

@@ -1,4 +1,4 @@
-"""Signatures of classifiers of texts: labels and their scores."""
+"""Serving signatures of text classifiers: labels and their scores."""
 
 import tensorflow as tf
 
@@ -6,13 +6,13 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class ClassSignatures(Signatures):
-    """Of a text, or of a pair of texts, the label, or several, or numbers.
+    """Signatures for the labels or values of texts or text pairs.
 
-    Outputs: `scores`, float32 `[batch, num_classes]`, what `predict` returns; and
+    Outputs: `scores`, float32 `[batch, num_classes]`, same as `predict`; and
 
-    - for a single label `label`, string `[batch]`, `label_id`, int32 `[batch]`, and `score`,
-      float32 `[batch]`, that of the label;
-    - for several labels `labels`, string `[batch, num_classes]`: the name where the score is at
+    - for a single label: `label`, string `[batch]`, `label_id`, int32 `[batch]`, and `score`,
+      float32 `[batch]`, the score of that label;
+    - for several labels: `labels`, string `[batch, num_classes]`: the name where the score is at
       least 0.5, else the empty string.
     """
 
@@ -46,7 +46,10 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Of a pair of texts, `score`, float32 `[batch]`: the probability that the second follows."""
+    """Signatures for the probability that the second text of a pair follows the first.
+
+    Output: `score`, float32 `[batch]`.
+    """
 
     strings = {"first": 1, "second": 1}
 

@@ -1,4 +1,4 @@
-"""Text classification as a task of runs and commands."""
+"""The text classification task for training runs and commands."""
 
 import csv
 
@@ -17,7 +17,7 @@ from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 
 class TextClassification(Task):
-    """Classes, several labels or numbers for texts, of `Examples`."""
+    """Single-label and multi-label classification, and regression, on `Examples`."""
 
     model_classes = (TextClassifier,)
     example_class = Examples
@@ -47,7 +47,7 @@ class TextClassification(Task):
         return examples.texts, targets
 
     def class_weight(self, train, weights):
-        """dict of class number -> factor in the loss, as `labels.class_weights` makes it."""
+        """Returns a dict of class number to loss factor; see `class_weights`."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight is for texts with one label each.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
@@ -103,14 +103,14 @@ def _problem_type(examples):
 
 
 def _targets(examples, problem_type, names):
-    """Labels as `fit` and the metrics take them."""
+    """Returns labels in the form that `fit` and the metrics take."""
     if problem_type == REGRESSION:
         return np.array(examples.labels, "float32")
     return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
 
 
 def names_of(classifier, row):
-    """list of str: the labels that the scores of a text, `[num_classes]`, give it; none for NaN."""
+    """Returns the predicted label names for a row of scores `[num_classes]`; empty for NaN."""
     if np.isnan(row).any():
         return []
     if classifier.problem_type == SINGLE:
@@ -119,10 +119,10 @@ def names_of(classifier, row):
 
 
 def write_predictions(path, classifier, scores):
-    """Writes a line for each text: its number, the label, and the score of every class.
+    """Writes one line per text: its index, the predicted label and the score of every class.
 
-    Several labels are separated by commas, and names with a comma are in quotes; a regression has
-    none.
+    Multiple labels are separated by commas, and names that contain a comma are quoted. Regression
+    has no label column.
 
     Args:
         path: str or `Path` of the `.tsv` file.
@@ -137,7 +137,7 @@ def write_predictions(path, classifier, scores):
         writer.writerow(columns)
         for number, row in enumerate(scores):
             label = [join_names(names_of(classifier, row))] if "label" in columns[:2] else []
-            # Nine digits give a float32 back exactly.
+            # Nine significant digits round-trip a float32.
             writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])
 
 

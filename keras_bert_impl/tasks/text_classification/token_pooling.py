@@ -1,4 +1,4 @@
-"""One vector of a row of tokens: a pooling of all of them in place of the published one."""
+"""Pooling of all tokens of a sequence, instead of the encoder's published pooling."""
 
 from keras import ops
 
@@ -14,10 +14,10 @@ TOKEN_POOLING_TENSORS = optional(
 
 
 def check_pooling(pooling):
-    """Refuses what is no pooling of tokens.
+    """Checks the name of a token pooling.
 
     Raises:
-        InputError: says which there are.
+        InputError: unknown pooling; lists the valid ones.
     """
     if pooling is not None and pooling not in list(POOLINGS):
         raise InputError(
@@ -27,15 +27,15 @@ def check_pooling(pooling):
 
 
 def pooled_tokens(encoder, pooling, features):
-    """The network from the features of rows to a vector of each, `[rows, hidden]`.
+    """Returns the pooled vector of each sequence, `[rows, hidden]`.
 
     Args:
         encoder: `Encoder`.
-        pooling: str, as checked by `check_pooling`.
-        features: dict of symbols, int32 `[rows, length]`.
+        pooling: str, already checked by `check_pooling`.
+        features: dict of symbolic int32 tensors `[rows, length]`.
     """
     states = encoder(features)["sequence_output"]  # [rows, length, hidden]
-    # A token is pooled as the window of a document is, of one token.
+    # Each token is pooled like a one-token window of a long document.
     pool = PoolWindows(
         pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pooling"
     )

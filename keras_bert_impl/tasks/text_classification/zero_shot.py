@@ -1,4 +1,4 @@
-"""Classes that a model was never trained on, through inference between two texts."""
+"""Zero-shot classification with a natural language inference model."""
 
 import numpy as np
 
@@ -16,29 +16,29 @@ def zero_shot(
     multi_label=False,
     batch_size=32,
 ):
-    """The probability of each of any labels for each text.
+    """Returns the probability of each candidate label for each text.
 
-    Each label makes a hypothesis, and a classifier of inference, as trained on MNLI, says whether
+    Each label makes a hypothesis; an NLI classifier, such as one trained on MNLI, predicts whether
     the text entails it.
 
     Args:
-        classifier: `TextClassifier` of pairs, with label names that begin with `"entail"` and,
-            where labels do not exclude each other, `"contradict"` (in any case); or of two
-            classes, of which one is `"entailment"`.
+        classifier: `TextClassifier` of pairs. One label name must start with `"entail"`, in any
+            case. If labels are scored independently, one must start with `"contradict"`; with two
+            classes the other one counts as contradiction.
         texts: list of str.
         candidate_labels: list of str.
         hypothesis_template: str, with `{}` where the label goes.
-        multi_label: bool. False: a softmax over the labels of the logits of entailment. True: each
-            label alone, a softmax over entailment and contradiction. A single label is always
-            taken alone.
-        batch_size: int, pairs of a text and a label.
+        multi_label: bool. False: softmax of the entailment logits over the labels. True: each label
+            is scored independently, with a softmax over entailment and contradiction. A single
+            label is always scored independently.
+        batch_size: int. Text-label pairs per batch.
 
     Returns:
-        float32 array [texts, labels], in the order given.
+        float32 array [texts, labels], in the given order.
 
     Raises:
-        InputError: labels or a template without a place for them; or a classifier without such
-            label names.
+        InputError: `candidate_labels` is not a list of strings, the template has no `{}`, or the
+            classifier lacks the label names.
 
     Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
 
@@ -78,7 +78,7 @@ def zero_shot(
 
 
 def _classes(classifier):
-    """Numbers of entailment and of contradiction; None for the second where there is none."""
+    """Returns (entailment, contradiction) class numbers; the second is None if not available."""
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier is for {classifier.problem_type}, not for one label.")
     names = [name.lower() for name in classifier.labels]
@@ -95,12 +95,12 @@ def _classes(classifier):
 
 
 def _logits(classifier, pairs, batch_size):
-    """float32 [pairs, classes]."""
+    """Returns logits, float32 [pairs, classes]."""
     if not pairs:
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
     data, order = batching.sorted_batches(tokenized, (), batch_size)
-    # `TextClassifier.predict` gives probabilities, of which no logit can be had.
+    # `TextClassifier.predict` returns probabilities; logits cannot be recovered from them.
     logits = [np.asarray(classifier(features, training=False)) for (features,) in data]
     return np.concatenate(logits)[np.argsort(order)]
 
