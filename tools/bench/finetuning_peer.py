@@ -159,6 +159,12 @@ class Questions:
         }
 
     def score(self, examples, rows, outputs):
+        answers = [[Answer(text, start, start + len(text), 1.0, float(score), 0.0)]
+                   for score, text, start in self.best_answers(examples, rows, outputs)]
+        return score_answers(examples, answers)
+
+    def best_answers(self, examples, rows, outputs):
+        """list of (score, text, first character) of the best answer to each question."""
         best = [(-np.inf, "", 0)] * len(examples)
         for row, output in zip(rows, outputs):
             score, start, end = self._best_span(row, output)
@@ -166,9 +172,7 @@ class Questions:
             if score > best[number][0]:
                 first, last = row["offsets"][start][0], row["offsets"][end][1]
                 best[number] = score, examples.contexts[number][first:last], first
-        answers = [[Answer(text, start, start + len(text), 1.0, float(score), 0.0)]
-                   for score, text, start in best]
-        return score_answers(examples, answers)
+        return best
 
     @staticmethod
     def _best_span(row, output):
@@ -235,12 +239,21 @@ def _padded(values, length, filling):
 
 
 def train(model, rows, task, rng, dtype):
-    """Trains by the recipe: AdamW, warm-up, linear decay, clipping."""
+    """Trains on rows for the epochs of a task."""
+    total = -(-len(rows) // _BATCH) * task.epochs
+    found = (
+        collate([rows[number] for number in numbers])
+        for _ in range(task.epochs) for numbers in batches(rows, rng)
+    )
+    train_on(model, found, total, task.learning_rate, dtype)
+
+
+def train_on(model, batches, total, learning_rate, dtype):
+    """Trains on `total` batches by the recipe: AdamW, warm-up, linear decay, clipping."""
     groups = [{"params": [], "weight_decay": _WEIGHT_DECAY}, {"params": [], "weight_decay": 0.0}]
     for name, parameter in model.named_parameters():
         groups[name.endswith(("bias", "LayerNorm.weight"))]["params"].append(parameter)
-    optimizer = torch.optim.AdamW(groups, lr=task.learning_rate, eps=1e-8, fused=True)
-    total = -(-len(rows) // _BATCH) * task.epochs
+    optimizer = torch.optim.AdamW(groups, lr=learning_rate, eps=1e-8, fused=True)
     warmup = int(_WARMUP * total)
 
     def factor(step):
@@ -250,15 +263,14 @@ def train(model, rows, task, rng, dtype):
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
     model.train()
-    for _ in range(task.epochs):
-        for numbers in batches(rows, rng):
-            with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
-                loss = model(**collate([rows[number] for number in numbers])).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad(set_to_none=True)
+    for batch in batches:
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+            loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
 
 
 def predict(model, rows, dtype):

@@ -70,6 +70,8 @@ TASKS = {
     "codah": Task(
         "choice", 3, 5e-5, 128, "choice/codah-fold0-train.tsv", "choice/codah-fold0-dev.tsv"
     ),
+    # `qa/train.json` has the articles of `new_wiki_v1.0.json` (SQuADShifts) and behind them those of
+    # `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps.
     # Windows of transformers overlap by 128 tokens. With questions of some 12 tokens that is a
     # stride of 112.
     "squad": Task(
