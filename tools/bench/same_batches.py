@@ -19,9 +19,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file
-
 from finetuning_tasks import TASKS
+from safetensors.numpy import load_file
 
 _TASK = TASKS["squad"]
 _WEIGHTS = "model.safetensors"
@@ -59,7 +58,7 @@ def train_ours(start, batches, total, arguments):
     import tensorflow as tf
 
     from keras_bert_impl import QuestionAnswerer
-    from keras_bert_impl.training.optimizer import default_optimizer
+    from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -98,7 +97,7 @@ def train_ours(start, batches, total, arguments):
 
 def scores_of_questions(examples, texts):
     """Two lists: 1 or 0 for each question that is answered exactly, and the F1 of each."""
-    from keras_bert_impl.tasks.squad_metrics import squad_v1_scores
+    from keras_bert_impl.tasks.question_answering.metrics import squad_v1_scores
 
     exact, f1 = [], []
     for place, text in enumerate(texts):

@@ -8,14 +8,14 @@ import argparse
 import random
 from pathlib import Path
 
+import finetuning_peer
 import numpy as np
 import transformers
-
-import finetuning_peer
 from finetuning_tasks import TASKS
+
 from keras_bert_impl import QuestionAnswerer
-from keras_bert_impl.tasks import batching
-from keras_bert_impl.training.optimizer import default_optimizer
+from keras_bert_impl.tasks.inputs import batching
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
 _TASK = TASKS["squad"]
 
