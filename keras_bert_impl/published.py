@@ -111,12 +111,8 @@ def _distilled():
         distilbert("distilbert-base-cased", 28996),
         distilbert("distilbert-base-multilingual-cased", 119547),
         PublishedModel(tiny_config, "huawei-noah/TinyBERT_General_4L_312D", **tiny),
-        PublishedModel(
-            _config(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny
-        ),
-        PublishedModel(
-            _config(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini
-        ),
+        PublishedModel(_config(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny),
+        PublishedModel(_config(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini),
         PublishedModel(
             _config(30522, 6, 384, 12),
             "sentence-transformers/all-MiniLM-L6-v2",
@@ -193,9 +189,7 @@ def _electras():
         }
         for kind, (width, heads) in shapes.items():
             embedding_dim = None if widths[size] == width else widths[size]
-            config = _config(
-                30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields
-            )
+            config = _config(30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields)
             models.append(PublishedModel(config, f"google/electra-{size}-{kind}", **about))
     return models
 

@@ -190,7 +190,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         return None
 
-
     def _send_slowly_or_forever(self, content, headers, fault):
         self.close_connection = True
         length = None if fault.forever else len(content)

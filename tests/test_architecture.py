@@ -27,7 +27,9 @@ def test_circles_and_imports_inside_functions_are_found(tmp_path):
     names = [f"keras_bert_impl.{name}" for name in ("a", "tasks.b", "tasks.runs.c")]
     assert architecture.circles(found) == [names]
     assert found["keras_bert_impl.tasks"] == {"keras_bert_impl.tasks.b"}
-    assert architecture.circles(architecture.room_imports(found)) == [["a", "tasks.b", "tasks.runs"]]
+    assert architecture.circles(architecture.room_imports(found)) == [
+        ["a", "tasks.b", "tasks.runs"]
+    ]
 
 
 def test_what_others_build_on_imports_nothing_of_the_tasks():
@@ -44,5 +46,7 @@ def test_no_folder_has_more_than_16_modules():
     for path in (architecture.ROOT / architecture.PACKAGE).rglob("*.py"):
         if path.name != "__init__.py":
             folders.setdefault(path.parent, []).append(path.name)
-    crowded = {Path(folder).name: len(names) for folder, names in folders.items() if len(names) > 16}
+    crowded = {
+        Path(folder).name: len(names) for folder, names in folders.items() if len(names) > 16
+    }
     assert crowded == {}

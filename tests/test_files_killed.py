@@ -106,8 +106,12 @@ def model(text, *more):
 
 
 def visible(content):
-    return {name: text for name, text in content.items() if not name.split("/model/")[-1].startswith(".")
-            and not any(part.startswith(".") for part in name.split("/"))}
+    return {
+        name: text
+        for name, text in content.items()
+        if not name.split("/model/")[-1].startswith(".")
+        and not any(part.startswith(".") for part in name.split("/"))
+    }
 
 
 @pytest.mark.parametrize("kind", ["model", "twice"])
@@ -156,7 +160,9 @@ sys.stdin.read()
     pipe = subprocess.PIPE
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     started = [
-        subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True, env=environment)
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True, env=environment
+        )
         for _ in range(3)
     ]
     try:

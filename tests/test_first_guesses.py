@@ -26,7 +26,9 @@ def test_a_name_that_a_class_has_is_left_alone(monkeypatch):
 
     assert (Thing.real, Special().encode, hasattr(Thing(), "encode")) == (3, 4, False)
     for owner in Thing, Thing():
-        with pytest.raises(AttributeError, match=r"no attribute 'encode'. Write thing.tokenize\(x\)"):
+        with pytest.raises(
+            AttributeError, match=r"no attribute 'encode'. Write thing.tokenize\(x\)"
+        ):
             owner.encode
 
 
@@ -65,14 +67,26 @@ def answerer():
         (lambda model: model.compile(lr=1e-4), "learning_rate=5e-5"),
         (lambda model: TextClassifier.presets, "keras-bert models"),
         (lambda model: model.push_to_hub("x"), "save_pretrained"),
-        (lambda model: Encoder("bert-base-uncased"), r"Encoder.from_pretrained\('bert-base-uncased'\)"),
+        (
+            lambda model: Encoder("bert-base-uncased"),
+            r"Encoder.from_pretrained\('bert-base-uncased'\)",
+        ),
         (lambda model: Encoder({"hidden_size": 4}), r"Encoder\(EncoderConfig\(...\)\)"),
         (lambda model: Encoder.presets, "keras-bert models"),
         (lambda model: EncoderConfig(hidden_size=4), "hidden_dim=768"),
-        (lambda model: model.encoder({"input_ids": [[1]]}), r'Write {"token_ids": x\["input_ids"\]}'),
+        (
+            lambda model: model.encoder({"input_ids": [[1]]}),
+            r'Write {"token_ids": x\["input_ids"\]}',
+        ),
         (lambda model: model({"input_ids": np.ones((1, 2), "int32")}), 'Write {"token_ids"'),
-        (lambda model: model.fit({"input_ids": np.ones((1, 2), "int32")}, [0]), 'Write {"token_ids"'),
-        (lambda model: model.export("x", format="pt"), "'tf_saved_model', 'onnx', 'litert', 'openvino'"),
+        (
+            lambda model: model.fit({"input_ids": np.ones((1, 2), "int32")}, [0]),
+            'Write {"token_ids"',
+        ),
+        (
+            lambda model: model.export("x", format="pt"),
+            "'tf_saved_model', 'onnx', 'litert', 'openvino'",
+        ),
         (lambda model: model.quantize("float8"), "'int8' or 'int4'"),
     ],
 )
@@ -109,7 +123,9 @@ def test_quantize_is_that_of_keras(classifier, tmp_path):
     model.quantize("int8")
     after = model.predict(texts, verbose=0)
     assert 0 < np.abs(after - before).max() < 0.05
-    kernels = [layer._kernel.dtype for layer in model._flatten_layers() if hasattr(layer, "_kernel")]
+    kernels = [
+        layer._kernel.dtype for layer in model._flatten_layers() if hasattr(layer, "_kernel")
+    ]
     assert kernels and set(kernels) == {"int8"}
     for refused in (
         lambda: model.fit(texts, [0] * 30),
@@ -143,6 +159,8 @@ def test_first_guesses_at_pretraining(name, argument, line):
     with pytest.raises(InputError, match=f"{name} has no argument '{argument}'") as error:
         getattr(keras_bert_impl, name)(**{argument: 1})
     assert line in str(error.value)
+
+
 # === Tokenizers ===
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "runn", "a"]

@@ -58,7 +58,14 @@ from tests.mutations import cases, mutated, outcome
 SAMPLE = 600  # of 127,000
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
 WORDPIECE = WordPieceTokenizer(WORDS)
-TASKS = (FeatureTagger, MultipleChoice, QuestionAnswerer, TextClassifier, TextEmbedder, TokenClassifier)
+TASKS = (
+    FeatureTagger,
+    MultipleChoice,
+    QuestionAnswerer,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
 
 # === Files and who reads them ===
 
@@ -80,7 +87,13 @@ CONFIGS = {
     "albert": SIZES
     | {"model_type": "albert", "num_hidden_groups": 1, "inner_group_num": 1, "embedding_size": 4}
     | {"architectures": ["AlbertForMultipleChoice"], "classifier_dropout_prob": 0.1},
-    "distilbert": {"model_type": "distilbert", "vocab_size": 7, "dim": 8, "n_layers": 2, "n_heads": 2}
+    "distilbert": {
+        "model_type": "distilbert",
+        "vocab_size": 7,
+        "dim": 8,
+        "n_layers": 2,
+        "n_heads": 2,
+    }
     | {"hidden_dim": 16, "architectures": ["DistilBertForQuestionAnswering"], "dropout": 0.1}
     | {"seq_classif_dropout": 0.2, "qa_dropout": 0.1, "activation": "gelu"},
     "electra": SIZES | {"model_type": "electra", "embedding_size": 8} | LABELS,
@@ -89,9 +102,19 @@ CONFIGS = {
     "modernbert": SIZES
     | {"model_type": "modernbert", "hidden_activation": "gelu", "classifier_pooling": "mean"}
     | {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e5}}}
-    | {"layer_types": ["full_attention", "sliding_attention"], "local_attention": 8, "pad_token_id": 0},
+    | {
+        "layer_types": ["full_attention", "sliding_attention"],
+        "local_attention": 8,
+        "pad_token_id": 0,
+    },
     "embedder": SIZES
-    | {"keras_bert_impl": {"model_class": "TextEmbedder", "layer_weights": [0.5, 0.5], "scale": 2.0}}
+    | {
+        "keras_bert_impl": {
+            "model_class": "TextEmbedder",
+            "layer_weights": [0.5, 0.5],
+            "scale": 2.0,
+        }
+    }
     | {"model_type": "bert", "hidden_act": "gelu_python"},
     "tagger": SIZES
     | LABELS
@@ -131,13 +154,29 @@ def config_directory(content):
 
 
 ADAPTER = {"peft_type": "LORA", "task_type": "SEQ_CLS", "base_model_name_or_path": "base", "r": 2}
-ADAPTER |= {"lora_alpha": 4, "lora_dropout": 0.1, "bias": "none", "use_rslora": False, "use_dora": False}
+ADAPTER |= {
+    "lora_alpha": 4,
+    "lora_dropout": 0.1,
+    "bias": "none",
+    "use_rslora": False,
+    "use_dora": False,
+}
 ADAPTER |= {"target_modules": ["query"], "rank_pattern": {"layer.1.attention.self.query": 2}}
-ADAPTER |= {"alpha_pattern": {"query": 3.0}, "modules_to_save": ["classifier"], "fan_in_fan_out": False}
+ADAPTER |= {
+    "alpha_pattern": {"query": 3.0},
+    "modules_to_save": ["classifier"],
+    "fan_in_fan_out": False,
+}
 TUNED = CONFIGS["bert"] | {
     "keras_bert_impl": {
         "base": {"name": "base", "sha256": "0"},
-        "adapter": {"kind": "lora", "size": 2, "alpha": 4.0, "dropout": 0.1, "projections": ["query"]},
+        "adapter": {
+            "kind": "lora",
+            "size": 2,
+            "alpha": 4.0,
+            "dropout": 0.1,
+            "projections": ["query"],
+        },
     }
 }
 
@@ -155,7 +194,12 @@ def read_adapter(directory):
 SENTENCES = {
     "modules.json": [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_Pooling",
+            "type": "sentence_transformers.models.Pooling",
+        },
         {"idx": 2, "name": "2", "path": "2_N", "type": "sentence_transformers.models.Normalize"},
     ],
     "1_Pooling/config.json": {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True},
@@ -171,7 +215,9 @@ PRESET = {
         "registered_name": "keras_hub>BertTextClassifier",
         "config": {"num_classes": 2, "dropout": 0.1, "activation": None, "hidden_dim": 8},
     },
-    "model.weights.json": {"weight_map": {"a": "model_00000.weights.h5", "b": ["model_00000.weights.h5"]}},
+    "model.weights.json": {
+        "weight_map": {"a": "model_00000.weights.h5", "b": ["model_00000.weights.h5"]}
+    },
     "tokenizer.json": {
         "registered_name": "keras_hub>BertTokenizer",
         "config": {"lowercase": True, "strip_accents": True, "special_tokens": []},
@@ -201,7 +247,9 @@ def read_google(directory):
     huggingface.encoder_config(SIZES | stated, file)
 
 
-PARAMS = {"encoder": {"type": "bert", "bert": {"num_layers": 2, "dropout_rate": 0.1, "norm_first": False}}}
+PARAMS = {
+    "encoder": {"type": "bert", "bert": {"num_layers": 2, "dropout_rate": 0.1, "norm_first": False}}
+}
 
 
 def saved_tokenizer(directory):
@@ -283,7 +331,12 @@ def tokenizer_of(module):
 
 def shard_directory(directory):
     safetensors.numpy.save_file({"a": np.zeros(2, "float32")}, directory / "one.safetensors")
-    return {"model.safetensors.index.json": {"metadata": {"total_size": 8}, "weight_map": {"a": "one.safetensors"}}}
+    return {
+        "model.safetensors.index.json": {
+            "metadata": {"total_size": 8},
+            "weight_map": {"a": "one.safetensors"},
+        }
+    }
 
 
 def records_directory(directory):
@@ -351,7 +404,9 @@ READERS = {
     "preset": (preset_directory, read_preset),
     "google": plain({"bert_config.json": SIZES}, read_google),
     "params": plain({"params.yaml": {"task": {"model": PARAMS}}}, read_google),
-    "recipe": plain({"recipe.yaml": {"dtype": "x", "a": 1}}, lambda d: read_yaml(d / "recipe.yaml")),
+    "recipe": plain(
+        {"recipe.yaml": {"dtype": "x", "a": 1}}, lambda d: read_yaml(d / "recipe.yaml")
+    ),
     "WordPiece": (saved_tokenizer, tokenizer_of(wordpiece_files)),
     "byte-level BPE": plain(BPE, tokenizer_of(bpe_files)),
     "SentencePiece": plain(UNIGRAM, tokenizer_of(sentencepiece_files)),
@@ -377,7 +432,8 @@ READERS = {
         lambda d: list(readers._read_json_lines(d / "a.jsonl", "text")),
     ),
     "places": plain(
-        {"a.jsonl": {"path": "p", "line": 1, "text": "t"}}, lambda d: read_places(d / "a.npy", [0], 1)
+        {"a.jsonl": {"path": "p", "line": 1, "text": "t"}},
+        lambda d: read_places(d / "a.npy", [0], 1),
     ),
     "features": plain(
         {"features.json": {"pythonClassName": "tensorflow_datasets.x", "a": [{"b": 1}]}},

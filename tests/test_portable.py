@@ -6,7 +6,9 @@ from pathlib import Path
 import keras_bert_impl
 
 # https://docs.python.org/3/library/: modules and names with "Availability: Unix".
-MODULES = set("curses fcntl grp nis ossaudiodev pty pwd posix readline resource spwd syslog termios tty".split())
+MODULES = set(
+    "curses fcntl grp nis ossaudiodev pty pwd posix readline resource spwd syslog termios tty".split()
+)
 NAMES = {
     "os": set(
         "chown chroot ctermid fchmod fchown fork forkpty getegid geteuid getgid getgroups getloadavg"
@@ -30,7 +32,8 @@ def found_in(tree):
     guarded = {
         id(inside)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Try) or (isinstance(node, ast.If) and "hasattr" in ast.dump(node.test))
+        if isinstance(node, ast.Try)
+        or (isinstance(node, ast.If) and "hasattr" in ast.dump(node.test))
         for inside in ast.walk(node)
     }
     for node in ast.walk(tree):

@@ -97,5 +97,7 @@ def test_a_dataclass_is_validated_field_by_field():
     assert mine == Mine(4, (1.0, 0.0)) and type(mine.epochs) is int
     with pytest.raises(InputError, match=r"epochs must be a positive integer, got 0\."):
         Mine(epochs=0)
-    with pytest.raises(InputError, match=r"split must be a list of values, each a number in \[0, 1"):
+    with pytest.raises(
+        InputError, match=r"split must be a list of values, each a number in \[0, 1"
+    ):
         dataclasses.replace(mine, split=(2,))

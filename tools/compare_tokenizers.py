@@ -173,7 +173,24 @@ def _marked(draw, lines, tokens):
 
 
 def _quotes(draw, lines, tokens):
-    odd = ["``", "''", "`", "'", "1,", "1,000", "2", " ", "  ", "▁", "a", "-", ".", "(", "888", "aaa"]
+    odd = [
+        "``",
+        "''",
+        "`",
+        "'",
+        "1,",
+        "1,000",
+        "2",
+        " ",
+        "  ",
+        "▁",
+        "a",
+        "-",
+        ".",
+        "(",
+        "888",
+        "aaa",
+    ]
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 12)))
 
 

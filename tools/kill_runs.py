@@ -40,7 +40,11 @@ SHAPE = {
 }
 SETTINGS = ("batch_size=8", "report_every=5", "evaluate_every=50", "learning_rate=1e-3", "ema=0.9")
 OF_TIME = {
-    "seconds", "tokens_per_second", "model_flops_utilization", "input_wait", "seconds_left",
+    "seconds",
+    "tokens_per_second",
+    "model_flops_utilization",
+    "input_wait",
+    "seconds_left",
 }
 AFTER_REPORT = 3.0  # seconds in which a process that has reported is killed
 HANGS = 300.0  # seconds after which a process that should have gone on or ended does not
@@ -73,8 +77,11 @@ def main(arguments=None):
         _append(log, about | {"equal": not differences, "differences": differences})
         all_equal &= not differences
         runs += 1
-        print(f"{options.workers} worker(s), {runs} runs, {kills} kills: "
-              f"{'all equal' if all_equal else 'DIFFERENT'}", flush=True)
+        print(
+            f"{options.workers} worker(s), {runs} runs, {kills} kills: "
+            f"{'all equal' if all_equal else 'DIFFERENT'}",
+            flush=True,
+        )
         if not differences:
             shutil.rmtree(run.path)
     return int(not all_equal)
@@ -106,8 +113,13 @@ class Run:
         self._out = out
         self._workers = options.workers
         self._command = (
-            "pretrain", out / "records", "--out", path, f"model={out / 'config.json'}",
-            f"total_steps={options.steps}", *SETTINGS,
+            "pretrain",
+            out / "records",
+            "--out",
+            path,
+            f"model={out / 'config.json'}",
+            f"total_steps={options.steps}",
+            *SETTINGS,
         )
         # Processes are forked off one that has imported TensorFlow, and not used it.
         self._context = multiprocessing.get_context("forkserver")
@@ -145,8 +157,12 @@ class Run:
             if statuses[worker] != -signal.SIGKILL:  # it was at its end already
                 _check(statuses, self._log())
                 return
-            yield {"moment": round(wait, 3), "after_report": after_report, "worker": worker,
-                   "step": 5 * self._saved()}
+            yield {
+                "moment": round(wait, 3),
+                "after_report": after_report,
+                "worker": worker,
+                "step": 5 * self._saved(),
+            }
 
     def _start(self):
         processes = [
@@ -234,9 +250,7 @@ def everything_of(path):
         "scores": json.loads((path / "scores.json").read_text()),
         "reports": [{k: v for k, v in line.items() if k not in OF_TIME} for line in lines],
     }
-    newest = max(
-        (path / "checkpoints").glob("ckpt-*.index"), key=lambda file: int(file.stem[5:])
-    )
+    newest = max((path / "checkpoints").glob("ckpt-*.index"), key=lambda file: int(file.stem[5:]))
     checkpoint = tf.train.load_checkpoint(str(newest.with_suffix("")))
     for name, dtype in checkpoint.get_variable_to_dtype_map().items():
         if dtype != tf.string:  # the graph of objects
@@ -266,8 +280,15 @@ def _make_data(out):
     (out / "config.json").write_text(json.dumps(SHAPE), encoding="utf-8")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
     prepare(
-        out / "corpus.txt", out / "records", WordPieceTokenizer([*special, *words]), length=32,
-        held_out=0.05, block_characters=8000, rows_per_shard=64, num_open_shards=4, num_workers=1,
+        out / "corpus.txt",
+        out / "records",
+        WordPieceTokenizer([*special, *words]),
+        length=32,
+        held_out=0.05,
+        block_characters=8000,
+        rows_per_shard=64,
+        num_open_shards=4,
+        num_workers=1,
     )
 
 

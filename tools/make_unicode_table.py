@@ -199,9 +199,7 @@ def main():
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
     out = parser.parse_args().out
     arrays = {}
-    tables = {
-        name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()
-    }
+    tables = {name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()}
     tables |= {"byte_level": byte_level_table, "folding": folding, "grapheme": graphemes}
     tables["word"] = word_table
     for name, table_of in tables.items():

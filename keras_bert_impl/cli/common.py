@@ -115,8 +115,7 @@ def delimiter(text):
 
 
 def add_run(parser):
-    """Adds the run arguments shared by training commands: output, devices, and whether to resume.
-    """
+    """Adds the run arguments shared by training commands: output, devices, and whether to resume."""
     parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
     parser.add_argument(
         "--strategy",
@@ -157,9 +156,7 @@ def prepared_strategy(arguments):
     if arguments.cpu_devices is None:
         return arguments.strategy
     if arguments.strategy not in ("auto", "mirrored"):
-        raise InputError(
-            f"--cpu-devices goes with --strategy mirrored, not {arguments.strategy}."
-        )
+        raise InputError(f"--cpu-devices goes with --strategy mirrored, not {arguments.strategy}.")
     use_cpu_devices(arguments.cpu_devices)
     return "mirrored"
 

@@ -35,37 +35,76 @@ def add_examples(parser, is_training, is_scored=True):
     )
     parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
     parser.add_argument("--language", default="en", help="of XNLI or PAWS-X; default: en")
-    parser.add_argument("--tfds", metavar="NAME", help="a data set of TensorFlow Datasets, or the "
-                        f"directory of one; {files}: its splits")
+    parser.add_argument(
+        "--tfds",
+        metavar="NAME",
+        help=f"a data set of TensorFlow Datasets, or the directory of one; {files}: its splits",
+    )
     if is_training:
-        parser.add_argument("--train", metavar="FILE", help="what to train on; texts in a table "
-                            "are .csv, .tsv, .jsonl, .json, .parquet or .arrow; with --data the .jsonl that `keras-bert "
-                            "augment` made of it")
+        parser.add_argument(
+            "--train",
+            metavar="FILE",
+            help="what to train on; texts in a table "
+            "are .csv, .tsv, .jsonl, .json, .parquet or .arrow; with --data the .jsonl that `keras-bert "
+            "augment` made of it",
+        )
     if is_scored:
         parser.add_argument("--dev", metavar="FILE", help="what to score on")
     if is_scored and is_training:
-        parser.add_argument("--dev-split", type=_share, metavar="SHARE", help="hold out this part "
-                            "of --train to score on, such as 0.1, in place of --dev; the same part "
-                            "for the same seed, with as many of each class")
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; of words for "
-                        "tagging, from 0 (default: 0)")
+        parser.add_argument(
+            "--dev-split",
+            type=_share,
+            metavar="SHARE",
+            help="hold out this part "
+            "of --train to score on, such as 0.1, in place of --dev; the same part "
+            "for the same seed, with as many of each class",
+        )
+    parser.add_argument(
+        "--text",
+        metavar="COLUMN",
+        help="the column of the text; of words for tagging, from 0 (default: 0)",
+    )
     parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
-    parser.add_argument("--negative", metavar="COLUMN", help="for similarity without labels the "
-                        "column of a text that is not near, if any")
-    parser.add_argument("--label", metavar="COLUMN", help="the column of the label; for tagging a "
-                        "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
-                        "upos) of a .conllu file")
-    parser.add_argument("--word-prefix", metavar="TEXT", default="", help="for tagging what all "
-                        "words begin with, as en: in WikiANN; it is taken off")
-    parser.add_argument("--labels", type=_names, metavar="A,B", help="the labels that may occur, "
-                        "in a table or of words; default: those of --train")
-    parser.add_argument("--label-separator", metavar="TEXT", help="texts have any number of "
-                        "labels, with this between their names")
-    parser.add_argument("--delimiter", type=delimiter, metavar="CHAR", help="what separates the "
-                        "cells of a table with quotes, such as ; or tab; default: by the file")
+    parser.add_argument(
+        "--negative",
+        metavar="COLUMN",
+        help="for similarity without labels the column of a text that is not near, if any",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="the column of the label; for tagging a "
+        "number (default: -1, the last), or upos, xpos, feats or deprel (default: "
+        "upos) of a .conllu file",
+    )
+    parser.add_argument(
+        "--word-prefix",
+        metavar="TEXT",
+        default="",
+        help="for tagging what all words begin with, as en: in WikiANN; it is taken off",
+    )
+    parser.add_argument(
+        "--labels",
+        type=_names,
+        metavar="A,B",
+        help="the labels that may occur, in a table or of words; default: those of --train",
+    )
+    parser.add_argument(
+        "--label-separator",
+        metavar="TEXT",
+        help="texts have any number of labels, with this between their names",
+    )
+    parser.add_argument(
+        "--delimiter",
+        type=delimiter,
+        metavar="CHAR",
+        help="what separates the "
+        "cells of a table with quotes, such as ; or tab; default: by the file",
+    )
     parser.add_argument("--id", metavar="COLUMN", help="a column whose values must all differ")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="leave out, count and list "
-                        "what cannot be used")
+    parser.add_argument(
+        "--skip-bad-rows", action="store_true", help="leave out, count and list what cannot be used"
+    )
     parser.add_argument(
         "--regression", action="store_true", help="labels are numbers to learn, not classes"
     )
@@ -119,7 +158,9 @@ def read_train_and_dev(arguments, seed):
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
     if arguments.dev or arguments.data:
-        raise InputError("--dev-split is for --train alone: leave --dev and --data, or --dev-split.")
+        raise InputError(
+            "--dev-split is for --train alone: leave --dev and --data, or --dev-split."
+        )
     from keras_bert_impl.tasks.data.splits import hold_out
 
     arguments = argparse.Namespace(**vars(arguments) | {"dev": arguments.train})

@@ -17,7 +17,10 @@ from keras_bert_impl.lazy import import_tensorflow_alone
 # `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`. Only the selected one is imported, and
 # none imports TensorFlow before `run`.
 COMMANDS = {
-    "quickstart": ("quickstart", "run the whole path, from text to a served model, on a small corpus"),
+    "quickstart": (
+        "quickstart",
+        "run the whole path, from text to a served model, on a small corpus",
+    ),
     "models": ("models.list", "list the published models and their names"),
     "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
     "prepare": ("training.prepare", "turn text into records for pre-training"),
@@ -32,7 +35,10 @@ COMMANDS = {
     "predict": ("using.predict", "predict with a fine-tuned model"),
     "embed": ("using.embed", "write the embeddings of texts"),
     "search": ("using.search", "find the texts that are closest in meaning to a query"),
-    "convert": ("models.convert", "convert a model between Hugging Face, Google and KerasHub files"),
+    "convert": (
+        "models.convert",
+        "convert a model between Hugging Face, Google and KerasHub files",
+    ),
     "merge": ("models.merge", "merge LoRA weights into their base model"),
     "export": ("models.export", "export a SavedModel that takes raw strings, or another format"),
     "fill-mask": ("using.fill_mask", "predict the words behind [MASK]"),

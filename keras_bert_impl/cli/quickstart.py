@@ -40,8 +40,10 @@ def run(arguments):
     for title, lines in (
         ("", show.score_lines(scores)),
         ("masked words in held-out sentences", show.fill_mask_lines(job)),
-        ("asked in a new process that has only tensorflow and tensorflow_text",
-         show.answer_lines(job)),
+        (
+            "asked in a new process that has only tensorflow and tensorflow_text",
+            show.answer_lines(job),
+        ),
         ("pictures", [f"  {path}" for path in pictures]),
     ):
         print("\n".join(filter(None, ["", title, *lines])))

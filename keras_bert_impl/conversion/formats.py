@@ -122,7 +122,7 @@ def _in_whole(variable, layers):
     found = re.match(r"layer_(\d+)/", variable)
     if layers is None or not found:
         return variable
-    return f"layer_{layers[int(found[1])]}/{variable[found.end():]}"
+    return f"layer_{layers[int(found[1])]}/{variable[found.end() :]}"
 
 
 def _compare(tensors, written):

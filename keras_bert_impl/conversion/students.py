@@ -72,7 +72,6 @@ def _chosen(layers, config):
     layers = [check("layers", layer, int) for layer in layers]
     if not layers or sorted(set(layers) & set(range(config.num_layers))) != layers:
         raise InputError(
-            f"layers must be numbers from 0 to {config.num_layers - 1}, upwards. "
-            f"Received: {layers}"
+            f"layers must be numbers from 0 to {config.num_layers - 1}, upwards. Received: {layers}"
         )
     return layers

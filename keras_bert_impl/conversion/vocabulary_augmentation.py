@@ -118,9 +118,7 @@ def _write(target, model, tokenizer, larger, pieces):
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
             tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces, size)
-    described = model.config | huggingface_config(
-        dataclasses.replace(config, vocabulary_size=size)
-    )
+    described = model.config | huggingface_config(dataclasses.replace(config, vocabulary_size=size))
     described["architectures"] = model.config.get("architectures", described["architectures"])
     with replace_directory(target) as temporary:
         write_model_directory(temporary, described, tensors)

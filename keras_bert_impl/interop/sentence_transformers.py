@@ -257,8 +257,10 @@ def read_projections(directory):
 
 def _projection_tensors(folder, kind):
     tensors = open_tensors(folder)
-    names = {"Dense": {"kernel": "linear.weight", "bias": "linear.bias"},
-             "LayerNorm": {"gamma": "norm.weight", "beta": "norm.bias"}}[kind]
+    names = {
+        "Dense": {"kernel": "linear.weight", "bias": "linear.bias"},
+        "LayerNorm": {"gamma": "norm.weight", "beta": "norm.bias"},
+    }[kind]
     read = {
         ours: tensors.read(theirs) for ours, theirs in names.items() if theirs in tensors.header
     }

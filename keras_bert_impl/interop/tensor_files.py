@@ -38,7 +38,7 @@ class SafetensorsFile:
                 header = file.read(size)
             with safetensors.safe_open(path, framework="np") as file:
                 parse_json(header, path)
-                slices = {name: file.get_slice(name) for name in file.keys()}
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
                 self.header = {
                     name: (tensor.get_dtype(), tuple(tensor.get_shape()))
                     for name, tensor in slices.items()

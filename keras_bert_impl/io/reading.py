@@ -42,9 +42,7 @@ def file_within(directory, name):
     directory = Path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
-        raise InputError(
-            f"{directory}: {shown(name)} is not the name of a file in this directory."
-        )
+        raise InputError(f"{directory}: {shown(name)} is not the name of a file in this directory.")
     path = directory / name
     try:
         target, roots = path.resolve(), [directory.resolve()]

@@ -201,9 +201,7 @@ class SelfAttention(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def call(
-        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
-    ):
+    def call(self, inputs, bias, position_ids=None, return_attention_scores=False, training=False):
         # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is a blocks
         # axis after n, q is the length of one block and k of three. k includes the prefix.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]

@@ -151,9 +151,7 @@ class TransformerBlock(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def call(
-        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
-    ):
+    def call(self, inputs, bias, position_ids=None, return_attention_scores=False, training=False):
         def outputs(inputs):
             return self._outputs(inputs, bias, position_ids, return_attention_scores, training)
 

@@ -149,9 +149,7 @@ class Embeddings(keras.layers.Layer):
             position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
         return position_ids + self.position_offset
 
-    def compute_output_spec(
-        self, token_ids, segment_ids=None, position_ids=None, training=False
-    ):
+    def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=False):
         return keras.KerasTensor((*token_ids.shape, self.hidden_dim), dtype=self.variable_dtype)
 
     def get_config(self):

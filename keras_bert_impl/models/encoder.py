@@ -85,8 +85,10 @@ class Encoder(keras.Model):
         **kwargs,
     ):
         if not isinstance(config, EncoderConfig):
-            line = f"Encoder.from_pretrained({config!r})" if isinstance(config, str) else (
-                "Encoder(EncoderConfig(...))"
+            line = (
+                f"Encoder.from_pretrained({config!r})"
+                if isinstance(config, str)
+                else ("Encoder(EncoderConfig(...))")
             )
             raise InputError(f"config must be an EncoderConfig, not {config!r:.60}. Write {line}.")
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
@@ -172,9 +174,7 @@ class Encoder(keras.Model):
 
         # === Functional model ===
         features = inputs.symbols()
-        states, _ = _connect(
-            features, embeddings, virtual_tokens, biases, blocks, final_layer_norm
-        )
+        states, _ = _connect(features, embeddings, virtual_tokens, biases, blocks, final_layer_norm)
         outputs = _outputs(states[-1], features["padding_mask"], pooling, pooler)
         super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
@@ -393,9 +393,7 @@ class _DetailedEncoder(keras.Model):
             "attention_scores": tuple(scores),
             "attention_logits": tuple(scores),
         }
-        outputs = _outputs(
-            states[-1], features["padding_mask"], encoder.pooling, encoder.pooler
-        )
+        outputs = _outputs(states[-1], features["padding_mask"], encoder.pooling, encoder.pooler)
         return outputs | {name: details[name] for name in self.names}
 
     def compute_output_spec(self, features, training=None):

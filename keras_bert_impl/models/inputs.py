@@ -59,8 +59,7 @@ def checked(features, config):
     length = found["token_ids"].shape[1]
     if found["position_ids"] is None and length and length > config.max_length:
         raise ValueError(
-            f"token_ids may be up to max_length={config.max_length} long. "
-            f"Received: length={length}"
+            f"token_ids may be up to max_length={config.max_length} long. Received: length={length}"
         )
     return found
 
@@ -89,8 +88,7 @@ def check_values(features, config):
             continue
         place = np.unravel_index(np.argmax((known < 0) | (known >= limit)), known.shape)
         raise InputError(
-            f"{name} must be in [0, {limit}). "
-            f"Received: {known[place]} at {list(map(int, place))}"
+            f"{name} must be in [0, {limit}). Received: {known[place]} at {list(map(int, place))}"
         )
 
 

@@ -14,8 +14,7 @@ def deserialize_parts(config, *names, custom_objects=None):
         custom_objects: dict, as in `keras.saving`.
     """
     return config | {
-        name: keras.saving.deserialize_keras_object(config[name], custom_objects)
-        for name in names
+        name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
 
 

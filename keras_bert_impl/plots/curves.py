@@ -156,7 +156,7 @@ def _read(path):
 def _report(line, path, number):
     report = parse_json_line(line, f"{path}:{number}")
     if not isinstance(report, dict):
-        raise InputError(f"{path}:{number}: a report is an object such as {{\"step\": 10}}.")
+        raise InputError(f'{path}:{number}: a report is an object such as {{"step": 10}}.')
     return report
 
 

@@ -198,7 +198,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
-        objectives = [one.of_directory(source.path, **overrides) for one in as_objectives(objectives)]
+        objectives = [
+            one.of_directory(source.path, **overrides) for one in as_objectives(objectives)
+        ]
         with values_deferred():
             encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
             pretrainer = cls(encoder, objectives)

@@ -43,7 +43,13 @@ _LOG = logging.getLogger(__name__)
 @reports_lost_workers
 @known_arguments("pretrain")
 def pretrain(
-    records, output_directory, strategy="auto", resume=True, callbacks=(), verbose="auto", **settings
+    records,
+    output_directory,
+    strategy="auto",
+    resume=True,
+    callbacks=(),
+    verbose="auto",
+    **settings,
 ):
     """Pre-trains a model on records and writes a run directory.
 

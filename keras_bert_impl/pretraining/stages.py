@@ -79,9 +79,7 @@ def plan(records, settings):
         size = sizes.get(first_step, size)
         if first_step == long_from:
             records, row = settings.long_records, 0
-        one = Stage(
-            str(records), size, number, number + 1, end - first_step, first_step, row
-        )
+        one = Stage(str(records), size, number, number + 1, end - first_step, first_step, row)
         last = stages[-1] if stages else None
         if one.same_batches(last) and one.steps == last.steps:
             stages[-1] = dataclasses.replace(last, end=one.end)
@@ -143,8 +141,7 @@ class StageData:
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage):
-        """Returns (dataset of one pass over the held-out rows, number of batches), or (None, None).
-        """
+        """Returns (dataset of one pass over the held-out rows, number of batches), or (None, None)."""
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None

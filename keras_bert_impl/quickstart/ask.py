@@ -1,6 +1,6 @@
 """Predicts with an exported model in a program that has only TensorFlow and TensorFlow Text.
 
-    python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
+python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
 """
 
 import json

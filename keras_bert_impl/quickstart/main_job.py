@@ -167,7 +167,8 @@ class MainJob:
             dropout=0.0,  # a few passes over the corpus: nothing to regularize
             jit_compile=True,
             report_every=_REPORT_EVERY,
-            evaluate_every=_REPORT_EVERY * max(1, settings.pretraining_steps // (3 * _REPORT_EVERY)),
+            evaluate_every=_REPORT_EVERY
+            * max(1, settings.pretraining_steps // (3 * _REPORT_EVERY)),
             seed=settings.seed,
             verbose=0,
             callbacks=[_Report(self.say)],
@@ -192,8 +193,7 @@ class MainJob:
         }
 
     def finetune(self):
-        """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines.
-        """
+        """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines."""
         train, dev = self.labelled("train"), self.labelled("dev")
         scores = {
             "majority": baselines.majority(train.labels, dev.labels),
@@ -224,8 +224,7 @@ class MainJob:
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
     def ask(self, texts):
-        """Predicts with the SavedModel in a new process without this package; returns its output.
-        """
+        """Predicts with the SavedModel in a new process without this package; returns its output."""
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
             input=json.dumps(texts),

@@ -34,9 +34,7 @@ _ADMONITIONS = {"note", "warning", "tip", "important", "caution", "hint", "atten
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
 _SECTION = re.compile(r"#{0,4}\s*([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3}):")
 _DIRECTIVE = re.compile(r"\.\.\s+(?:([\w:-]+?)::\s*(.*)|.*)")
-_TABLE = re.compile(
-    r"[=\-+|]{2}[=\-+|]*[\s+|][=\-+|\s]*[=\-+|]{2}|[^|]*\|[^|]*\|.*|\+[-=+]+\+?"
-)
+_TABLE = re.compile(r"[=\-+|]{2}[=\-+|]*[\s+|][=\-+|\s]*[=\-+|]{2}|[^|]*\|[^|]*\|.*|\+[-=+]+\+?")
 _BULLET = re.compile(r"(?:[-*+•]|\(?\w{1,2}[.)]|#\.)\s+")
 # "name: text", "name (type, optional): text", "*args, **kwargs: text"
 _GOOGLE_ENTRY = re.compile(r"[`*]{0,2}[\w.,*` /\[\]-]{1,40}?[`*]{0,2}\s*(?:\([^()]*\))?\s*:\s+(.*)")
@@ -65,9 +63,7 @@ _INLINE = [
 _FEWEST_TOKENS, _MOST_TOKENS = 5, 80  # of a sentence
 _LONGEST_LINE, _LONGEST_PARAGRAPH = 1_000, 5_000  # characters; bounds the time of the patterns
 _CODE = re.compile(r"[=<>{}\[\]\\|@$^#*~`%+&_/]|https?:|\w\.\w+\.\w|\w\(|--|\.\.|::|\(\s*[,)]")
-_WORD = re.compile(
-    r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*"
-)
+_WORD = re.compile(r"\(?[\"']?(?:[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:[.,]\d+)*)[\"']?[).,;:!?\"']*")
 _SYMBOL = re.compile(r"[(]?(?:[b-zB-HJ-Z]|[\d.,]+)[).,;:]*")  # a letter or a number
 _FUNCTION_WORDS = set(
     "a an the of to in is are be was for and or if on by with as that this it can will from not "

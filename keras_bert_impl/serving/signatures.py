@@ -242,4 +242,3 @@ def _concrete(function, ranks, dtype):
 
     specs = [tf.TensorSpec([None] * rank, dtype, name=name) for name, rank in ranks.items()]
     return tf.function(checked, autograph=False).get_concrete_function(*specs)
-

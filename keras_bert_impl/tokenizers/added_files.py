@@ -80,7 +80,9 @@ def read_added_tokens(directory, special_tokens):
     if decoder is not None:
         for number, token in _items(path, "added_tokens_decoder", decoder):
             if not number.isdecimal() or not isinstance(token, dict):
-                raise InputError(f"{path}: added_tokens_decoder: {number!r:.20} is no id of a token.")
+                raise InputError(
+                    f"{path}: added_tokens_decoder: {number!r:.20} is no id of a token."
+                )
             found.add(path, token, number=int(number), replace=True)
     named = {path: config}
     path = directory / "special_tokens_map.json"

@@ -141,7 +141,9 @@ def notes(path, kind):
     ):
         raise InputError(f"{path}: keras_bert_impl is damaged.")
     arguments = {name: found[name] for name in NOTES[kind] if name in found}
-    extra = [{"content": t, "special": True, "normalized": False} for t in found.get("extra_tokens", [])]
+    extra = [
+        {"content": t, "special": True, "normalized": False} for t in found.get("extra_tokens", [])
+    ]
     try:
         as_added_tokens(arguments.get("added_tokens", extra))
     except InputError as error:

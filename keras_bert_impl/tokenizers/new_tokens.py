@@ -90,9 +90,7 @@ def _batches(texts):
 def _in_pieces(tokenizer, counts):
     """Returns a sorted list of (word, token ids, count), without words with a special token."""
     words = sorted(counts)
-    special = {
-        getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")
-    }
+    special = {getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")}
     pieces = tokenizer.word_ids(tf.constant(words, tf.string)).to_list() if words else []
     return [(w, ids, counts[w]) for w, ids in zip(words, pieces) if special.isdisjoint(ids)]
 

@@ -62,12 +62,30 @@ def test_help_imports_no_tensorflow():
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),
         (["recipes", "--lr", "1"], "there is no option --lr; "),
-        (["finetune", "--out=x", "--lr", "5e-5"], "there is no option --lr; write --learning-rate 5e-5"),
-        (["finetune", "--out=x", "--fp16"], "there is no option --fp16; write --dtype mixed_float16"),
-        (["finetune", "--out=x", "--batchsize=4"], "there is no option --batchsize; did you mean --batch"),
-        (["finetune", "--out=x", "--model=m", "lr=1"], "command line: there is no setting 'lr'; write learning_rate=5e-5."),
-        (["finetune", "--out=x", "--model=m", "--epochs", "few"], "command line: epochs must be int"),
-        (["finetune", "--out=x", "epochs=3", "--epochs", "4"], "epochs is given twice: epochs=3 and epochs=4"),
+        (
+            ["finetune", "--out=x", "--lr", "5e-5"],
+            "there is no option --lr; write --learning-rate 5e-5",
+        ),
+        (
+            ["finetune", "--out=x", "--fp16"],
+            "there is no option --fp16; write --dtype mixed_float16",
+        ),
+        (
+            ["finetune", "--out=x", "--batchsize=4"],
+            "there is no option --batchsize; did you mean --batch",
+        ),
+        (
+            ["finetune", "--out=x", "--model=m", "lr=1"],
+            "command line: there is no setting 'lr'; write learning_rate=5e-5.",
+        ),
+        (
+            ["finetune", "--out=x", "--model=m", "--epochs", "few"],
+            "command line: epochs must be int",
+        ),
+        (
+            ["finetune", "--out=x", "epochs=3", "--epochs", "4"],
+            "epochs is given twice: epochs=3 and epochs=4",
+        ),
         (["fill-mask", "DIR"], 'there is no text: write keras-bert fill-mask DIR "a [MASK] text".'),
     ],
 )
@@ -112,7 +130,7 @@ def test_a_reader_that_stops_is_no_error():
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, '[\n  {\n    ', "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[\n  {\n    ", "")
 
 
 def test_full_output_device_is_reported():

@@ -45,9 +45,7 @@ def stub_python(folder, version="3.11", venv_status=0, failing="nothing"):
     path = folder / "bin" / "python3"
     path.parent.mkdir(exist_ok=True)
     log = folder / "log"
-    path.write_text(
-        STUB.format(version=version, venv_status=venv_status, log=log, failing=failing)
-    )
+    path.write_text(STUB.format(version=version, venv_status=venv_status, log=log, failing=failing))
     path.chmod(0o755)
     return path
 

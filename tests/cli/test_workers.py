@@ -121,9 +121,7 @@ def test_pretrain(base, tmp_path):
         "".join(f"{text}\n" + "\n" * (number % 4 == 3) for number, text in enumerate(texts))
     )
     records = tmp_path / "records"
-    prepare(
-        tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1
-    )
+    prepare(tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1)
     one, two = tmp_path / "one", tmp_path / "two"
     arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
     # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.

@@ -36,7 +36,8 @@ def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
     assert tokenizer.vocabulary == [*VOCABULARY, *words]
     assert tokenizer.tokenize(["faded bad face"]).to_list()[0][:2] == [54, VOCABULARY.index("bad")]
     old, new = (
-        safetensors.numpy.load_file(path / "model.safetensors") for path in (theirs, tmp_path / "more")
+        safetensors.numpy.load_file(path / "model.safetensors")
+        for path in (theirs, tmp_path / "more")
     )
     pieces = [VOCABULARY.index(piece) for piece in ("f", "##a", "##d", "##ed")]
     for name in old:
@@ -52,12 +53,15 @@ def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
 
 
 def test_embeddings_of_added_tokens_are_means_of_their_pieces(theirs, tmp_path):
-    larger = add_tokens(theirs, tmp_path / "more", ["[E1]", "bad", {"content": "fade", "lstrip": True}])
+    larger = add_tokens(
+        theirs, tmp_path / "more", ["[E1]", "bad", {"content": "fade", "lstrip": True}]
+    )
     assert larger.vocabulary == [*VOCABULARY, "[E1]", "fade"]  # "bad" has an id
     assert Tokenizer.from_pretrained(tmp_path / "more").fingerprint == larger.fingerprint
     assert larger.tokenize(["bad  fade"]).to_list() == [[VOCABULARY.index("bad"), 54]]
     old, new = (
-        safetensors.numpy.load_file(path / "model.safetensors") for path in (theirs, tmp_path / "more")
+        safetensors.numpy.load_file(path / "model.safetensors")
+        for path in (theirs, tmp_path / "more")
     )
     name = "bert.embeddings.word_embeddings.weight"
     pieces = [VOCABULARY.index(piece) for piece in ("f", "##a", "##d", "##e")]

@@ -44,7 +44,9 @@ def outside(tmp_path):
 
 @pytest.mark.parametrize("header", ["ETag", "X-Linked-ETag"])
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.safetensors"])
-@pytest.mark.parametrize("tag", ["{victim}", "../../../victim/file", "..", "", "a/b", "C:\\x", "a" * 5000])
+@pytest.mark.parametrize(
+    "tag", ["{victim}", "../../../victim/file", "..", "", "a/b", "C:\\x", "a" * 5000]
+)
 def test_an_etag_names_no_file(hub, tmp_path, victim, header, name, tag):
     hub.add("owner/model", FILES)
     etag = f'"{tag.format(victim=victim / "file")}"'
@@ -54,7 +56,9 @@ def test_an_etag_names_no_file(hub, tmp_path, victim, header, name, tag):
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "model.safetensors"])
-@pytest.mark.parametrize("checksum", ["{victim}", "../../../victim/file", "..", "A" * 40, "0" * 41, 7, None])
+@pytest.mark.parametrize(
+    "checksum", ["{victim}", "../../../victim/file", "..", "A" * 40, "0" * 41, 7, None]
+)
 def test_a_listed_checksum_names_no_file(hub, tmp_path, victim, monkeypatch, name, checksum):
     hub.add("owner/model", FILES)
     honest = HubServer.entry
@@ -94,7 +98,9 @@ def test_a_commit_is_forty_digits(hub, tmp_path, victim, commit):
     assert outside(tmp_path) == set()
 
 
-@pytest.mark.parametrize("name", ["\0", "../x", "/etc/x", "C:\\x", "con", "n" * 10_000, 7, None, []])
+@pytest.mark.parametrize(
+    "name", ["\0", "../x", "/etc/x", "C:\\x", "con", "n" * 10_000, 7, None, []]
+)
 def test_names_in_a_listing_are_looked_up_and_never_written(hub, tmp_path, victim, name):
     commit = hub.add("owner/model", FILES)
     listed = [HubServer.entry(*item) for item in FILES.items()]
@@ -231,7 +237,9 @@ def test_a_nested_or_long_listing(hub, listing):
 def test_a_file_larger_than_allowed(hub, monkeypatch):
     hub.add("owner/model", FILES)
     monkeypatch.setenv("KERAS_BERT_HUB_MAX_BYTES", "1000")
-    with pytest.raises(InputError, match="model.safetensors has 2.62e.05 bytes; KERAS_BERT_HUB_MAX_BYTES"):
+    with pytest.raises(
+        InputError, match="model.safetensors has 2.62e.05 bytes; KERAS_BERT_HUB_MAX_BYTES"
+    ):
         local_directory(NAME)
     assert hub.asked("GET", "model.safetensors") == []
 
@@ -243,7 +251,9 @@ def test_limits_are_numbers(monkeypatch, value):
         transfer.limit("TIMEOUT")
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x", "data:,x", "//"])
+@pytest.mark.parametrize(
+    "target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x", "data:,x", "//"]
+)
 @pytest.mark.parametrize("name", ["revision", "vocab.txt"])
 def test_redirects_go_to_http_alone(hub, impatient, name, target):
     hub.add("owner/model", FILES)

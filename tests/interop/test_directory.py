@@ -248,25 +248,37 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
     ("damage", "message"),
     {
         "no config": (remove("config.json"), "model has no config.json"),
-        "no JSON": (edit_file("config.json", lambda b: b[:-3]), r"config.json, line \d+, is not valid JSON"),
+        "no JSON": (
+            edit_file("config.json", lambda b: b[:-3]),
+            r"config.json, line \d+, is not valid JSON",
+        ),
         "no text": (edit_file("config.json", lambda b: b"\xff\xfe"), "line 1: not UTF-8 text"),
         "deep JSON": (edit_file("config.json", lambda b: b"[" * 10**5), "is not valid JSON"),
         "a list": (edit_file("config.json", lambda b: b"[1]"), "must hold one JSON object"),
         "no key": (edit_config(hidden_size=...), "config.json: hidden_size is missing"),
-        "other model": (edit_config(model_type="gpt2"), "model_type must be one of bert, roberta.*'gpt2'"),
+        "other model": (
+            edit_config(model_type="gpt2"),
+            "model_type must be one of bert, roberta.*'gpt2'",
+        ),
         "relative positions": (
             edit_config(position_embedding_type="relative_key"),
             "position_embedding_type is 'relative_key'; only 'absolute'",
         ),
         "decoder": (edit_config(is_decoder=1), "is_decoder must be true or false. Received: 1"),
         "activation": (edit_config(hidden_act="silu"), "hidden_act is 'silu'; supported are gelu,"),
-        "activation list": (edit_config(hidden_act=["gelu"]), "hidden_act must be a string. Received: .'gelu'."),
+        "activation list": (
+            edit_config(hidden_act=["gelu"]),
+            "hidden_act must be a string. Received: .'gelu'.",
+        ),
         "not divisible": (
             edit_config(num_attention_heads=3),
             "config.json: hidden_dim must be a multiple of num_heads.*16, num_heads=3",
         ),
         "text for a number": (edit_config(hidden_dropout_prob="x"), "config.json: "),
-        "negative": (edit_config(num_hidden_layers=-2), "num_hidden_layers must be a whole number from 1 .*-2"),
+        "negative": (
+            edit_config(num_hidden_layers=-2),
+            "num_hidden_layers must be a whole number from 1 .*-2",
+        ),
         "very many layers": (
             edit_config(num_hidden_layers=900),
             "there are 900 layers, but in the weights only 39 tensors",
@@ -278,7 +290,10 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         ),
         "padding": (edit_config(pad_token_id=40), "pad_token_id must be less than.*=40.*=40"),
         "vocabulary": (edit_config(vocab_size=41), rf"{WORDS} must have shape \(41, 16\)"),
-        "no weights": (remove("model.safetensors"), "model has no weights: neither model.safetensors nor pytorch_model.bin"),
+        "no weights": (
+            remove("model.safetensors"),
+            "model has no weights: neither model.safetensors nor pytorch_model.bin",
+        ),
         "truncated": (edit_file("model.safetensors", lambda b: b[:-4]), "safetensors is damaged"),
         "header only": (edit_file("model.safetensors", lambda b: b[:20]), "is damaged"),
         "empty": (edit_file("model.safetensors", lambda b: b""), "is damaged"),
@@ -291,7 +306,8 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "tensor of terabytes": (write_header(TERABYTES), "is damaged"),
         "duplicate keys": (write_header(DUPLICATES), "is damaged: .*`a`"),
         "overlapping": (
-            write_header({name: entry("F32", [19], 0, 76) for name in "ab"}), "is damaged",
+            write_header({name: entry("F32", [19], 0, 76) for name in "ab"}),
+            "is damaged",
         ),
         "header is no JSON": (write_header(b"{oops"), "is damaged: .*invalid JSON"),
         "unknown numbers": (
@@ -299,7 +315,8 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
             f"tensor {WORDS} has dtype F8_E4M3; supported are F64, F32, F16, BF16",
         ),
         "tensor missing": (
-            edit_tensors(lambda arrays: arrays.pop(KEY)), f"model: tensor {KEY} is missing",
+            edit_tensors(lambda arrays: arrays.pop(KEY)),
+            f"model: tensor {KEY} is missing",
         ),
         "wrong shape": (
             edit_tensors(lambda arrays: arrays.update({KEY: np.zeros((16, 8), "float32")})),
@@ -336,6 +353,8 @@ def test_full_disk(tmp_path):
     encoder = Encoder(TINY.__class__(**{**TINY.to_dict(), "vocabulary_size": 30_000}))
     disk = tmp_path / "disk"
     with small_disk(disk):
-        with pytest.raises(InputError, match="cannot write .*disk/model: (No space|File too large)"):
+        with pytest.raises(
+            InputError, match="cannot write .*disk/model: (No space|File too large)"
+        ):
             encoder.save_pretrained(disk / "model")
         assert list(disk.iterdir()) == []

@@ -188,9 +188,7 @@ def test_generator_with_embeddings_of_its_own(electra, tmp_path):
         name.replace("electra/embeddings/", "generator/embeddings/"): array
         for name, array in variables(generator, GENERATOR).items()
     }
-    zeros = {
-        name.replace("generator/", "electra/"): np.zeros_like(a) for name, a in own.items()
-    }
+    zeros = {name.replace("generator/", "electra/"): np.zeros_like(a) for name, a in own.items()}
     write_variables(tmp_path, zeros | own)
     features = batch(SIZES["vocab_size"], [9, 5, 3])
     ours, _ = loaded(tmp_path, "masked_lm", generator=True)

@@ -80,7 +80,10 @@ def test_transformers_reads_ours():
         ({"layer_types": TYPES[:-1]}, "layer_types must repeat a global layer"),
         ({"layer_types": 3}, "config.json: "),
         ({"local_attention": 1}, "window must be a positive integer"),
-        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers must be a whole number, at least 1"),
+        (
+            {"global_attn_every_n_layers": 0},
+            "global_attn_every_n_layers must be a whole number, at least 1",
+        ),
     ],
     ids=str,
 )
@@ -108,9 +111,17 @@ def test_what_the_files_cannot_say(fields):
 def test_published_windows_and_bases_on_a_long_row(tmp_path):
     """300 tokens: most pairs are outside of a window of 64 to each side."""
     config = transformers.ModernBertConfig(
-        vocab_size=53, hidden_size=32, num_hidden_layers=4, num_attention_heads=4,
-        intermediate_size=24, pad_token_id=1, cls_token_id=2, sep_token_id=3, bos_token_id=2,
-        eos_token_id=3, attn_implementation="eager",
+        vocab_size=53,
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=24,
+        pad_token_id=1,
+        cls_token_id=2,
+        sep_token_id=3,
+        bos_token_id=2,
+        eos_token_id=3,
+        attn_implementation="eager",
     )
     torch.manual_seed(0)
     model = transformers.ModernBertModel(config).eval()

@@ -30,7 +30,9 @@ def assert_agree(original, directory, features):
     found = padded_differences(model(features), expected, features)
     layers = original.config.num_hidden_layers
     assert {name: len(values) for name, values in found.items()} == {
-        "hidden_states": layers + 1, "attention_scores": layers, "pooled_output": 1,
+        "hidden_states": layers + 1,
+        "attention_scores": layers,
+        "pooled_output": 1,
     }
     assert np.max([np.max(values) for values in found.values()]) < TOLERANCE
     if features["padding_mask"].sum() <= original.config.max_position_embeddings:

@@ -92,12 +92,16 @@ def test_lower_case_is_in_every_form_of_the_model(copy, tmp_path_factory):
     texts = ["Good film", "GREAT joy", "the plot"]
     expected = model.encode([text.lower() for text in texts])
     np.testing.assert_array_equal(model.encode(texts), expected)
-    np.testing.assert_array_equal(model.features_in_graph(tf.constant([texts]))["token_ids"][0],
-                                  model.tokenizer([text.lower() for text in texts])["token_ids"])
+    np.testing.assert_array_equal(
+        model.features_in_graph(tf.constant([texts]))["token_ids"][0],
+        model.tokenizer([text.lower() for text in texts])["token_ids"],
+    )
     out = tmp_path_factory.mktemp("out")
     model.save_pretrained(out / "saved")
     assert json.loads((out / "saved" / "sentence_bert_config.json").read_text())["do_lower_case"]
-    np.testing.assert_array_equal(TextEmbedder.from_pretrained(out / "saved").encode(texts), expected)
+    np.testing.assert_array_equal(
+        TextEmbedder.from_pretrained(out / "saved").encode(texts), expected
+    )
     model.export(out / "exported")
     served = tf.saved_model.load(out / "exported").signatures["serving_default"]
     answer = served(text=tf.constant(texts))["vectors"]
@@ -110,7 +114,10 @@ def test_old_directories_have_the_encoder_in_a_folder(plain, copy, kind):
     inner = directory / f"0_{kind}"
     inner.mkdir()
     for file in list(directory.iterdir()):
-        if file.is_file() and file.name not in ("modules.json", "config_sentence_transformers.json"):
+        if file.is_file() and file.name not in (
+            "modules.json",
+            "config_sentence_transformers.json",
+        ):
             file.rename(inner / file.name)
     write("config.json", {"__version__": "0.3.8"})  # of the library
     modules = json.loads((directory / "modules.json").read_text())
@@ -207,7 +214,9 @@ def test_projections_are_new_layers_for_training():
     model.fit(list(zip(TEXTS, TEXTS[::-1])), batch_size=9, verbose=0)
     assert (before != model.projection_layers[0].kernel.numpy()).any()
     with pytest.raises(InputError, match="activation of a projection must be one of"):
-        TextEmbedder(small, tokenizer(), projections=[{"kind": "dense", "dim": 6, "activation": "x"}])
+        TextEmbedder(
+            small, tokenizer(), projections=[{"kind": "dense", "dim": 6, "activation": "x"}]
+        )
 
 
 # === Prompts, dimensions ===
@@ -238,7 +247,11 @@ PATH = "sentence_transformers.models"
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("sentence_bert_config.json", {"max_seq_length": "9"}, "must be a positive integer, not '9'"),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": "9"},
+            "must be a positive integer, not '9'",
+        ),
         ("sentence_bert_config.json", {"do_lower_case": "yes"}, "must be true or false, not 'yes'"),
         ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
@@ -248,8 +261,16 @@ PATH = "sentence_transformers.models"
         ("config_sentence_transformers.json", {"default_prompt_name": "x"}, "'x' is none of the"),
         ("config_sentence_transformers.json", {"similarity_fn_name": "max"}, "similarity_fn_name"),
         ("config_sentence_transformers.json", {"truncate_dim": -1}, "truncate_dim must be a whole"),
-        ("config_sentence_transformers.json", {"truncate_dim": 17}, "truncate_dim must be from 1 to"),
-        ("modules.json", [{"path": 1, "type": f"{PATH}.Pooling"}], "path of a module must be a str"),
+        (
+            "config_sentence_transformers.json",
+            {"truncate_dim": 17},
+            "truncate_dim must be from 1 to",
+        ),
+        (
+            "modules.json",
+            [{"path": 1, "type": f"{PATH}.Pooling"}],
+            "path of a module must be a str",
+        ),
     ],
 )
 def test_settings_that_cannot_be_followed(copy, name, content, message):
@@ -266,7 +287,10 @@ def test_settings_that_cannot_be_followed(copy, name, content, message):
         (("LSTM", {}, None), "LSTM' is not supported"),
         (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' at this place is not supported"),
         (("Dense", {"out_features": 2, "use_residual": True}, {}), "use_residual=True is not"),
-        (("Dense", {"out_features": 2, "activation_function": "os.system"}, {}), "'os.system' is not"),
+        (
+            ("Dense", {"out_features": 2, "activation_function": "os.system"}, {}),
+            "'os.system' is not",
+        ),
     ],
 )
 def test_modules_that_cannot_be_followed(copy, module, message):

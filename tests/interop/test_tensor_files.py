@@ -97,10 +97,12 @@ def link_out(directory, index):
             f"tensor {KEY} is not in",
         ),
         "left out": (
-            edit_index(lambda _, places: places.pop(KEY)), f"does not say that .* has tensor {KEY}",
+            edit_index(lambda _, places: places.pop(KEY)),
+            f"does not say that .* has tensor {KEY}",
         ),
         "no tensor": (
-            edit_index(lambda _, places: places.update(more=places[KEY])), "tensor more is not in",
+            edit_index(lambda _, places: places.update(more=places[KEY])),
+            "tensor more is not in",
         ),
         "no JSON": (lambda _, index: index.write_text("{"), "is not valid JSON"),
         "twice": (

@@ -194,7 +194,10 @@ def doubled(times=40):
         "dicts": (b"\x80\x02" + b"}" * 2_000_000, "more than 1048576 instructions"),
         "long tuple": (b"\x80\x02(" + b"N" * 100 + b"t.", "tuples that are too long"),
         "number": (b"\x80\x02}X\x01\0\0\0a\x8a\xff" + b"\x7f" * 255 + b"s.", "128 bits"),
-        "long names": (b"\x80\x04X" + struct.pack("<I", 2000) + b"x" * 2000 + b"q\x00h\x00\x93.", "100 char"),
+        "long names": (
+            b"\x80\x04X" + struct.pack("<I", 2000) + b"x" * 2000 + b"q\x00h\x00\x93.",
+            "100 char",
+        ),
         "digits": (b"\x80\x02}X\x01\0\0\0aI" + b"9" * 5000 + b"\ns.", "is damaged"),
         "terabytes": (b"\x80\x04\x8d" + struct.pack("<Q", 1 << 42) + b"x.", "is damaged"),
     }.values(),
@@ -239,8 +242,14 @@ def test_a_storage_that_claims_more_than_the_file_has(tmp_path):
     [
         ({"a": torch._neg_view(torch.ones(3))}, "the negative or conjugate of what is stored"),
         ({str(n): torch.ones(3) for n in range(20)} | {"a": torch.ones(4)}, None),
-        (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", torch.ones(1000)), "share their numbers too often"),
-        ({"state_dict": {"a": torch.ones(3)}, "epoch": 3}, r"torch.load\(path\)\['state_dict'\] alone"),
+        (
+            dict.fromkeys("abcdefghijklmnopqrstuvwxyz", torch.ones(1000)),
+            "share their numbers too often",
+        ),
+        (
+            {"state_dict": {"a": torch.ones(3)}, "epoch": 3},
+            r"torch.load\(path\)\['state_dict'\] alone",
+        ),
     ],
     ids=["negative", "plain", "shared", "checkpoint"],
 )
@@ -268,9 +277,7 @@ def test_hostile_keys_of_an_old_file(tmp_path, keys):
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_cut_is_an_error(tmp_path, form):
     path = tmp_path / "whole.bin"
-    torch.save(
-        {"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form]
-    )
+    torch.save({"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form])
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
@@ -281,9 +288,7 @@ def test_every_cut_is_an_error(tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_any_changed_byte_is_an_error_or_the_same_kind_of_thing(tmp_path, form):
     path = tmp_path / "whole.bin"
-    torch.save(
-        {"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form]
-    )
+    torch.save({"a": torch.arange(6.0)}, path, _use_new_zipfile_serialization=FORMATS[form])
     whole = path.read_bytes()
     random = np.random.default_rng(0)
     outcomes = collections.Counter()

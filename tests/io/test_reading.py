@@ -172,7 +172,14 @@ def test_damaged_lines(text, message):
 
 # === Values by their types ===
 
-VALUES = {"size": 3, "rate": 0.5, "name": "x", "on": True, "nothing": None, "inner": {"deep": {"n": "1"}}}
+VALUES = {
+    "size": 3,
+    "rate": 0.5,
+    "name": "x",
+    "on": True,
+    "nothing": None,
+    "inner": {"deep": {"n": "1"}},
+}
 VALUES |= {"names": ["a", "b"], "parts": [{"n": 1}, {"n": 1.5}], "nan": math.nan, "half": "\ud800"}
 
 
@@ -214,7 +221,10 @@ def test_values_of_the_right_types(document):
         (lambda d: d.list_of("name", str), "name must be a list of strings. Received: 'x'"),
         (lambda d: d.list_of("names", int), "names must be a list of whole numbers"),
         (lambda d: d.list_of("parts", dict)[1].integer("n"), r"config.json: parts\[1\].n must be"),
-        (lambda d: d.mapping("inner").mapping("deep").integer("n"), "config.json: inner.deep.n must"),
+        (
+            lambda d: d.mapping("inner").mapping("deep").integer("n"),
+            "config.json: inner.deep.n must",
+        ),
     ],
 )
 def test_values_of_other_types(document, read, message):
@@ -226,7 +236,13 @@ def test_messages_show_little_of_large_values():
     tree = [1]
     for _ in range(40):
         tree = [tree, tree]
-    for value in ("x" * 1_000_000, list(range(100_000)), tree, {str(n): n for n in range(10_000)}, 1 << 99_999):
+    for value in (
+        "x" * 1_000_000,
+        list(range(100_000)),
+        tree,
+        {str(n): n for n in range(10_000)},
+        1 << 99_999,
+    ):
         with pytest.raises(InputError) as caught:
             Document({"a": value}, "f").flag("a")
         assert len(str(caught.value)) < 150

@@ -68,7 +68,9 @@ def test_closed_form(kind):
     layer = SelfAttention(HEADS, window=window, name="attention")
     layer.build(INPUTS.shape)
     randomize(layer, scale=0.5)
-    bias = AttentionBias(window, causal="causal" in kind)(IDS, padding_mask=mask, example_ids=examples)
+    bias = AttentionBias(window, causal="causal" in kind)(
+        IDS, padding_mask=mask, example_ids=examples
+    )
     outputs, scores = layer(INPUTS, bias, return_attention_scores=True)
     expected_outputs, expected_scores = closed_form(layer, INPUTS, visible)
     # Three sums of 12 products of numbers up to about 4 in float32, whose unit roundoff is 2**-24.

@@ -67,7 +67,9 @@ def test_every_dropout_has_a_path_of_its_own():
     layer(INPUTS, BIAS)
     paths = [part.path for part in layer._flatten_layers() if isinstance(part, Dropout)]
     assert sorted(paths) == [
-        "block/attention/dropout", "block/attention_output_dropout", "block/output_dropout",
+        "block/attention/dropout",
+        "block/attention_output_dropout",
+        "block/output_dropout",
     ]
 
 

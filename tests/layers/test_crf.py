@@ -32,8 +32,7 @@ def all_sequences(crf, row):
     places = np.flatnonzero(MASK[row])
     emissions = EMISSIONS[row, places].astype("float64")
     transitions, start, end = (
-        to_numpy(weight.value).astype("float64")
-        for weight in (crf.transitions, crf.start, crf.end)
+        to_numpy(weight.value).astype("float64") for weight in (crf.transitions, crf.start, crf.end)
     )
     sequences = np.array(list(itertools.product(range(LABELS), repeat=len(places))))
     scores = emissions[np.arange(len(places)), sequences].sum(axis=1)
@@ -73,9 +72,7 @@ def test_transitions_decide(layer):
 
 def test_gradient_is_what_was_expected_less_what_was_seen(layer):
     """By the emissions: one at the gold label, less the probabilities."""
-    slopes = to_numpy(
-        gradient(lambda x: ops.sum(layer.log_likelihood(x, GOLD, MASK)), EMISSIONS)
-    )
+    slopes = to_numpy(gradient(lambda x: ops.sum(layer.log_likelihood(x, GOLD, MASK)), EMISSIONS))
     gold = np.eye(LABELS)[GOLD] * MASK[..., None]
     assert difference(slopes, gold - to_numpy(layer(EMISSIONS, MASK))) < TOLERANCE
 

@@ -48,8 +48,13 @@ def test_the_gradient_of_the_bias_is_summed_in_float32():
 @pytest.mark.parametrize("adapter", [None, Adapter("houlsby", 4), Adapter("lora", 2)])
 def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
     config = EncoderConfig(
-        vocabulary_size=20, hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
-        max_length=8, adapter=adapter,
+        vocabulary_size=20,
+        hidden_dim=8,
+        num_layers=1,
+        num_heads=2,
+        intermediate_dim=16,
+        max_length=8,
+        adapter=adapter,
     )
     model = Pretrainer(Encoder(config, dtype="mixed_bfloat16"), [MaskedLM(), NextSentence()])
     features = {
@@ -65,6 +70,7 @@ def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
         return tape.gradient(total, [weight.value for weight in model.trainable_variables])
 
     operations = gradients.get_concrete_function().graph.get_operations()
-    half = [one for one in operations
-            if one.type == "BiasAddGrad" and one.inputs[0].dtype != tf.float32]
+    half = [
+        one for one in operations if one.type == "BiasAddGrad" and one.inputs[0].dtype != tf.float32
+    ]
     assert not half and any(one.type.startswith("MatMul") for one in operations)

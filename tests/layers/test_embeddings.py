@@ -16,7 +16,9 @@ def make():
 
 
 def test_layer(tmp_path):
-    run_layer_test(make(), (IDS, SEGMENTS, POSITIONS), (11 + 6 + 3) * 8 + 2 * 8, tmp_path, "float32")
+    run_layer_test(
+        make(), (IDS, SEGMENTS, POSITIONS), (11 + 6 + 3) * 8 + 2 * 8, tmp_path, "float32"
+    )
 
 
 def test_layer_without_positions_and_biases(tmp_path):

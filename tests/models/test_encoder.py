@@ -133,7 +133,10 @@ def assert_packed_equals_separate(encoder, lengths):
 def test_with_outputs(encoder, features):
     outputs = encoder.with_outputs("hidden_states", "attention_scores")(features)
     assert set(outputs) == {
-        "sequence_output", "pooled_output", "hidden_states", "attention_scores",
+        "sequence_output",
+        "pooled_output",
+        "hidden_states",
+        "attention_scores",
     }
     assert [tuple(x.shape) for x in outputs["hidden_states"]] == [(3, 9, 16)] * 3
     assert [tuple(x.shape) for x in outputs["attention_scores"]] == [(3, 4, 9, 9)] * 2

@@ -79,5 +79,7 @@ def size_of_rounding():
     ours = tf.matmul(tf.cast(a, "bfloat16"), tf.cast(b, "bfloat16"))
     theirs = torch.tensor(a).bfloat16() @ torch.tensor(b).bfloat16()
     exact = a.astype("float64") @ b
-    errors = [np.linalg.norm(c - exact) for c in (tf.cast(ours, "float64"), theirs.double().numpy())]
+    errors = [
+        np.linalg.norm(c - exact) for c in (tf.cast(ours, "float64"), theirs.double().numpy())
+    ]
     return max(1, errors[0] / errors[1])

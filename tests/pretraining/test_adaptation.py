@@ -144,7 +144,10 @@ def command(folder, tmp_path):
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "gone.txt", "crf=true"], "crf is no setting of a TextClassifier"),
         (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
-        (["--adapt", "gone.txt", "--seeds", "1,2", "epochs=0"], "epochs must be a positive integer"),
+        (
+            ["--adapt", "gone.txt", "--seeds", "1,2", "epochs=0"],
+            "epochs must be a positive integer",
+        ),
     ],
 )
 def test_what_the_command_refuses(command, tmp_path, capsys, arguments, message):

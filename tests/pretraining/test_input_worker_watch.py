@@ -34,7 +34,10 @@ def ended(monkeypatch):
 
 def test_only_one_that_is_gone_ends_the_run(ended):
     event, addresses = ended
-    with socket.create_server(("localhost", 0)) as there, socket.create_server(("localhost", 0)) as gone:
+    with (
+        socket.create_server(("localhost", 0)) as there,
+        socket.create_server(("localhost", 0)) as gone,
+    ):
         both = [f"grpc://localhost:{server.getsockname()[1]}" for server in (there, gone)]
         with InputWorkerWatch(both):
             assert not event.wait(0.3)
@@ -59,7 +62,9 @@ def test_a_run_ends_with_its_input_worker_and_goes_on_without(records_directory,
     shape.write_text(json.dumps(CONFIG))
     settings = {"model": shape, "total_steps": 100_000, "report_every": 10, "batch_size": 8}
     (port,) = free_ports(1)
-    worker = subprocess.Popen([*COMMAND, "input-worker", "--host", "localhost", "--port", str(port)])
+    worker = subprocess.Popen(
+        [*COMMAND, "input-worker", "--host", "localhost", "--port", str(port)]
+    )
     run = tmp_path / "run"
 
     def command(*more):

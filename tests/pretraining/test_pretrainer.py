@@ -246,5 +246,7 @@ def test_a_wrong_head_is_named(pretrainer, tmp_path):
     tensors = load_file(tmp_path / "model.safetensors")
     tensors["cls.predictions.bias"] = np.zeros(7, "float32")
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"cls\.predictions\.bias must have shape .* Received: \(7,"):
+    with pytest.raises(
+        InputError, match=r"cls\.predictions\.bias must have shape .* Received: \(7,"
+    ):
         Pretrainer.from_pretrained(tmp_path, BOTH)

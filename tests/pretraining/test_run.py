@@ -115,9 +115,7 @@ def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_pa
     settings |= {"dropout": 0.0, "epsilon": 1e-3, "bias_correction": True}
     one = pretrain(records_directory, tmp_path / "one", **settings)
     with pytest.raises(KeyboardInterrupt):
-        pretrain(
-            records_directory, tmp_path / "four", "mirrored", callbacks=[Stop(4)], **settings
-        )
+        pretrain(records_directory, tmp_path / "four", "mirrored", callbacks=[Stop(4)], **settings)
     four = pretrain(records_directory, tmp_path / "four", "mirrored", **settings)
     assert four.distribute_strategy.num_replicas_in_sync == 4
     np.testing.assert_allclose(weights(four), weights(one), rtol=0, atol=1e-6)
@@ -246,8 +244,12 @@ def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, setti
     long_records = {"long_records": str(tmp_path / "long"), "long_part": 0.4}
     model = tmp_path / "model"
     shape = EncoderConfig(
-        vocabulary_size=other.vocabulary_size, hidden_dim=16, num_layers=1, num_heads=2,
-        intermediate_dim=32, max_length=32,
+        vocabulary_size=other.vocabulary_size,
+        hidden_dim=16,
+        num_layers=1,
+        num_heads=2,
+        intermediate_dim=32,
+        max_length=32,
     )
     Encoder(shape).save_pretrained(model)
     other.save_pretrained(model)
@@ -258,9 +260,7 @@ def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, setti
 
 
 @pytest.mark.slow
-def test_records_that_are_damaged_while_the_run_reads_them(
-    records_directory, tmp_path, settings
-):
+def test_records_that_are_damaged_while_the_run_reads_them(records_directory, tmp_path, settings):
     for change, message in (
         (lambda path: path.unlink(), "train-.*.gz is missing"),
         (lambda path: path.write_bytes(bytes(path.stat().st_size)), "train-.*.gz is damaged"),

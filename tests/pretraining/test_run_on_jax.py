@@ -83,9 +83,15 @@ def test_accumulation_is_the_whole_batch(tmp_path, settings, on_jax):
 @pytest.mark.slow
 def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(tmp_path, settings, on_jax):
     settings |= {
-        "dropout": 0.2, "ema": 0.9, "evaluate_every": 2, "dtype": "mixed_bfloat16",
-        "steps_per_execution": 2, "accumulation_steps": 2,
-        "first_batch_size": 8, "ramp_steps": 4, "batch_size": 16,
+        "dropout": 0.2,
+        "ema": 0.9,
+        "evaluate_every": 2,
+        "dtype": "mixed_bfloat16",
+        "steps_per_execution": 2,
+        "accumulation_steps": 2,
+        "first_batch_size": 8,
+        "ramp_steps": 4,
+        "batch_size": 16,
     }
     on_jax(undisturbed=settings, interrupted=settings | {"stop_at": 2})
     np.testing.assert_array_equal(saved(tmp_path / "undisturbed"), saved(tmp_path / "interrupted"))
@@ -129,9 +135,17 @@ def test_other_objectives(records_directory, tmp_path, settings, on_jax, objecti
 def test_what_is_refused(records_directory, tmp_path, settings, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     command = [
-        sys.executable, "-m", "keras_bert_impl.cli.main", "pretrain", str(records_directory),
-        "--out", str(tmp_path / "run"), f"model={settings['model']}", "total_steps=2",
-        "report_every=2", "batch_size=8",
+        sys.executable,
+        "-m",
+        "keras_bert_impl.cli.main",
+        "pretrain",
+        str(records_directory),
+        "--out",
+        str(tmp_path / "run"),
+        f"model={settings['model']}",
+        "total_steps=2",
+        "report_every=2",
+        "batch_size=8",
     ]
 
     def error_of(*more):

@@ -69,9 +69,7 @@ def steps_by_stage(**changes):
 
 def test_no_stage_is_lost_by_rounding():
     # A tenth of 400 steps are 40, which is less than half of a report interval.
-    found = steps_by_stage(
-        total_steps=400, report_every=100, long_records="long", long_part=0.1
-    )
+    found = steps_by_stage(total_steps=400, report_every=100, long_records="long", long_part=0.1)
     assert found == {("short", BATCH): 360, ("long", BATCH): 40}
     few = steps_by_stage(total_steps=10, report_every=5, long_records="long", long_part=0.01)
     assert few == {("short", BATCH): 9, ("long", BATCH): 1}
@@ -89,7 +87,10 @@ def test_no_stage_is_lost_by_rounding():
 def test_the_last_interval_may_be_shorter():
     settings = PretrainSettings(total_steps=250, report_every=100, batch_size=BATCH)
     found = plan("short", settings)
-    assert [(s.first, s.end, s.steps, s.first_step) for s in found] == [(0, 2, 100, 0), (2, 3, 50, 200)]
+    assert [(s.first, s.end, s.steps, s.first_step) for s in found] == [
+        (0, 2, 100, 0),
+        (2, 3, 50, 200),
+    ]
     assert [stages.step_of(found, finished) for finished in range(4)] == [0, 100, 200, 250]
     assert found[1].first_row == 200 * BATCH and found[0].same_batches(found[1])
 

@@ -51,7 +51,12 @@ def test_they_pass_over_what_one_of_them_finds(
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_budget_ends_all_of_them_at_one_step(records_directory, tmp_path, settings, count):
-    settings |= {"schedule": "budget", "on_spike": "skip", "budget_hours": 4 / 3600, "total_steps": 100_000}
+    settings |= {
+        "schedule": "budget",
+        "on_spike": "skip",
+        "budget_hours": 4 / 3600,
+        "total_steps": 100_000,
+    }
     run_workers(PROGRAM, records_directory, tmp_path, json.dumps(settings), count=count)
     lines = lines_of(tmp_path)
     assert lines[-1]["seconds_left"] == 0 and lines[-1]["step"] < 100_000

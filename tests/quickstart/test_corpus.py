@@ -73,14 +73,18 @@ def passage(library, module, text):
             ["Use solve or inverse with great care, as this says."],
         ),
         # The three styles of parameters: names and types go, descriptions stay.
-        ("Builds it.\n\nArgs:\n    size: The size of the\n        boat in metres.",
-         ["The size of the boat in metres."]),
+        (
+            "Builds it.\n\nArgs:\n    size: The size of the\n        boat in metres.",
+            ["The size of the boat in metres."],
+        ),
         (
             "Parameters\n----------\nsize : float, optional\n    The size of the boat in metres.",
             ["The size of the boat in metres."],
         ),
-        (":param size: the size of the boat in metres.\n:type size: a float it is.",
-         ["The size of the boat in metres."]),
+        (
+            ":param size: the size of the boat in metres.\n:type size: a float it is.",
+            ["The size of the boat in metres."],
+        ),
         # Sections without prose, tables, headings and lines of symbols.
         ("References\n----------\nThe book of boats, by a sailor of old.", []),
         ("=====  =====\nThis is a heading of one\n=====  =====", []),

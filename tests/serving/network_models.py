@@ -50,8 +50,7 @@ ARCHITECTURES = {
     "distilbert": _NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
     "flaubert": _NO_SEGMENTS | {"pad_token_id": 2, "intermediate_dim": 64},
-    "flaubert-large": _NO_SEGMENTS
-    | {"pad_token_id": 2, "pre_norm": True, "intermediate_dim": 64},
+    "flaubert-large": _NO_SEGMENTS | {"pad_token_id": 2, "pre_norm": True, "intermediate_dim": 64},
     "modernbert": _MODERN,
     "modernbert-decoder": _MODERN | {"causal": True},
 }
@@ -152,7 +151,9 @@ def largest_difference(received, expected, mask):
 def difference_from_keras(session, model, given=None):
     """The largest difference of what a session makes of features from what the model does."""
     given = given or features(model)
-    return largest_difference(session(given), network_of(model).outputs_of_model(given), given["padding_mask"])
+    return largest_difference(
+        session(given), network_of(model).outputs_of_model(given), given["padding_mask"]
+    )
 
 
 _ONLY = """

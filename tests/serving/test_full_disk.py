@@ -39,7 +39,8 @@ def export(kind, model, directory):
 
 
 @pytest.mark.parametrize(
-    "kind", ["saved_model", "version", "onnx", "openvino", "litert", "model", "google", "huggingface"]
+    "kind",
+    ["saved_model", "version", "onnx", "openvino", "litert", "model", "google", "huggingface"],
 )
 def test_a_disk_without_room(large, tmp_path, kind):
     disk = tmp_path / "disk"

@@ -31,7 +31,9 @@ class Praise(Task):
 
     @staticmethod
     def score(model, examples, directory=None):
-        return {"share": float(np.mean(np.array(model.classify(examples.texts)) == examples.labels))}
+        return {
+            "share": float(np.mean(np.array(model.classify(examples.texts)) == examples.labels))
+        }
 
     @classmethod
     def read(cls, source, split):

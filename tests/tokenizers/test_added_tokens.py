@@ -86,13 +86,17 @@ def test_every_code_point(ours, theirs):
 
 
 def test_special_tokens_are_found_before_the_text_is_normalized(ours, theirs):
-    assert_equal(ours, theirs, ["[MAS\u212a]", "[SEP]\u0338x [MASK] \u0338", "e\u0301[MASK]\u0301 \ufdd0"])
+    assert_equal(
+        ours, theirs, ["[MAS\u212a]", "[SEP]\u0338x [MASK] \u0338", "e\u0301[MASK]\u0301 \ufdd0"]
+    )
 
 
 def test_files_equal_transformers(ours, theirs, tmp_path):
     ours.save_pretrained(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
     ]
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert (loaded.mask_token_id, loaded.pad_token_id) == (ours.mask_id, ours.pad_id)
@@ -136,7 +140,10 @@ def test_found_as_tokenizers_finds_them():
         contents = {"".join(draw.choices("ab <_", k=draw.randint(1, 4))) for _ in range(6)}
         tokens = [
             tokenizers.AddedToken(
-                content, lstrip=draw.random() < 0.3, single_word=draw.random() < 0.3, normalized=False
+                content,
+                lstrip=draw.random() < 0.3,
+                single_word=draw.random() < 0.3,
+                normalized=False,
             )
             for content in sorted(contents)
         ]

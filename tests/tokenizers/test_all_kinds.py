@@ -19,9 +19,7 @@ TEXTS = texts()
 
 # Others stand for these: what they add has tests of its own.
 SLOW = ("CamemBERT", "uncased FlauBERT")
-SOME_SLOW = [
-    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
-]
+SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
 
 @pytest.fixture(scope="module", params=SOME_SLOW)
@@ -124,7 +122,16 @@ def test_the_beginning_of_a_text_has_its_first_tokens(ours):
     """Up to a space between letters, whatever stands elsewhere; so long texts need not be read."""
     assert ours.can_be_cut == (ours.kind != "moses bpe")
     draw = random.Random(3)
-    parts = [*"ab1 .,'\n\u0301\u200b\u0600\ue000", "  ", "<mask>", "[MASK]", " a b", "e\u0301", "日", "\x01"]
+    parts = [
+        *"ab1 .,'\n\u0301\u200b\u0600\ue000",
+        "  ",
+        "<mask>",
+        "[MASK]",
+        " a b",
+        "e\u0301",
+        "日",
+        "\x01",
+    ]
     texts = ["".join(draw.choices(parts, k=120)) for _ in range(200)]
     cut = [beginning(text, 2) for text in texts]
     assert sum(map(len, cut)) < 0.6 * sum(map(len, texts))

@@ -17,9 +17,7 @@ DOMAIN = ["wanthe wanthe, runnab! <mask> [MASK] <special1>", "Wanthe runnab (wan
 DOMAIN += ["hélas détente l'homme détente, détente; hélas"] * 3
 # Others stand for these: what they add has tests of its own.
 SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece")
-SOME_SLOW = [
-    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
-]
+SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
 
 @pytest.fixture(scope="module", params=SOME_SLOW)

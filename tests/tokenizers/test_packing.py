@@ -51,7 +51,10 @@ def test_rows_in_graph_are_as_long_as_the_longest():
 
     first, second = (tf.ragged.constant(rows, tf.int32) for rows in ([[7, 8], []], [[9], [6]]))
     packed = pack(first, second)
-    assert packed["token_ids"].numpy().tolist() == [[2, 7, 8, 3, 9, 3, 0, 0], [2, 3, 6, 3, 0, 0, 0, 0]]
+    assert packed["token_ids"].numpy().tolist() == [
+        [2, 7, 8, 3, 9, 3, 0, 0],
+        [2, 3, 6, 3, 0, 0, 0, 0],
+    ]
     empty = pack(first[:0], second[:0])
     assert {values.shape.as_list()[0] for values in empty.values()} == {0}
 

@@ -30,7 +30,18 @@ TOKENS = [
     AddedToken("two words", normalized=True),
 ]
 PARTS = [*" \n\t  asdo1é日,._", *(token.content for token in TOKENS), "[e1]", "<tag>", "<b>", "dog"]
-PARTS += ["[MASK]", "<mask>", "[SEP]", "</s>", "the", "Cat", "e\u0301a", "two  words", "\u0301", "—"]
+PARTS += [
+    "[MASK]",
+    "<mask>",
+    "[SEP]",
+    "</s>",
+    "the",
+    "Cat",
+    "e\u0301a",
+    "two  words",
+    "\u0301",
+    "—",
+]
 
 
 def random_texts(count=600):
@@ -43,9 +54,7 @@ def random_texts(count=600):
 
 # Others stand for these: what they add has tests of its own.
 SLOW = ("CamemBERT", "cased WordPiece", "uncased FlauBERT")
-SOME_SLOW = [
-    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS
-]
+SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
 
 @pytest.fixture(scope="module", params=SOME_SLOW)

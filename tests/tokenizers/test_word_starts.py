@@ -28,7 +28,10 @@ def test_wordpiece():
 def test_byte_level_bpe():
     tokenizer = ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "Ġa"], [("Ġ", "a")])
     assert starts(tokenizer, "b ab c")[1:] == [
-        ("Ġa", True), ("b", False), ("Ġ", True), ("c", False),
+        ("Ġa", True),
+        ("b", False),
+        ("Ġ", True),
+        ("c", False),
     ]
 
 

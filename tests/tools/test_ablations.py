@@ -55,9 +55,12 @@ def test_tables_have_the_means_over_seeds(modules):
         return {"objective": name, "seed": seed, "vector": vector, "scores": scores}
 
     results = [
-        pretrained(1, 3.0), pretrained(2, 5.0),
-        tuned("masked_lm", "own", 1, 0.5), tuned("masked_lm", "own", 2, 0.7),
-        tuned("masked_lm", "own", 3, 0.6), tuned("left_to_right", "bilstm", 1, 0.25),
+        pretrained(1, 3.0),
+        pretrained(2, 5.0),
+        tuned("masked_lm", "own", 1, 0.5),
+        tuned("masked_lm", "own", 2, 0.7),
+        tuned("masked_lm", "own", 3, 0.6),
+        tuned("left_to_right", "bilstm", 1, 0.25),
     ]
     scores = modules[0].table_of_scores(results).splitlines()
     assert scores[0] == "| pre-trained by | classified | sst2, accuracy |"

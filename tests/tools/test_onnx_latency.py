@@ -21,7 +21,9 @@ def bench():
 
 def test_ratios_are_taken_within_a_round(bench):
     def reports(*milliseconds):
-        return [{"seconds": ms / 100, "cpu_seconds": ms / 200, "batches": 10} for ms in milliseconds]
+        return [
+            {"seconds": ms / 100, "cpu_seconds": ms / 200, "batches": 10} for ms in milliseconds
+        ]
 
     # The machine is twice and four times as slow in the later rounds; the ratio stays 2.
     lines = list(bench._lines("1x8", {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}))

@@ -34,7 +34,17 @@ def programs(folder, **scripts):
 
 def job(*options):
     place = ["--name", "bert", "--zone", "us-central2-b"]
-    return ["job", *place, *options, "--", "keras-bert", "pretrain", "bucket/records", "--out", "a b"]
+    return [
+        "job",
+        *place,
+        *options,
+        "--",
+        "keras-bert",
+        "pretrain",
+        "bucket/records",
+        "--out",
+        "a b",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +83,16 @@ def test_a_host_drives_its_own_chips_and_the_first_of_several_drives_all(tpu_vm,
 # Google's tables of slices: cores before v5, and of v5p; chips of v5e and v6e.
 @pytest.mark.parametrize(
     "kind, chips, hosts",
-    [("v2-8", 4, 1), ("v3-32", 16, 4), ("v4-8", 4, 1), ("v4-2048", 1024, 256), ("v5p-16", 8, 2),
-     ("v5litepod-8", 8, 1), ("v5litepod-16", 16, 4), ("v6e-256", 256, 64)],
+    [
+        ("v2-8", 4, 1),
+        ("v3-32", 16, 4),
+        ("v4-8", 4, 1),
+        ("v4-2048", 1024, 256),
+        ("v5p-16", 8, 2),
+        ("v5litepod-8", 8, 1),
+        ("v5litepod-16", 16, 4),
+        ("v6e-256", 256, 64),
+    ],
 )
 def test_types_say_chips_and_hosts(tpu_vm, kind, chips, hosts):
     assert tpu_vm.Slice.of(kind)[1:] == (chips, hosts)
@@ -130,7 +148,9 @@ def test_a_job_that_is_ended_ends_the_tpu(tmp_path, number):
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # where the tests ignore it
     )
     try:
-        while "ssh" not in ((tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""):
+        while "ssh" not in (
+            (tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""
+        ):
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
@@ -171,7 +191,9 @@ case "$4" in ssh) exec /bin/sleep 600;; delete) /bin/sleep 1; echo done >> {tmp_
     )
     try:
         for step in ("ssh", "delete"):
-            while step not in ((tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""):
+            while step not in (
+                (tmp_path / "steps").read_text() if (tmp_path / "steps").exists() else ""
+            ):
                 assert process.poll() is None
                 time.sleep(0.05)
             os.killpg(process.pid, signal.SIGTERM)  # as Ctrl-C: all in the terminal get it
@@ -224,11 +246,27 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
             ("tpu_vm.py", [*TPU, option, *command], option.partition("=")[0])
             for command in [["--", "true"]]
             for option in (
-                "--name=--quiet", "--name=Bert", "--name=a b", "--name=", "--name=a;b", "--name=a\n",
-                "--zone=--quiet", "--zone=moon", "--zone=us-central2-b;ls", "--zone=",
-                "--project=--quiet", "--project=a b c d e f", "--bucket=gs://texts", "--bucket=-x",
-                "--bucket=a/../b", "--source=/not/there", "--source=--recurse", "--type=v4-",
-                "--type=v4-08", "--type=v4-٨", "--type=v4-8;ls",
+                "--name=--quiet",
+                "--name=Bert",
+                "--name=a b",
+                "--name=",
+                "--name=a;b",
+                "--name=a\n",
+                "--zone=--quiet",
+                "--zone=moon",
+                "--zone=us-central2-b;ls",
+                "--zone=",
+                "--project=--quiet",
+                "--project=a b c d e f",
+                "--bucket=gs://texts",
+                "--bucket=-x",
+                "--bucket=a/../b",
+                "--source=/not/there",
+                "--source=--recurse",
+                "--type=v4-",
+                "--type=v4-08",
+                "--type=v4-٨",
+                "--type=v4-8;ls",
             )
         ),
         ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
@@ -240,16 +278,35 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
         *(
             ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
             for option in (
-                "--port=-5", "--port=0", "--port=65536", "--port=x", "--port=1e3", "--port=٨",
-                "a b", "a;reboot", "$(reboot)", "-oProxyCommand=x", "me@-o", "a:1", "@b", "", "a\nb",
+                "--port=-5",
+                "--port=0",
+                "--port=65536",
+                "--port=x",
+                "--port=1e3",
+                "--port=٨",
+                "a b",
+                "a;reboot",
+                "$(reboot)",
+                "-oProxyCommand=x",
+                "me@-o",
+                "a:1",
+                "@b",
+                "",
+                "a\nb",
             )
         ),
         ("gpu_hosts.py", ["a", "--set-up", "--source=/not/there", "--", "true"], "--source"),
         *(
             ("plan.py", [*PLAN, option], option.partition("=")[0])
             for option in (
-                "--length=-5", "--steps=0", "--batch=1.5", "--utilization=0", "--utilization=nan",
-                "--price=-1", "--price=inf", "--model=bert-of-nobody",
+                "--length=-5",
+                "--steps=0",
+                "--batch=1.5",
+                "--utilization=0",
+                "--utilization=nan",
+                "--price=-1",
+                "--price=inf",
+                "--model=bert-of-nobody",
             )
         ),
         ("plan.py", PLAN[:5], "days needs --steps"),
@@ -260,7 +317,9 @@ def test_what_cannot_be_is_said_on_one_line(script, arguments, wrong, monkeypatc
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module(script.removesuffix(".py"))
     with pytest.raises(SystemExit) as caught:
-        module.main([*arguments[:-2], "--dry-run", *arguments[-2:]] if "--" in arguments else arguments)
+        module.main(
+            [*arguments[:-2], "--dry-run", *arguments[-2:]] if "--" in arguments else arguments
+        )
     ended = capsys.readouterr()
     assert caught.value.code == 2 and ended.out == ""
     assert wrong in ended.err and len(ended.err.splitlines()) == 1
@@ -295,7 +354,11 @@ def test_hosts_are_workers_of_one_cluster(tmp_path):
 
 def test_where_one_worker_fails_the_others_are_stopped(tmp_path):
     path = programs(tmp_path / "bin", ssh=SSH)
-    command = ["/bin/sh", "-c", 'case "$TF_CONFIG" in *"index\\": 1"*) exit 3;; esac; exec /bin/sleep 600']
+    command = [
+        "/bin/sh",
+        "-c",
+        'case "$TF_CONFIG" in *"index\\": 1"*) exit 3;; esac; exec /bin/sleep 600',
+    ]
     ended = call("gpu_hosts.py", "one", "two", "--", *command, path=path)
     assert ended.returncode == 3  # and the test has ended
 

@@ -34,7 +34,11 @@ def test_the_first_worker_is_the_chief(monkeypatch, task):
     set_config(monkeypatch, {"cluster": TWO, "task": task, "rpc_layer": "grpc"})
     assert is_chief() and num_workers() == 2
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    assert read_cluster() == (resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id)
+    assert read_cluster() == (
+        resolver.cluster_spec().as_dict(),
+        resolver.task_type,
+        resolver.task_id,
+    )
     assert read_cluster().others == {"host2:2222": "worker 1"}
 
 
@@ -73,8 +77,21 @@ def of_cluster(cluster):
         *(
             (of_cluster({"worker": [address]}), "must have addresses such as")
             for address in (
-                "host1", "host1:", ":2222", "host1:0", "host1:65536", "host1:-1", "host1:x", "", 5,
-                None, ["host1:2222"], "host 1:2222", "http://host1:2222", "-h:22", "host1:2222\n",
+                "host1",
+                "host1:",
+                ":2222",
+                "host1:0",
+                "host1:65536",
+                "host1:-1",
+                "host1:x",
+                "",
+                5,
+                None,
+                ["host1:2222"],
+                "host 1:2222",
+                "http://host1:2222",
+                "-h:22",
+                "host1:2222\n",
             )
         ),
         ({"cluster": TWO}, "must say as its task"),
@@ -141,7 +158,9 @@ def test_workers_wait_for_each_other(monkeypatch):
 def test_who_does_not_come_is_named(monkeypatch):
     monkeypatch.setenv(TIMEOUT, "1")
     ports = free_ports(2)
-    with pytest.raises(InputError, match=rf"worker 1 \(127.0.0.1:{ports[1]}\) did not start within 1 s"):
+    with pytest.raises(
+        InputError, match=rf"worker 1 \(127.0.0.1:{ports[1]}\) did not start within 1 s"
+    ):
         wait_for_workers(cluster_of(ports))
 
 

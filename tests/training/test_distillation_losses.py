@@ -22,11 +22,14 @@ def tensors(*arrays):
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_kl_divergence_is_pytorchs(temperature):
     targets, logits = tensors(TARGETS, OUTPUTS)
-    expected = F.kl_div(
-        F.log_softmax(logits / temperature, -1),
-        F.softmax(targets / temperature, -1),
-        reduction="none",
-    ).sum(-1) * temperature**2
+    expected = (
+        F.kl_div(
+            F.log_softmax(logits / temperature, -1),
+            F.softmax(targets / temperature, -1),
+            reduction="none",
+        ).sum(-1)
+        * temperature**2
+    )
     received = losses.kl_divergence(TARGETS, OUTPUTS, temperature)
     assert difference(received, expected) < TOLERANCE * temperature**2
     assert difference(losses.kl_divergence(TARGETS, TARGETS + 3.0), np.zeros((3, 5))) < TOLERANCE

@@ -73,9 +73,7 @@ def test_comes_back_from_a_keras_file(config, kind, tmp_path):
     encoder.save(tmp_path / "encoder.keras")
     loaded = keras.saving.load_model(tmp_path / "encoder.keras")
     assert loaded.config == encoder.config
-    assert [w.path for w in loaded.trainable_weights] == [
-        w.path for w in encoder.trainable_weights
-    ]
+    assert [w.path for w in loaded.trainable_weights] == [w.path for w in encoder.trainable_weights]
     for name, output in encoder(features).items():
         assert output.shape[:-1] == ((2, 11) if name == "sequence_output" else (2,))
         np.testing.assert_array_equal(loaded(features)[name], output)
@@ -118,8 +116,9 @@ def test_lora_drops_inputs_of_its_product_alone_and_in_training_alone():
     np.testing.assert_array_equal(layer(INPUTS, training=True), layer(INPUTS))  # B is 0
     randomize(layer)
     assert difference(layer(INPUTS, training=True), layer(INPUTS)) > 1e-3
-    encoder = encoder_of(dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0), "lora",
-                         dropout=0.5)
+    encoder = encoder_of(
+        dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0), "lora", dropout=0.5
+    )
     randomize(encoder, scale=0.5)
     features = features_of(TINY)
     one, other = (encoder(features, training=t)["pooled_output"] for t in (True, False))
@@ -228,7 +227,10 @@ def test_packed_rows_cannot_have_virtual_tokens():
         ({"kind": "lora", "size": 0}, "size must be a positive integer"),
         ({"kind": "lora", "alpha": float("nan")}, "alpha must be a positive number"),
         ({"kind": "lora", "dropout": 1.0}, r"dropout must be a number in \[0, 1\)"),
-        ({"kind": "lora", "projections": ("pooler",)}, "projections must be a list of values, each one of query"),
+        (
+            {"kind": "lora", "projections": ("pooler",)},
+            "projections must be a list of values, each one of query",
+        ),
     ],
 )
 def test_bad_settings_are_named(settings, message):

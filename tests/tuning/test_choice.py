@@ -81,7 +81,10 @@ def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
 def test_blocks_that_share_weights_are_one_layer():
     model = classifier(num_layer_groups=1)
     assert dict(learning_rates(model, 0.5)) == {
-        "^embeddings/": 0.25, "^layer_0/": 0.5, "^crf/": 1.0, "": 1.0,
+        "^embeddings/": 0.25,
+        "^layer_0/": 0.5,
+        "^crf/": 1.0,
+        "": 1.0,
     }
     with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
         choose_weights(model, TuningSettings(frozen_layers=2))
@@ -253,7 +256,10 @@ def test_unfreezing_trains_no_weights_beside_adapters():
         ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers does not go together"),
         ({"tuning": "bias", "adapter_size": 4}, "adapter_size does not go together"),
         ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha does not go together"),
-        ({"tuning": "lora", "lora_projections": ("pooler",)}, "projections must be a list of values, each one of"),
+        (
+            {"tuning": "lora", "lora_projections": ("pooler",)},
+            "projections must be a list of values, each one of",
+        ),
         ({"layer_decay": 0.0}, r"layer_decay must be a number in \(0, 1\]"),
         ({"head_rate": -1.0}, "head_rate must be a positive number"),
         ({"crf_rate": 0.0, "crf": True}, "crf_rate must be a positive number"),

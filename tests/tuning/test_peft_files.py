@@ -164,7 +164,9 @@ def test_expressions_that_take_long_are_refused(bert, tmp_path):
 def test_other_files_of_peft_are_refused(bert, tmp_path):
     settings = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
     peft.get_peft_model(theirs(bert), settings).save_pretrained(tmp_path / "tuned")
-    with pytest.raises(InputError, match="peft_type must be one of LORA. Received: 'PROMPT_TUNING'"):
+    with pytest.raises(
+        InputError, match="peft_type must be one of LORA. Received: 'PROMPT_TUNING'"
+    ):
         TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
 
 

@@ -39,7 +39,8 @@ OBJECTIVES = {
     "left_to_right": ("mlm", {"objectives": "[left_to_right]"}),
     "masked_lm+sentence_order": ("mlm_sop", {"objectives": "[masked_lm,sentence_order]"}),
     "masked_lm+span_boundary": (
-        "mlm", {"objectives": "[masked_lm,span_boundary]", "mask_unit": "span"}
+        "mlm",
+        {"objectives": "[masked_lm,span_boundary]", "mask_unit": "span"},
     ),
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
     "random_weights": ("mlm", _NOTHING),
@@ -63,7 +64,9 @@ class Runs:
 
     def all(self):
         """Runs what the file of results lacks, and adds it there."""
-        jobs = [(name, seed) for seed in self._arguments.seeds for name in self._arguments.objectives]
+        jobs = [
+            (name, seed) for seed in self._arguments.seeds for name in self._arguments.objectives
+        ]
         with concurrent.futures.ThreadPoolExecutor(self._cores.qsize()) as pool:
             for finished in [pool.submit(self._one, *job) for job in jobs]:
                 finished.result()
@@ -88,14 +91,23 @@ class Runs:
         seconds = self._call(
             core,
             run.with_suffix(".log"),
-            "-m", "keras_bert_impl.cli.main", "pretrain", self._arguments.records / records,
-            "--recipe", "cpu_small", "--out", run, "--strategy", "one_device",
+            "-m",
+            "keras_bert_impl.cli.main",
+            "pretrain",
+            self._arguments.records / records,
+            "--recipe",
+            "cpu_small",
+            "--out",
+            run,
+            "--strategy",
+            "one_device",
             *(f"{key}={value}" for key, value in settings.items()),
         )
         lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
         curve = [
             {"step": line["step"]} | {key: line[key] for key in line if key.startswith("val_")}
-            for line in lines if any(key.startswith("val_") for key in line)
+            for line in lines
+            if any(key.startswith("val_") for key in line)
         ]
         scores = json.loads((run / "scores.json").read_text())
         more = {"vector": None, "cpu_seconds": seconds, "scores": scores, "curve": curve}
@@ -110,9 +122,19 @@ class Runs:
         seconds = self._call(
             core,
             scores.with_suffix(".log"),
-            _ROOT / "tools/bench/ablation_tuning.py", "--model", run / "model",
-            "--data", self._arguments.data, "--vector", vector, "--seed", seed,
-            "--dtype", self._arguments.dtype, "--out", scores,
+            _ROOT / "tools/bench/ablation_tuning.py",
+            "--model",
+            run / "model",
+            "--data",
+            self._arguments.data,
+            "--vector",
+            vector,
+            "--seed",
+            seed,
+            "--dtype",
+            self._arguments.dtype,
+            "--out",
+            scores,
         )
         self._add(result | {"cpu_seconds": seconds, "scores": json.loads(scores.read_text())})
 
@@ -125,7 +147,9 @@ class Runs:
         with open(log, "a") as file:
             process = subprocess.Popen(
                 ["taskset", "--cpu-list", str(core), sys.executable, *map(str, command)],
-                stdout=file, stderr=file, env=environment,
+                stdout=file,
+                stderr=file,
+                env=environment,
             )
             _, status, usage = os.wait4(process.pid, 0)
         if status:
@@ -159,8 +183,10 @@ def table_of_scores(results):
             chosen = [one for one in tuned if (one["objective"], one["vector"]) == (name, vector)]
             if not chosen:
                 continue
-            cells = [_spread([100 * one["scores"][task][metric] for one in chosen])
-                     for task, metric in columns]
+            cells = [
+                _spread([100 * one["scores"][task][metric] for one in chosen])
+                for task, metric in columns
+            ]
             lines.append(f"| `{name}` | {vector} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -174,9 +200,11 @@ def table_of_curves(results):
     """Markdown: held-out scores of each objective by step, mean over seeds."""
     lines = []
     for name in OBJECTIVES:
-        curves = [one["curve"] for one in results
-                  if one["objective"] == name and one["vector"] is None
-                  and name != "random_weights"]
+        curves = [
+            one["curve"]
+            for one in results
+            if one["objective"] == name and one["vector"] is None and name != "random_weights"
+        ]
         if not curves:
             continue
         steps = [point["step"] for point in curves[0]]
@@ -192,7 +220,9 @@ def table_of_curves(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--records", type=Path, help="a folder of records for each objective")
-    parser.add_argument("--data", type=Path, help="the folder that has `glue/SST-2` and `glue/MRPC`")
+    parser.add_argument(
+        "--data", type=Path, help="the folder that has `glue/SST-2` and `glue/MRPC`"
+    )
     parser.add_argument("--out", type=Path, help="for the runs")
     parser.add_argument("--results", type=Path, required=True, help="a file of JSON lines")
     parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
@@ -205,7 +235,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.table:
         tables = {"scores": table_of_scores, "curves": table_of_curves}
-        results = [one for one in read_results(arguments.results) if one["steps"] == arguments.steps]
+        results = [
+            one for one in read_results(arguments.results) if one["steps"] == arguments.steps
+        ]
         print(tables[arguments.table](results))
         return
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,14 @@ def command(system, run, arguments, directory):
     own = {"seed": run["seed"], "dtype": _POLICIES[run["dtype"]]}
     settings = task.recipe | WAYS[run["way"]] | own
     settings = [f"{name}={value}" for name, value in settings.items() if value is not None]
-    ours = [sys.executable, "-m", "keras_bert_impl.cli.main", "finetune", "--model", arguments.model]
+    ours = [
+        sys.executable,
+        "-m",
+        "keras_bert_impl.cli.main",
+        "finetune",
+        "--model",
+        arguments.model,
+    ]
     return [*ours, *task.arguments(Path(arguments.data)), "--out", str(directory), *settings]
 
 
@@ -125,8 +132,11 @@ def groups(runs, systems, results):
     asked for, other runs. On a single core one follows the other.
     """
     lacking = [
-        [(system, run) for system in systems
-         if not any((run | {"system": system}).items() <= there.items() for there in results)]
+        [
+            (system, run)
+            for system in systems
+            if not any((run | {"system": system}).items() <= there.items() for there in results)
+        ]
         for run in runs
     ]
     jobs = [job for jobs in sorted(lacking, key=len, reverse=True) for job in jobs]
@@ -147,7 +157,9 @@ def run_all(arguments):
     """Measures what the file of results lacks, and adds it there."""
     runs = [
         {"task": task, "seed": seed, "way": way, "dtype": arguments.dtype}
-        for seed in arguments.seeds for task in arguments.tasks for way in arguments.ways
+        for seed in arguments.seeds
+        for task in arguments.tasks
+        for way in arguments.ways
     ]
     for jobs in groups(runs, arguments.systems, read_results(arguments.results)):
         for result in measure(jobs, arguments):
@@ -178,11 +190,17 @@ def _minutes(results):
 
 def table_of_scores(results):
     """Markdown: a line for each task, mean and spread over the seeds that both systems have."""
-    lines = ["| task | metric | ours | transformers | difference | CPU minutes |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| task | metric | ours | transformers | difference | CPU minutes |",
+        "|---|---|---|---|---|---|",
+    ]
     for task in TASKS:
         chosen = {
-            system: {one["seed"]: one for one in results
-                     if (one["system"], one["task"], one["way"]) == (system, task, "full")}
+            system: {
+                one["seed"]: one
+                for one in results
+                if (one["system"], one["task"], one["way"]) == (system, task, "full")
+            }
             for system in (_OURS, _PEER)
         }
         seeds = sorted(set(chosen[_OURS]) & set(chosen[_PEER]))
@@ -202,12 +220,20 @@ def table_of_ways(results):
     lines = ["| task | way | learn | score | CPU minutes | MiB |", "|---|---|---|---|---|---|"]
     for task in TASKS:
         for way in WAYS:
-            chosen = [one for one in results
-                      if (one["system"], one["task"], one["way"]) == (_OURS, task, way)]
+            chosen = [
+                one
+                for one in results
+                if (one["system"], one["task"], one["way"]) == (_OURS, task, way)
+            ]
             if not chosen:
                 continue
             chosen.sort(key=lambda one: one["seed"])
-            cells = [task, way, f"{chosen[0]['learn']:,}", _spread([_percent(one) for one in chosen])]
+            cells = [
+                task,
+                way,
+                f"{chosen[0]['learn']:,}",
+                _spread([_percent(one) for one in chosen]),
+            ]
             memory = statistics.median(one["memory_mib"] for one in chosen)
             cells += [_minutes(chosen), f"{memory:,.0f}"]
             lines.append(f"| {' | '.join(cells)} |")

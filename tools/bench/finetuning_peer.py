@@ -78,12 +78,14 @@ class Tags:
         for number, labels in enumerate(examples.class_numbers(self.names)):
             words = rows.word_ids(number)
             first = [w is not None and w != before for w, before in zip(words, [None, *words])]
-            features.append({
-                "input_ids": rows["input_ids"][number],
-                "token_type_ids": rows["token_type_ids"][number],
-                "labels": [int(labels[w]) if f else _IGNORED for w, f in zip(words, first)],
-                "first": first,
-            })
+            features.append(
+                {
+                    "input_ids": rows["input_ids"][number],
+                    "token_type_ids": rows["token_type_ids"][number],
+                    "labels": [int(labels[w]) if f else _IGNORED for w, f in zip(words, first)],
+                    "first": first,
+                }
+            )
         return features
 
     def score(self, examples, rows, outputs):
@@ -111,11 +113,13 @@ class Choices:
             rows = tokenizer(
                 [prompt] * len(endings), list(endings), truncation=True, max_length=max_length
             )
-            features.append({
-                "input_ids": rows["input_ids"],
-                "token_type_ids": rows["token_type_ids"],
-                "labels": label,
-            })
+            features.append(
+                {
+                    "input_ids": rows["input_ids"],
+                    "token_type_ids": rows["token_type_ids"],
+                    "labels": label,
+                }
+            )
         return features
 
     def score(self, examples, rows, outputs):
@@ -133,8 +137,13 @@ class Questions:
 
     def encode(self, examples, tokenizer, max_length, learn):
         windows = tokenizer(
-            examples.questions, examples.contexts, truncation="only_second", max_length=max_length,
-            stride=_OVERLAP, return_overflowing_tokens=True, return_offsets_mapping=True,
+            examples.questions,
+            examples.contexts,
+            truncation="only_second",
+            max_length=max_length,
+            stride=_OVERLAP,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
         )
         features = []
         for window, number in enumerate(windows["overflow_to_sample_mapping"]):
@@ -159,8 +168,10 @@ class Questions:
         }
 
     def score(self, examples, rows, outputs):
-        answers = [[Answer(text, start, start + len(text), 1.0, float(score), 0.0)]
-                   for score, text, start in self.best_answers(examples, rows, outputs)]
+        answers = [
+            [Answer(text, start, start + len(text), 1.0, float(score), 0.0)]
+            for score, text, start in self.best_answers(examples, rows, outputs)
+        ]
         return score_answers(examples, answers)
 
     def best_answers(self, examples, rows, outputs):
@@ -177,8 +188,9 @@ class Questions:
     @staticmethod
     def _best_span(row, output):
         outside = ~np.array(row["in_context"])
-        starts, ends = (output[name][: len(outside)].copy()
-                        for name in ("start_logits", "end_logits"))
+        starts, ends = (
+            output[name][: len(outside)].copy() for name in ("start_logits", "end_logits")
+        )
         starts[outside] = ends[outside] = -np.inf
         spans = [
             (starts[start] + ends[end], start, end)
@@ -198,8 +210,10 @@ def batches(rows, rng):
     rng.shuffle(order)
     found = []
     for begin in range(0, len(order), _BATCH * _SORTED_TOGETHER):
-        together = sorted(order[begin : begin + _BATCH * _SORTED_TOGETHER],
-                          key=lambda number: _length(rows[number]))
+        together = sorted(
+            order[begin : begin + _BATCH * _SORTED_TOGETHER],
+            key=lambda number: _length(rows[number]),
+        )
         found += [together[i : i + _BATCH] for i in range(0, len(together), _BATCH)]
     rng.shuffle(found)
     return found
@@ -243,7 +257,8 @@ def train(model, rows, task, rng, dtype):
     total = -(-len(rows) // _BATCH) * task.epochs
     found = (
         collate([rows[number] for number in numbers])
-        for _ in range(task.epochs) for numbers in batches(rows, rng)
+        for _ in range(task.epochs)
+        for numbers in batches(rows, rng)
     )
     train_on(model, found, total, task.learning_rate, dtype)
 
@@ -305,8 +320,10 @@ def main():
     examples, dev = task.read(arguments.data)
     kind = _KINDS.get(task.kind, Texts)(examples)
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
-    rows, dev_rows = (kind.encode(part, tokenizer, task.max_length, learn)
-                      for part, learn in ((examples, True), (dev, False)))
+    rows, dev_rows = (
+        kind.encode(part, tokenizer, task.max_length, learn)
+        for part, learn in ((examples, True), (dev, False))
+    )
     model = kind.model_class.from_pretrained(arguments.model, **kind.settings)
     train(model, rows, task, random.Random(arguments.seed), arguments.dtype)
     scores = kind.score(dev, dev_rows, predict(model, dev_rows, arguments.dtype))

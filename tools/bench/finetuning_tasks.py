@@ -64,7 +64,11 @@ TASKS = {
         "tagging", 2, 5e-5, 128, "tagging/en_ewt-ud-train.conllu", "tagging/en_ewt-ud-dev.conllu"
     ),
     "wnut": Task(
-        "tagging", 5, 5e-5, 128, "tagging/wnut17-wnut17train.conll",
+        "tagging",
+        5,
+        5e-5,
+        128,
+        "tagging/wnut17-wnut17train.conll",
         "tagging/wnut17-emerging.dev.conll",
     ),
     "codah": Task(
@@ -74,7 +78,5 @@ TASKS = {
     # `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps.
     # Windows of transformers overlap by 128 tokens. With questions of some 12 tokens that is a
     # stride of 112.
-    "squad": Task(
-        "squad", 1, 5e-5, 256, "qa/train.json", "qa/dev-v1.1.json", 112
-    ),
+    "squad": Task("squad", 1, 5e-5, 256, "qa/train.json", "qa/dev-v1.1.json", 112),
 }

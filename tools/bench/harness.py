@@ -122,7 +122,7 @@ def measure(commands, rounds, threads):
 
 
 def spread(values, digits):
-    """"median (least–most)" of the values."""
+    """ "median (least–most)" of the values."""
     numbers = statistics.median(values), min(values), max(values)
     return "{} ({}–{})".format(*(f"{number:,.{digits}f}" for number in numbers))
 

@@ -27,11 +27,15 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", required=True, help="a directory, or a published name for "
-                        "random weights")
+    parser.add_argument(
+        "--model", required=True, help="a directory, or a published name for random weights"
+    )
     parser.add_argument("--shapes", nargs="+", default=["1x32", "1x128", "1x384"])
-    parser.add_argument("--systems", nargs="+", help="of ours, ours-standard, ours-int8, peer, "
-                        "pytorch; default: all")
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        help="of ours, ours-standard, ours-int8, peer, pytorch; default: all",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)

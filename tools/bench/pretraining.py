@@ -51,7 +51,9 @@ def _parse(arguments):
         help="ours, ours-nsp, ours-xla, keras-hub, keras-hub-xla, transformers, "
         "transformers-compiled, each also with @padded; ratios are to the first",
     )
-    parser.add_argument("--model", default="bert-base-uncased", help="published name, for the shape")
+    parser.add_argument(
+        "--model", default="bert-base-uncased", help="published name, for the shape"
+    )
     parser.add_argument("--layers", type=int, default=4, help="its first layers only; 0: all")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--batch-size", type=int, default=8, help="rows of a batch")

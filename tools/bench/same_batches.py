@@ -73,8 +73,13 @@ def train_ours(start, batches, total, arguments):
         for batch in batches:
             ids, segments, mask, *places = (
                 batch[name].numpy().astype("int32")
-                for name in ("input_ids", "token_type_ids", "attention_mask",
-                             "start_positions", "end_positions")
+                for name in (
+                    "input_ids",
+                    "token_type_ids",
+                    "attention_mask",
+                    "start_positions",
+                    "end_positions",
+                )
             )
             row = {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
             yield row, np.stack(places, axis=1)
@@ -84,7 +89,9 @@ def train_ours(start, batches, total, arguments):
     signature = dict.fromkeys(names, tokens), tf.TensorSpec([None, 2], tf.int32)
     policy = {"bfloat16": "mixed_bfloat16"}.get(arguments.dtype, arguments.dtype)
     model = QuestionAnswerer.from_pretrained(
-        start, dtype=policy, max_length=_TASK.max_length,
+        start,
+        dtype=policy,
+        max_length=_TASK.max_length,
         dropout=None if arguments.dropout == 0.1 else arguments.dropout,  # 0.1 are the model's
     )
     optimizer = default_optimizer(total, _TASK.learning_rate)
@@ -124,8 +131,10 @@ def run(arguments):
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
     rows = kind.encode(train, tokenizer, _TASK.max_length, True)
     numbers = finetuning_peer.batches(rows, random.Random(arguments.order))
-    batches = [finetuning_peer.collate([rows[number] for number in batch])
-               for batch in numbers[: arguments.steps]]
+    batches = [
+        finetuning_peer.collate([rows[number] for number in batch])
+        for batch in numbers[: arguments.steps]
+    ]
     torch.manual_seed(arguments.head)
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(arguments.model)
     start = arguments.out / "start"
@@ -142,8 +151,10 @@ def run(arguments):
     exact, f1 = scores_of_questions(dev, texts)
     results = {"losses": losses, "exact_match": exact, "f1": f1}
     (arguments.out / "results.json").write_text(json.dumps(results) + "\n")
-    print(f"{len(losses)} steps, mean loss {np.mean(losses):.4f}; {len(exact)} questions, "
-          f"{100 * np.mean(exact):.2f} EM, {100 * np.mean(f1):.2f} F1")
+    print(
+        f"{len(losses)} steps, mean loss {np.mean(losses):.4f}; {len(exact)} questions, "
+        f"{100 * np.mean(exact):.2f} EM, {100 * np.mean(f1):.2f} F1"
+    )
 
 
 def compare(first, second):
@@ -153,14 +164,20 @@ def compare(first, second):
         ours, peer = (factor * np.array(result[name]) for result in results)
         difference = ours - peer
         error = difference.std(ddof=1) / len(difference) ** 0.5
-        print(f"{name}: {ours.mean():.4f} and {peer.mean():.4f}, difference {difference.mean():+.4f} "
-              f"± {error:.4f}, greatest {abs(difference).max():.4f}")
+        print(
+            f"{name}: {ours.mean():.4f} and {peer.mean():.4f}, difference {difference.mean():+.4f} "
+            f"± {error:.4f}, greatest {abs(difference).max():.4f}"
+        )
     start, *ends = (load_file(path / _WEIGHTS) for path in (first / "start", first, second))
-    ways = [np.concatenate([(end[name] - start[name]).ravel() for name in sorted(start)])
-            for end in ends]
+    ways = [
+        np.concatenate([(end[name] - start[name]).ravel() for name in sorted(start)])
+        for end in ends
+    ]
     lengths = [np.linalg.norm(way) for way in ways]
-    print(f"way from the first weights: {lengths[0]:.4f} and {lengths[1]:.4f}, the ends are "
-          f"{np.linalg.norm(ways[0] - ways[1]):.4f} apart")
+    print(
+        f"way from the first weights: {lengths[0]:.4f} and {lengths[1]:.4f}, the ends are "
+        f"{np.linalg.norm(ways[0] - ways[1]):.4f} apart"
+    )
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Compares the rows of SQuAD that both systems of `finetuning.py` train on.
 
-    python tools/bench/same_rows.py --model MINILM --data DATA
+python tools/bench/same_rows.py --model MINILM --data DATA
 """
 
 import argparse
@@ -29,13 +29,15 @@ def our_rows(model, examples):
     for number, (start, end) in enumerate(places.tolist()):
         own = ids[splits[number] : splits[number + 1]].tolist()
         second = int(windows.second_starts[number])
-        rows.append({
-            "input_ids": own,
-            "token_type_ids": [0] * second + [1] * (len(own) - second),
-            "start_positions": start,
-            "end_positions": end,
-            "of": int(windows.texts[number]),
-        })
+        rows.append(
+            {
+                "input_ids": own,
+                "token_type_ids": [0] * second + [1] * (len(own) - second),
+                "start_positions": start,
+                "end_positions": end,
+                "of": int(windows.texts[number]),
+            }
+        )
     numbers = np.arange(len(rows))
     count = batching.num_batches(windows, 32)
     data = batching.training_batches(windows, (numbers,), 32, seed=1).take(count)
@@ -56,8 +58,10 @@ def describe(rows, batches):
 def places(rows):
     """dict of (question, ids, segments) to the places of the answer."""
     return {
-        (row["of"], tuple(row["input_ids"]), tuple(row["token_type_ids"])):
-        (row["start_positions"], row["end_positions"])
+        (row["of"], tuple(row["input_ids"]), tuple(row["token_type_ids"])): (
+            row["start_positions"],
+            row["end_positions"],
+        )
         for row in rows
     }
 
@@ -79,12 +83,16 @@ def main():
     ours, peer = places(ours), places(peer)
     both = ours.keys() & peer.keys()
     equal = sum(ours[row] == peer[row] for row in both)
-    print(f"{len(both)} rows are of the same ids and segments, {equal} of these have the same places")
+    print(
+        f"{len(both)} rows are of the same ids and segments, {equal} of these have the same places"
+    )
     total = len(our_batches)
     warmup = int(0.1 * total)
     rate = default_optimizer(total, 1.0)._learning_rate
-    factors = [(step + 1) / warmup if step < warmup else (total - step) / (total - warmup)
-               for step in range(total)]
+    factors = [
+        (step + 1) / warmup if step < warmup else (total - step) / (total - warmup)
+        for step in range(total)
+    ]
     errors = [abs(float(rate(step)) / factor - 1) for step, factor in enumerate(factors)]
     print(f"learning rates differ by at most {max(errors):.1e} of their size")
 

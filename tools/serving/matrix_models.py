@@ -133,8 +133,10 @@ def _noisy(model):
     for weight in model.weights:
         value = keras.ops.convert_to_numpy(weight.value)
         weight.assign(value + 0.2 * draw.normal(size=weight.shape))
-    return EncoderSignatures(model, tokenizer()) if isinstance(model, Encoder) else (
-        model.signatures()
+    return (
+        EncoderSignatures(model, tokenizer())
+        if isinstance(model, Encoder)
+        else (model.signatures())
     )
 
 

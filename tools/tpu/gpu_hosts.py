@@ -39,8 +39,9 @@ def set_up(hosts, source):
     install = "python3 -m venv venv && venv/bin/pip install ./source 'tensorflow[and-cuda]'"
     found = []
     for host in hosts:
-        found.append(["rsync", "--archive", "--delete", "--exclude=.venv", f"{source}/",
-                      f"{host}:source/"])
+        found.append(
+            ["rsync", "--archive", "--delete", "--exclude=.venv", f"{source}/", f"{host}:source/"]
+        )
         found.append(["ssh", host, install])
     return found
 
@@ -51,8 +52,12 @@ def workers(hosts, command, port):
     With a terminal, so that a worker ends where its connection does.
     """
     return [
-        ["ssh", "-tt", host, f"TF_CONFIG={shlex.quote(config(hosts, index, port))} "
-         f"{shlex.join(command)}"]
+        [
+            "ssh",
+            "-tt",
+            host,
+            f"TF_CONFIG={shlex.quote(config(hosts, index, port))} {shlex.join(command)}",
+        ]
         for index, host in enumerate(hosts)
     ]
 
@@ -60,10 +65,13 @@ def workers(hosts, command, port):
 def main(arguments=None):
     """Returns the status of what was run."""
     parser = commands.Parser(__doc__)
-    host = commands.matching(r"([A-Za-z_][\w.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*", "a host such as node-1")
+    host = commands.matching(
+        r"([A-Za-z_][\w.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*", "a host such as node-1"
+    )
     parser.add_argument("hosts", nargs="+", type=host)
-    parser.add_argument("--port", type=commands.whole_number(2**16 - 1), default=_PORT,
-                        help=f"default: {_PORT}")
+    parser.add_argument(
+        "--port", type=commands.whole_number(2**16 - 1), default=_PORT, help=f"default: {_PORT}"
+    )
     parser.add_argument("--set-up", action="store_true", help="install this package there before")
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")

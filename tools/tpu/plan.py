@@ -159,8 +159,12 @@ def main(arguments=None):
     parser.add_argument("--steps", type=count, help="of days")
     parser.add_argument("--batch", type=count, help="of days: rows of the global batch")
     parser.add_argument("--chip", choices=CHIPS, default="v4", help="of days")
-    parser.add_argument("--utilization", type=float, default=0.4, help="of days: the share of the "
-                        "chip's peak that the step reaches")
+    parser.add_argument(
+        "--utilization",
+        type=float,
+        default=0.4,
+        help="of days: the share of the chip's peak that the step reaches",
+    )
     parser.add_argument("--price", type=float, help="of days: of a chip and hour")
     options = parser.parse_args(arguments)
     for name in ("rows",) if options.what == "memory" else ("steps", "batch"):

@@ -94,8 +94,9 @@ def set_up(options):
     ]
     if options.bucket:
         bucket = shlex.quote(options.bucket)
-        install.append("mkdir -p bucket && (mountpoint -q bucket || gcsfuse --implicit-dirs "
-                       f"{bucket} bucket)")
+        install.append(
+            f"mkdir -p bucket && (mountpoint -q bucket || gcsfuse --implicit-dirs {bucket} bucket)"
+        )
     copy = ["gcloud", "compute", "tpus", "tpu-vm", "scp", "--recurse", options.source]
     copy += [f"{options.name}:source", *_place(options), "--worker=all"]
     return [copy, _ssh(options, "all", " && ".join(install))]
@@ -174,14 +175,22 @@ def _parser():
     parser.add_argument("step", choices=["job", *_STEPS])
     name = commands.matching("[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "a name of a TPU, such as bert-1")
     parser.add_argument("--name", required=True, type=name, help="of the TPU")
-    zone = commands.matching("[a-z]+-[a-z]+[0-9]{1,2}-[a-z0-9]{1,4}", "a zone such as us-central2-b")
+    zone = commands.matching(
+        "[a-z]+-[a-z]+[0-9]{1,2}-[a-z0-9]{1,4}", "a zone such as us-central2-b"
+    )
     parser.add_argument("--zone", required=True, type=zone)
     project = commands.matching("([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project's id")
     parser.add_argument("--project", type=project, help="default: gcloud's own")
-    parser.add_argument("--type", type=_accelerator_type, default="v4-8", help="such as v4-8, a "
-                        "host with 4 chips; v5litepod-8; or v4-32, 4 hosts. Default: v4-8")
+    parser.add_argument(
+        "--type",
+        type=_accelerator_type,
+        default="v4-8",
+        help="such as v4-8, a host with 4 chips; v5litepod-8; or v4-32, 4 hosts. Default: v4-8",
+    )
     parser.add_argument("--spot", action="store_true", help="cheaper, and may be taken away")
-    bucket = commands.matching("[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]", "a bucket's name, without gs://")
+    bucket = commands.matching(
+        "[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]", "a bucket's name, without gs://"
+    )
     parser.add_argument("--bucket", type=bucket, help="its name, without gs://")
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
     parser.add_argument("--keep", action="store_true", help="of job: do not delete it at the end")

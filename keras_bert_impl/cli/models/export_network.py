@@ -22,13 +22,24 @@ def add_arguments(parser):
     """Adds the arguments in addition to those of every export."""
     group = parser.add_argument_group("with --format onnx, litert or openvino")
     group.add_argument("--precision", choices=("fp32", "fp16", "int8"), help="default: fp32")
-    group.add_argument("--standard", action="store_true", help="of ONNX: operators of the standard "
-                       "alone, for other runtimes than ONNX Runtime")
-    group.add_argument("--calibrate", metavar="FILE", help="with int8, not of LiteRT: texts, one a "
-                       "line, that the scales of activations are taken from; default: from what is "
-                       "computed")
-    group.add_argument("--max-drop", type=float, metavar="POINTS", help="refuse to write what "
-                       "scores so many points less than the model on the examples below")
+    group.add_argument(
+        "--standard",
+        action="store_true",
+        help="of ONNX: operators of the standard alone, for other runtimes than ONNX Runtime",
+    )
+    group.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="with int8, not of LiteRT: texts, one a "
+        "line, that the scales of activations are taken from; default: from what is "
+        "computed",
+    )
+    group.add_argument(
+        "--max-drop",
+        type=float,
+        metavar="POINTS",
+        help="refuse to write what scores so many points less than the model on the examples below",
+    )
     examples = parser.add_argument_group("labelled examples to score the written model on")
     add_examples(examples, is_training=False)
 

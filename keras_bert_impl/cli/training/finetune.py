@@ -50,10 +50,19 @@ def add_arguments(parser):
     """Adds the arguments of the command."""
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     add_examples(parser, is_training=True)
-    parser.add_argument("--adapt", metavar="TEXT", help="text without labels, a file or folder: "
-                        "first go on with the model's pre-training on it; settings: adapt_...")
-    parser.add_argument("--seeds", type=_seeds, metavar="1,2,3", help="a run with each of these "
-                        "seeds; --out has the spread of their scores, and the best model")
+    parser.add_argument(
+        "--adapt",
+        metavar="TEXT",
+        help="text without labels, a file or folder: "
+        "first go on with the model's pre-training on it; settings: adapt_...",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=_seeds,
+        metavar="1,2,3",
+        help="a run with each of these "
+        "seeds; --out has the spread of their scores, and the best model",
+    )
     parser.add_argument(
         "--sweep",
         nargs="?",
@@ -103,9 +112,7 @@ def run(arguments):
             **settings,
         )
     else:
-        finetune(
-            train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
-        )
+        finetune(train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings)
     if not is_chief():
         return  # the chief writes and reports the result
     scores = read_json(out / "scores.json")
@@ -189,8 +196,7 @@ def _print_groups(summary):
     columns = ("mean", "std", "min", "max")
     print_table(
         [
-            {"name": name}
-            | {c: "-" if spread[c] is None else f"{spread[c]:.4f}" for c in columns}
+            {"name": name} | {c: "-" if spread[c] is None else f"{spread[c]:.4f}" for c in columns}
             for name, spread in rows.items()
         ],
         {"name": of_what} | {column: column for column in columns},

@@ -16,7 +16,10 @@ def add_arguments(parser):
         help="the name under which the others reach this machine; default: %(default)s",
     )
     parser.add_argument(
-        "--port", type=positive_int, default=5050, help="this one and the next are used; default: 5050"
+        "--port",
+        type=positive_int,
+        default=5050,
+        help="this one and the next are used; default: 5050",
     )
 
 

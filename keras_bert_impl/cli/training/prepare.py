@@ -13,7 +13,9 @@ def add_arguments(parser):
     from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS, TEXT_FORMATS
 
     parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the records to write; gs://... too")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="the records to write; gs://... too"
+    )
     parser.add_argument(
         "--tokenizer",
         required=True,
@@ -33,7 +35,10 @@ def add_arguments(parser):
         "(mlm); default: mlm_nsp",
     )
     parser.add_argument(
-        "--held-out", type=float, default=0.0, help="part of the documents to evaluate on; default: 0"
+        "--held-out",
+        type=float,
+        default=0.0,
+        help="part of the documents to evaluate on; default: 0",
     )
     parser.add_argument(
         "--passes", type=positive_int, default=1, help="how often to pair anew; default: 1"

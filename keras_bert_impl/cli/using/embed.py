@@ -62,7 +62,5 @@ def run(arguments):
     settings = {name: value for name, value in settings.items() if value is not None}
     embedder = load_embedder(arguments.model, arguments.dtype, **settings)
     with Progress("embedding", unit="texts") as progress:
-        count = write_vectors(
-            embedder, texts, arguments.out, arguments.batch_size, progress.update
-        )
+        count = write_vectors(embedder, texts, arguments.out, arguments.batch_size, progress.update)
     print(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}", file=sys.stderr)

@@ -11,7 +11,9 @@ EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 def add_arguments(parser):
     """Adds the arguments of the command."""
     parser.add_argument(
-        "text", nargs="+", help="a model directory, unless --model says it; texts with [MASK] in them"
+        "text",
+        nargs="+",
+        help="a model directory, unless --model says it; texts with [MASK] in them",
     )
     parser.add_argument("--model", metavar="DIR", help="a model directory")
     parser.add_argument("--top-k", type=positive_int, default=5, help="words a mask; default: 5")

@@ -32,8 +32,13 @@ def add_arguments(parser):
     parser.add_argument(
         "--pair", metavar="COLUMN", help="the column of the second segment or context, if any"
     )
-    parser.add_argument("--delimiter", type=delimiter, metavar="CHAR", help="what separates the "
-                        "cells of a table with quotes, such as ; or tab; default: by the file")
+    parser.add_argument(
+        "--delimiter",
+        type=delimiter,
+        metavar="CHAR",
+        help="what separates the "
+        "cells of a table with quotes, such as ; or tab; default: by the file",
+    )
     parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
     parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each text")

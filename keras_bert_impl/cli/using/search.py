@@ -30,9 +30,7 @@ def run(arguments):
     answers = [
         {
             "query": query,
-            "texts": [
-                {"score": score, **places[row]._asdict()} for row, score in zip(*of_query)
-            ],
+            "texts": [{"score": score, **places[row]._asdict()} for row, score in zip(*of_query)],
         }
         for query, *of_query in zip(arguments.query, rows.tolist(), scores.tolist(), strict=True)
     ]

@@ -246,9 +246,7 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
         cutting.numbered(documents, read), corpus, settings.objective, settings.seed
     )
     started = time.monotonic()
-    writers = {
-        split: records.ShardWriter(directory, split, **dealing) for split in records.SPLITS
-    }
+    writers = {split: records.ShardWriter(directory, split, **dealing) for split in records.SPLITS}
     counts = {split: blocks.Counts() for split in records.SPLITS}
     built_blocks = _build(text_blocks, settings, tokenizer, directory, num_workers, finished)
     for text_block, built in built_blocks:
@@ -301,8 +299,7 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
 
 @contextlib.contextmanager
 def _workers(num_workers, tokenizer_directory, settings):
-    """Yields a function that starts building a `TextBlock` in another process and returns a future.
-    """
+    """Yields a function that starts building a `TextBlock` in another process and returns a future."""
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         mp_context=multiprocessing.get_context("spawn"),  # a forked TensorFlow deadlocks
@@ -322,7 +319,7 @@ def _result(text_block, built, future, finished):
         except concurrent.futures.process.BrokenProcessPool as error:
             raise Interrupted(
                 "a worker process ended (out of memory, or killed, or no `if __name__ == "
-                "\"__main__\":` in the program); choose fewer workers or smaller blocks. What was "
+                '"__main__":` in the program); choose fewer workers or smaller blocks. What was '
                 "built is kept: the same command goes on from there."
             ) from error
         finished.write(text_block, built)

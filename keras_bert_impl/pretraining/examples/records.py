@@ -227,9 +227,7 @@ class ShardFile:
 
 def describe_shard(path, rows):
     """Returns the manifest entry (dict) of a written shard."""
-    return {
-        "file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)
-    }
+    return {"file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
 def _sha256(path):
@@ -272,7 +270,9 @@ def read_manifest(directory):
     path = os.path.join(os.fspath(directory), MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
-            raise InputError(f"{directory} holds no records: there is no manifest.json; run prepare.")
+            raise InputError(
+                f"{directory} holds no records: there is no manifest.json; run prepare."
+            )
         with tf.io.gfile.GFile(path, "rb") as file:
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)

@@ -52,7 +52,9 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
 
     def _info(self):
         settings = self._manifest["settings"]
-        per_example = tfds.features.Tensor(shape=(settings["max_examples_per_row"],), dtype=tf.int32)
+        per_example = tfds.features.Tensor(
+            shape=(settings["max_examples_per_row"],), dtype=tf.int32
+        )
         return tfds.core.DatasetInfo(
             builder=self,
             description=f"Rows for pre-training, prepared for {settings['objective']}.",

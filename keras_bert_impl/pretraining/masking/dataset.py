@@ -213,9 +213,7 @@ class _Shards:
         def load(visit, epoch_and_shard):
             epoch, shard = epoch_and_shard
             serialized = self._load(shard)
-            order = permutation(
-                row_keys(self._seed, _ROW_ORDER, epoch, shard), tf.size(serialized)
-            )
+            order = permutation(row_keys(self._seed, _ROW_ORDER, epoch, shard), tf.size(serialized))
             order = order[tf.where(visit == 0, offset, 0) :]
             return tf.gather(serialized, order), tf.fill([tf.size(order)], epoch)
 

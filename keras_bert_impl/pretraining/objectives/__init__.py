@@ -40,9 +40,7 @@ def as_objectives(objectives):
     for objective in objectives:
         if not isinstance(objective, Objective):
             if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
-                raise InputError(
-                    f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}"
-                )
+                raise InputError(f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}")
             objective = OBJECTIVES[objective]()
         made.append(objective)
     names = [objective.name for objective in made]

@@ -143,9 +143,7 @@ class ReplacedTokens(Objective):
         prefix = tensor_prefix(config)
         tensors = {name if name in heads else prefix + name: t for name, t in tensors.items()}
         (directory / _FOLDER).mkdir()
-        write_model_directory(
-            directory / _FOLDER, huggingface_config(config, "masked_lm"), tensors
-        )
+        write_model_directory(directory / _FOLDER, huggingface_config(config, "masked_lm"), tensors)
 
     def _config(self, encoder):
         """Returns the generator's configuration for an encoder's configuration."""

@@ -50,11 +50,15 @@ _BINARY = {  # not class-aware: each entry is right or wrong
     "true_negatives",
     "true_positives",
 }
-_ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | {
-    "categorical_accuracy",
-    "categorical_hinge",
-    "top_k_categorical_accuracy",
-}
+_ONE_CLASS = (
+    _NUMBERS
+    | _SOFTMAX_LOSSES
+    | {
+        "categorical_accuracy",
+        "categorical_hinge",
+        "top_k_categorical_accuracy",
+    }
+)
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
@@ -241,12 +245,14 @@ def _as_loss(loss, outputs):
     """Converts anything that `compile` accepts as a loss to a `keras.losses.Loss`."""
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
-    if isinstance(loss, dict) or isinstance(loss, (list, tuple)):
+    if isinstance(loss, (dict, list, tuple)):
         raise InputError("the model has one output: give one loss.")
     if isinstance(loss, str):
         if loss.lower() in ("crossentropy", "ce"):
-            loss = "binary_crossentropy" if outputs.problem_type == MULTI else (
-                "sparse_categorical_crossentropy"
+            loss = (
+                "binary_crossentropy"
+                if outputs.problem_type == MULTI
+                else ("sparse_categorical_crossentropy")
             )
         loss = _named(keras.losses, loss, "loss")
     if inspect.isclass(loss):
@@ -265,8 +271,10 @@ def _as_metric(metric, outputs):
     name = None
     if isinstance(metric, str):
         name = metric
-        metric = _default_accuracy(outputs) if name in ("accuracy", "acc") else _named(
-            keras.metrics, name, "metric"
+        metric = (
+            _default_accuracy(outputs)
+            if name in ("accuracy", "acc")
+            else _named(keras.metrics, name, "metric")
         )
     if inspect.isclass(metric):
         metric = metric()
@@ -278,11 +286,7 @@ def _as_metric(metric, outputs):
         function, settings = _parts(metric)
         own_class = _class_of(keras.metrics, function)
         label = getattr(function, "__name__", type(function).__name__)
-        metric = (
-            own_class(**settings)
-            if own_class
-            else _FunctionMetric(metric, name=label)
-        )
+        metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
         name = name or label
     if name is not None:
         metric.name = name

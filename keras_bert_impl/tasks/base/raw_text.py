@@ -270,6 +270,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
 
+
 class _StartOfData(keras.callbacks.Callback):
     """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
 

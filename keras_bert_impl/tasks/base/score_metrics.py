@@ -75,8 +75,7 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
     """Returns single-label scores by name, as functions that create the metric."""
     names = ["macro_f1", "matthews"] + (["f1"] if num_classes == 2 else [])
     return {
-        name: functools.partial(ConfusionScore, name, num_classes, positive_class)
-        for name in names
+        name: functools.partial(ConfusionScore, name, num_classes, positive_class) for name in names
     }
 
 

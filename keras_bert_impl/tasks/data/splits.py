@@ -81,7 +81,6 @@ def _part(examples, chosen):
     fields = {
         field.name: [value[number] for number in numbers]
         for field in dataclasses.fields(examples)
-        if field.name not in _OF_ALL
-        and isinstance(value := getattr(examples, field.name), list)
+        if field.name not in _OF_ALL and isinstance(value := getattr(examples, field.name), list)
     }
     return dataclasses.replace(examples, **fields)

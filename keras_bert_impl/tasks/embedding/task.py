@@ -79,8 +79,9 @@ class Anchors(_Embedding):
     def __init__(self, train, dev):
         groups = [len(examples.texts[0]) for examples in (train, dev)]
         if groups[0] != groups[1]:
-            raise InputError(f"{train.source} has {groups[0]} texts in a row, and {dev.source} "
-                             f"{groups[1]}.")
+            raise InputError(
+                f"{train.source} has {groups[0]} texts in a row, and {dev.source} {groups[1]}."
+            )
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:
             self.losses = self.losses[:1]  # a triplet needs three texts

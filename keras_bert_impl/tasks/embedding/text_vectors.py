@@ -133,7 +133,9 @@ class TextVectors:
     @property
     def _prompt_now(self):
         """str. Prompt that is prepended to each text."""
-        return self.prompts.get(self.default_prompt_name, "") if self._prompt is None else self._prompt
+        return (
+            self.prompts.get(self.default_prompt_name, "") if self._prompt is None else self._prompt
+        )
 
     def _prepared(self, texts):
         """Returns the text that is tokenized, string `[texts]`, in any graph."""

@@ -42,9 +42,7 @@ class FitSizes:
             object.__setattr__(self, name, value)
 
 
-def checked_sizes(
-    batch_size: int | None, steps: int | None = None
-) -> tuple[int, int | None]:
+def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int, int | None]:
     """Checks `batch_size` and `steps` of `evaluate` and `predict`; applies the default size."""
     batch_size = check("batch_size", batch_size, PositiveInt | None)
     return batch_size or DEFAULT_BATCH_SIZE, check("steps", steps, PositiveInt | None)

@@ -158,8 +158,7 @@ def find_pieces(sentences, tokenized):
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
     nothing = np.zeros(0, "int64")
     starts, ends = (
-        np.concatenate([nothing, *(sentence[i] for sentence in sentences)]) + shifts
-        for i in (1, 2)
+        np.concatenate([nothing, *(sentence[i] for sentence in sentences)]) + shifts for i in (1, 2)
     )
     shifts = np.repeat(bases[:-1], np.diff(tokenized.text_splits))
     token_starts, token_ends = tokenized.token_starts + shifts, tokenized.token_ends + shifts

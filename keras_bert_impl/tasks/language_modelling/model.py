@@ -167,7 +167,9 @@ class MaskedLM(TaskModel):
         if "masked_positions" in batches.element_spec[0]:
             return batches
         seed = self._given.arguments["seed"]
-        return self._masks.of_batches(batches, seed, EVALUATION if first_batch is None else first_batch)
+        return self._masks.of_batches(
+            batches, seed, EVALUATION if first_batch is None else first_batch
+        )
 
     def _validation(self, data, batch_size, steps=None):
         data = self._read(data) if streams.gives_batches(data) else data

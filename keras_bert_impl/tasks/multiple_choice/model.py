@@ -238,8 +238,7 @@ def _checked(example, position):
     prompt, endings = example
     if not isinstance(endings, (tuple, list, np.ndarray)) or len(endings) < 2:
         raise InputError(
-            f"example {position} must have a list of two or more endings. "
-            f"Received: {endings!r:.60}"
+            f"example {position} must have a list of two or more endings. Received: {endings!r:.60}"
         )
     for text in (prompt, *endings):
         if not isinstance(text, (str, bytes)):

@@ -64,9 +64,7 @@ class ObjectiveSettings(TuningSettings):
         if self.distillation == SOFT and self.intermediate_epochs is not None:
             raise InputError("intermediate_epochs is a setting of distillation=tinybert.")
         if self.distillation == TINYBERT and (self.tuning != FULL or self.unfreeze_gradually):
-            raise InputError(
-                "distillation=tinybert takes tuning=full, without unfreeze_gradually."
-            )
+            raise InputError("distillation=tinybert takes tuning=full, without unfreeze_gradually.")
         for name, value in _DEFAULTS[self.distillation].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)

@@ -77,7 +77,7 @@ def finetune_set(
     runs = combinations(grid, {"model": str(model), **settings})
     _check_possible(directory, runs, resume, train, dev)
     scores = {}
-    for number, (path, (chosen, run_settings)) in enumerate(runs.items(), 1):
+    for number, (path, (_, run_settings)) in enumerate(runs.items(), 1):
         if not (directory / path / "scores.json").exists():
             say(f"run {number} of {len(runs)}: {directory / path}")
             finetune(

@@ -33,19 +33,28 @@ class EntityF1(ScoreMetric):
         self._begins = np.array(
             [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )
-        self._found, self._wanted, self._right = map(self.count_variable, ("found", "wanted", "right"))
+        self._found, self._wanted, self._right = map(
+            self.count_variable, ("found", "wanted", "right")
+        )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         is_word = token_weights(y_true, sample_weight) > 0  # [rows, length]
         order = _true_ones_first(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
-        labels = ops.maximum(ops.cast(y_true, "int32"), 0), ops.cast(ops.argmax(y_pred, -1), "int32")
+        labels = (
+            ops.maximum(ops.cast(y_true, "int32"), 0),
+            ops.cast(ops.argmax(y_pred, -1), "int32"),
+        )
         wanted, found = (
             self._spans(ops.take_along_axis(one, order, axis=1), is_word) for one in labels
         )
         is_right = wanted.begins & found.begins & (wanted.types == found.types)
         is_right = is_right & _end_together(wanted.stops, found.stops)
-        counts = ((self._wanted, wanted.begins), (self._found, found.begins), (self._right, is_right))
+        counts = (
+            (self._wanted, wanted.begins),
+            (self._found, found.begins),
+            (self._right, is_right),
+        )
         for variable, spans in counts:
             variable.assign_add(ops.sum(ops.cast(spans, variable.dtype)))
 

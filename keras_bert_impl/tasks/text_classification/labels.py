@@ -74,7 +74,9 @@ class TextLabels:
             labels = [row[0] for row in labels]  # a column of names
         if any(isinstance(label, (str, bytes)) for label in labels):
             places = places_of(self.labels)
-            return np.array([number_of(label, i, places) for i, label in enumerate(labels)], "int32")
+            return np.array(
+                [number_of(label, i, places) for i, label in enumerate(labels)], "int32"
+            )
         numbers = _numeric(labels, "a class number or a label name")
         self._check_are_no_names(numbers)
         if numbers.ndim == 2 and numbers.shape[1] == 1:
@@ -130,7 +132,10 @@ class TextLabels:
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
-            rows, places = np.zeros((len(labels), self.num_classes), "float32"), places_of(self.labels)
+            rows, places = (
+                np.zeros((len(labels), self.num_classes), "float32"),
+                places_of(self.labels),
+            )
             for position, names in enumerate(labels):
                 rows[position, [number_of(name, position, places) for name in names]] = 1
             return rows
@@ -188,7 +193,7 @@ class TextLabels:
 
 
 def _is_list_of_names(row):
-    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object
+    is_list = isinstance(row, (list, tuple, set)) or getattr(row, "dtype", None) == object  # noqa: E721
     return is_list and all(isinstance(name, (str, bytes)) for name in row)
 
 

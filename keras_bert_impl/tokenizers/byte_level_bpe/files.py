@@ -148,7 +148,9 @@ def _whole(ids, settings, added):
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     vocabulary = without_last(settings["vocabulary"], added)
-    whole = tokenizers.Tokenizer(models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"]))
+    whole = tokenizers.Tokenizer(
+        models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"])
+    )
     whole.normalizer = normalizers.NFC() if settings["normalize"] else None
     prefix = {"add_prefix_space": settings["add_prefix_space"]}
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(**prefix)

@@ -91,7 +91,10 @@ class ByteLevelBPETokenizer(Tokenizer):
         )
         self._merge = BytePairMerger(
             [self.token_to_id(character) for character in byte_characters()],
-            [(self.token_to_id(a), self.token_to_id(b), self.token_to_id(a + b)) for a, b in self.merges],
+            [
+                (self.token_to_id(a), self.token_to_id(b), self.token_to_id(a + b))
+                for a, b in self.merges
+            ],
         )
 
     def _is_word_start(self, piece):

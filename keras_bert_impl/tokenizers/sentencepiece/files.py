@@ -1,6 +1,5 @@
 """SentencePiece tokenizer files of a model directory, in Hugging Face's layout."""
 
-
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json
@@ -156,7 +155,8 @@ def _check_config(path, settings, facts):
     named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
     wanted |= {name: (token, None) for name, token in named.items()}
     settings = {
-        name: added_files.content(value) if name in named else value for name, value in settings.items()
+        name: added_files.content(value) if name in named else value
+        for name, value in settings.items()
     }
     check_settings(path, settings, wanted)
     added_files.check_special_names(path.parent, named)

@@ -95,7 +95,9 @@ class SentencePieceTokenizer(Tokenizer):
         special = files.special(facts, self.mask_strips_left)
         tokens = found_tokens(special, self.added_tokens)
         self._token_ids = [self.token_to_id(token.content) for token in tokens]
-        self._split = MarkedWordSplitter(tokens, read_map(character_map), facts.folds, prepend_scheme)
+        self._split = MarkedWordSplitter(
+            tokens, read_map(character_map), facts.folds, prepend_scheme
+        )
         pieces, scores = vocabulary[: len(self.scores)], self.scores
         if prepend_scheme != "always" and _BETWEEN not in pieces:
             pieces, scores = [*pieces, _BETWEEN], [*scores, 0.0]
@@ -112,8 +114,12 @@ class SentencePieceTokenizer(Tokenizer):
     @classmethod
     def from_config(cls, config):
         if "extra_tokens" in config:  # an earlier version's name
-            extra = [{"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]]
-            config = {n: v for n, v in config.items() if n != "extra_tokens"} | {"added_tokens": extra}
+            extra = [
+                {"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]
+            ]
+            config = {n: v for n, v in config.items() if n != "extra_tokens"} | {
+                "added_tokens": extra
+            }
         return cls(**config)
 
     def _join(self, pieces):

@@ -99,7 +99,9 @@ def read_whole(path, family):
             scheme = part.get("prepend_scheme", usual)
     # Unless words end at white space, runs of spaces have to be collapsed before.
     if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
-        raise InputError(f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported.")
+        raise InputError(
+            f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported."
+        )
     return {
         "family": family,
         "vocabulary": vocabulary,

@@ -197,7 +197,9 @@ def _whole(lines, settings, added, ids):
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
     whole = tokenizers.Tokenizer(
-        models.WordPiece(ids_by_token(lines), unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS)
+        models.WordPiece(
+            ids_by_token(lines), unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS
+        )
     )
     whole.normalizer = normalizers.BertNormalizer(
         lowercase=settings["lowercase"],

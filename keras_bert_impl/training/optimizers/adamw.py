@@ -168,9 +168,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         }
         columns = [ops.unstack(ops.cast(vector, dtype)) for vector in vectors.values()]
         return [
-            types.SimpleNamespace(
-                **dict(zip(vectors, scalars)), beta_1=betas[0], beta_2=betas[1]
-            )
+            types.SimpleNamespace(**dict(zip(vectors, scalars)), beta_1=betas[0], beta_2=betas[1])
             for scalars in zip(*columns)
         ]
 

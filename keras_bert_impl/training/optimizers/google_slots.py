@@ -64,9 +64,7 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
     optimizer.steps.assign(np.where(has_moments, step, 0))
     if optimizer.use_ema:
         # Keras initializes the averages with the weights only at step 0.
-        for variable, average in zip(
-            variables_of(optimizer), averages_of(optimizer), strict=True
-        ):
+        for variable, average in zip(variables_of(optimizer), averages_of(optimizer), strict=True):
             average.assign(variable)
     if without:
         _LOG.warning("%s: no moments for %s", tensors.path, ", ".join(without))

@@ -68,9 +68,7 @@ class JaxStep:
         loss, gradients, others, of_metrics = self._accumulate(
             trainable, others, of_metrics, batch, totals, seed
         )
-        trainable, of_optimizer = self.optimizer.stateless_apply(
-            of_optimizer, gradients, trainable
-        )
+        trainable, of_optimizer = self.optimizer.stateless_apply(of_optimizer, gradients, trainable)
         logs, of_metrics = self._logs(of_metrics, batch, loss, gradients)
         return logs, (trainable, others, of_optimizer, of_metrics)
 

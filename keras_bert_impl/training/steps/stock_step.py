@@ -19,7 +19,8 @@ class StockStep:
 
     def _compile(self, options, *args, **kwargs):
         for name, value in (
-            ("an objective of its own", options.objective), ("remat", options.remat)
+            ("an objective of its own", options.objective),
+            ("remat", options.remat),
         ):
             if value:
                 raise InputError(f"{name} needs the TensorFlow backend.")

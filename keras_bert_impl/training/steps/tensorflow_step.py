@@ -277,6 +277,7 @@ class TensorFlowStep(BuildsUnderStrategy):
             return count, results()
 
         if self.steps_per_execution == 1:
+
             def run_steps(iterator, most):  # noqa: F811 - keeps the static shapes a TPU needs
                 return run_batch(wait_for(lambda: _next(iterator)))
 

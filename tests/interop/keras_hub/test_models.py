@@ -51,9 +51,7 @@ def assert_same_weights(one, other):
 def differences(received, expected, features):
     real = features["padding_mask"] == 1
     found = [
-        difference(
-            np.asarray(received["sequence_output"])[real], expected["sequence_output"][real]
-        )
+        difference(np.asarray(received["sequence_output"])[real], expected["sequence_output"][real])
     ]
     if "pooled_output" in expected:
         found.append(difference(received["pooled_output"], expected["pooled_output"]))
@@ -244,7 +242,8 @@ def test_classifier_in_transformers(case, tmp_path):
         ),
         "head of albert": (lambda: random_task("albert", "MaskedLM"), "AlbertMaskedLM computes"),
         "head of distilbert": (
-            lambda: random_task("distilbert", "MaskedLM"), "DistilBertMaskedLM computes",
+            lambda: random_task("distilbert", "MaskedLM"),
+            "DistilBertMaskedLM computes",
         ),
         "softmax": (
             lambda: random_task("bert", "TextClassifier", num_classes=2, activation="softmax"),
@@ -282,7 +281,8 @@ def test_other_variables_are_refused():
             "BertBackbone cannot have activation='gelu'; it would be activation='gelu_tanh', which",
         ),
         "epsilon": (
-            {"layer_norm_epsilon": 1e-5}, "cannot have activation='gelu', layer_norm_epsilon=1e-05",
+            {"layer_norm_epsilon": 1e-5},
+            "cannot have activation='gelu', layer_norm_epsilon=1e-05",
         ),
         "dropout": ({"attention_dropout": 0.0}, "attention_dropout=0.0"),
         "no segments": ({"num_segments": 0}, "num_segments=0"),

@@ -272,14 +272,20 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
         ),
         "a lambda": (edit_config(**LAMBDA), "registered_name 'Lambda' is not of KerasHub"),
         "another package": (edit_config(registered_name="evil>BertBackbone"), "is not of KerasHub"),
-        "a list for a name": (edit_config(registered_name=["a"]), "registered_name must be a string"),
+        "a list for a name": (
+            edit_config(registered_name=["a"]),
+            "registered_name must be a string",
+        ),
         "no config": (
             edit_file("config.json", lambda b: b'{"registered_name": "keras_hub>BertBackbone"}'),
             "there is no config",
         ),
         "argument missing": (edit_config({"hidden_dim": ...}), "json: hidden_dim is missing"),
         "argument unknown": (edit_config({"new_trick": 1}), "json: new_trick is not supported"),
-        "text for a number": (edit_config({"num_layers": "2"}), "num_layers must be a whole number"),
+        "text for a number": (
+            edit_config({"num_layers": "2"}),
+            "num_layers must be a whole number",
+        ),
         "text for a rate": (edit_config({"dropout": "x"}), "config.json: "),
         "a billion layers": (edit_config({"num_layers": 10**9}), "config.num_layers must be a wh"),
         "many layers": (
@@ -305,18 +311,21 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
             "but in the weights 0 layers",
         ),
         "a group for an array": (
-            edit_weights(lambda f: (f.pop(QUERY), f.create_group(QUERY))), f"{QUERY} is no array",
+            edit_weights(lambda f: (f.pop(QUERY), f.create_group(QUERY))),
+            f"{QUERY} is no array",
         ),
         "wrong shape": (replace(NUMBERS[1:]), r"must have shape \(32, 4, 8\).*\(31, 4, 8\)"),
         "integers": (replace(NUMBERS.astype("int32")), "numbers of type int32; supported are"),
         "strings": (replace(["a", "b"]), "has numbers of type object"),
         "vlen": (
-            edit_weights(vlen), "has numbers of type object",
+            edit_weights(vlen),
+            "has numbers of type object",
         ),
         "compressed": (replace(NUMBERS, compression="gzip"), "is not stored in one piece"),
         "soft link": (link(h5py.SoftLink("/layers/dense/vars/0")), f"{QUERY} is a link"),
         "soft link of a group": (
-            link(h5py.SoftLink("/layers/dense"), "layers/dense/vars"), "dense/vars is a link",
+            link(h5py.SoftLink("/layers/dense"), "layers/dense/vars"),
+            "dense/vars is a link",
         ),
         "external link": (link(h5py.ExternalLink("other.h5", "/x")), f"{QUERY} is a link"),
         "external layers": (link(h5py.ExternalLink("o.h5", "/x"), "layers"), "/layers is a link"),

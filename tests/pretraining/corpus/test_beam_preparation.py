@@ -13,7 +13,11 @@ from keras_bert_impl.pretraining.examples import records
 pytest.importorskip("apache_beam", reason="takes the extra beam")
 
 SETTINGS = {
-    "length": 32, "held_out": 0.1, "block_characters": 4000, "seed": 3, "input_format": "sentences",
+    "length": 32,
+    "held_out": 0.1,
+    "block_characters": 4000,
+    "seed": 3,
+    "input_format": "sentences",
 }
 TWO_PROCESSES = ("direct_running_mode=multi_processing", "direct_num_workers=2")
 
@@ -46,8 +50,13 @@ def test_the_same_bytes(folder, tmp_path, tokenizer, num_open_shards, rows_per_s
     assert local["duplicate_documents"] > 60 and local["splits"]["held_out"]["rows"]
     assert (len(local["splits"]["train"]["shards"]) > 3) == (rows_per_shard == 32)
     manifest = prepare(
-        folder, tmp_path / "beam", tokenizer,
-        runner="DirectRunner", runner_options=options, **dealing, **SETTINGS,
+        folder,
+        tmp_path / "beam",
+        tokenizer,
+        runner="DirectRunner",
+        runner_options=options,
+        **dealing,
+        **SETTINGS,
     )
     assert manifest == local
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
@@ -60,8 +69,13 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
     dealing = {"num_open_shards": 3, "rows_per_shard": 32}
     prepare(folder, tmp_path / "local", tokenizer, num_workers=1, **dealing, **SETTINGS)
     prepare(
-        f"file://{folder}", f"file://{tmp_path}/beam", tokenizer,
-        runner="DirectRunner", runner_options=TWO_PROCESSES, **dealing, **SETTINGS,
+        f"file://{folder}",
+        f"file://{tmp_path}/beam",
+        tokenizer,
+        runner="DirectRunner",
+        runner_options=TWO_PROCESSES,
+        **dealing,
+        **SETTINGS,
     )
     assert contents(tmp_path / "beam") == contents(tmp_path / "local")
 
@@ -84,7 +98,9 @@ def test_bad_input_is_the_same_error(tmp_path, tokenizer, text, message):
 
 def test_without_beam(tmp_path, corpus, tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    monkeypatch.delitem(sys.modules, "keras_bert_impl.pretraining.corpus.beam_preparation", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "keras_bert_impl.pretraining.corpus.beam_preparation", raising=False
+    )
     monkeypatch.delattr("keras_bert_impl.pretraining.corpus.beam_preparation", raising=False)
     with pytest.raises(InputError, match=r"DirectRunner needs Apache Beam .*pip install .*beam"):
         prepare(corpus, tmp_path / "records", tokenizer, runner="DirectRunner")

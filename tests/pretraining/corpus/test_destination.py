@@ -11,8 +11,14 @@ from keras_bert_impl.pretraining.corpus import blocks, preparation
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 
-ARGUMENTS = {"length": 32, "held_out": 0.1, "block_characters": 4000, "num_open_shards": 4,
-             "rows_per_shard": 64, "seed": 3}  # those of `records_directory`
+ARGUMENTS = {
+    "length": 32,
+    "held_out": 0.1,
+    "block_characters": 4000,
+    "num_open_shards": 4,
+    "rows_per_shard": 64,
+    "seed": 3,
+}  # those of `records_directory`
 NAME = "ram://written/records"
 
 
@@ -41,7 +47,9 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     assert_same(NAME, records_directory)
     assert not list(scratch.iterdir())
     for name in NAME, f"{NAME}/":
-        with pytest.raises(InputError, match=f"{name} holds records; name another folder or remove"):
+        with pytest.raises(
+            InputError, match=f"{name} holds records; name another folder or remove"
+        ):
             prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(NAME, records_directory)
 

@@ -15,8 +15,14 @@ from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 
-ARGUMENTS = {"length": 32, "held_out": 0.1, "block_characters": 4000, "num_open_shards": 4,
-             "rows_per_shard": 64, "seed": 3}  # those of `records_directory`
+ARGUMENTS = {
+    "length": 32,
+    "held_out": 0.1,
+    "block_characters": 4000,
+    "num_open_shards": 4,
+    "rows_per_shard": 64,
+    "seed": 3,
+}  # those of `records_directory`
 
 
 @pytest.fixture
@@ -59,7 +65,9 @@ def assert_same(directory, expected):
 def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_directory, built):
     folder = interrupted.parent
     assert [path.name for path in folder.iterdir()] == [".records.unfinished"]
-    (folder / ".records.a1b2c3d4.aside" / "records").mkdir(parents=True)  # as a killed run leaves it
+    (folder / ".records.a1b2c3d4.aside" / "records").mkdir(
+        parents=True
+    )  # as a killed run leaves it
     (folder / ".records.a1b2c3d4.writing").touch()
     (folder / ".records.original").mkdir()
     (folder / ".records.original" / "thesis.txt").write_text("precious")
@@ -140,7 +148,8 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     """Two workers, killed after random numbers of blocks until a run ends by itself."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(f"""
+    program.write_text(
+        textwrap.dedent(f"""
         import os, signal, sys
         from keras_bert_impl.pretraining import preparation
         from keras_bert_impl.tokenizers import Tokenizer
@@ -157,7 +166,8 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
                 Tokenizer.from_pretrained({str(tmp_path / "tokenizer")!r}),
                 num_workers=2, progress=progress, **{ARGUMENTS!r},
             )
-    """))
+    """)
+    )
     generator, killed, before = random.Random(0), 0, 0
     while True:
         before += generator.randint(1, 4)  # each gets further than the one before it

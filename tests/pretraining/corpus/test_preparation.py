@@ -117,8 +117,16 @@ def test_number_of_workers_changes_no_byte(
 ):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)  # of all blocks but the first
     prepare(
-        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
-        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+        corpus,
+        tmp_path / "two",
+        tokenizer,
+        length=32,
+        held_out=0.1,
+        block_characters=4000,
+        num_open_shards=4,
+        rows_per_shard=64,
+        num_workers=2,
+        seed=3,
     )
     files = sorted(path.name for path in records_directory.iterdir())
     assert files == sorted(path.name for path in (tmp_path / "two").iterdir())
@@ -131,8 +139,16 @@ def test_a_small_corpus_is_done_before_a_process_starts(
 ):
     monkeypatch.delattr(ProcessPoolExecutor, "__init__")
     manifest = prepare(
-        corpus, tmp_path / "two", tokenizer, length=32, held_out=0.1, block_characters=4000,
-        num_open_shards=4, rows_per_shard=64, num_workers=2, seed=3,
+        corpus,
+        tmp_path / "two",
+        tokenizer,
+        length=32,
+        held_out=0.1,
+        block_characters=4000,
+        num_open_shards=4,
+        rows_per_shard=64,
+        num_workers=2,
+        seed=3,
     )
     assert manifest == records.read_manifest(records_directory)
 
@@ -239,7 +255,11 @@ def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokeniz
 
     monkeypatch.setattr(readers, "read_documents", counting)
     prepare(
-        corpus, tmp_path / "records", tokenizer, block_characters=4000, num_workers=1,
+        corpus,
+        tmp_path / "records",
+        tokenizer,
+        block_characters=4000,
+        num_workers=1,
         progress=lambda progress: ahead.append(len(read) - progress.documents),
     )
     # One block waits for the next to be complete.
@@ -252,7 +272,11 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
     corpus = write_corpus(tmp_path / "corpus.txt", 60)
     lines = []
     prepare(
-        corpus, tmp_path / "records", tokenizer, block_characters=2000, num_workers=1,
+        corpus,
+        tmp_path / "records",
+        tokenizer,
+        block_characters=2000,
+        num_workers=1,
         progress=lines.append,
     )
     assert len(lines) > 3 and lines[-1].documents == 60
@@ -270,9 +294,17 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
         ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
         ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
         ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
-        ("aa.\n\nab.\n\n", {"num_workers": 0}, "num_workers must be a positive integer or None, got 0"),
+        (
+            "aa.\n\nab.\n\n",
+            {"num_workers": 0},
+            "num_workers must be a positive integer or None, got 0",
+        ),
         ("aa.\n\nab.\n\n", {"held_out": 1.0}, r"held_out must be a number in \[0, 1\), got 1.0"),
-        ("\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n", {}, "fewer than two have text that the tokenizer knows"),
+        (
+            "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
+            {},
+            "fewer than two have text that the tokenizer knows",
+        ),
     ],
 )
 def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, message):
@@ -450,11 +482,20 @@ def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
 
 def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n\n".join(f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in
-                                  ("aa", "ab", "ac", "ad", "ae")))
+    corpus.write_text(
+        "\n\n".join(
+            f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in ("aa", "ab", "ac", "ad", "ae")
+        )
+    )
     with pytest.raises(InputError, match="pairs of the train split are of two documents.*shorter"):
-        prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1,
-                short_sequence_probability=0)
+        prepare(
+            corpus,
+            tmp_path / "records",
+            tokenizer,
+            length=16,
+            num_workers=1,
+            short_sequence_probability=0,
+        )
     assert untouched(tmp_path) == ["corpus.txt"]
 
 
@@ -483,9 +524,13 @@ def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
 ):
     corpus = write_corpus(tmp_path / "corpus.txt", 25)
     monkeypatch.setattr(blocks, "build", None)
-    with pytest.raises(InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"):
+    with pytest.raises(
+        InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"
+    ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
-    with pytest.raises(InputError, match="held_out=0.99 leaves too few of 25 documents to train on"):
+    with pytest.raises(
+        InputError, match="held_out=0.99 leaves too few of 25 documents to train on"
+    ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
     assert untouched(tmp_path) == ["corpus.txt"]
     monkeypatch.undo()

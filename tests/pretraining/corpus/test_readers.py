@@ -204,11 +204,18 @@ def test_a_long_line_is_read_whole(tmp_path):
 
 @pytest.mark.parametrize("at_once", [1, 5, 64, 1 << 20])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_lines_are_the_same_however_many_are_read_at_once(
-    tmp_path, monkeypatch, at_once, line_end
-):
+def test_lines_are_the_same_however_many_are_read_at_once(tmp_path, monkeypatch, at_once, line_end):
     monkeypatch.setattr(readers, "_READ_AT_ONCE", at_once)
-    lines = ["\ufeffOne é.", "日本", "", " \u2028 Two.\x0b", "\ufeffThree\rand a half.", "", "", "😀"]
+    lines = [
+        "\ufeffOne é.",
+        "日本",
+        "",
+        " \u2028 Two.\x0b",
+        "\ufeffThree\rand a half.",
+        "",
+        "",
+        "😀",
+    ]
     path = tmp_path / "corpus.txt"
     path.write_bytes(line_end.join(lines).encode())
     found = [(document.source, document.paragraphs) for document in read_documents(path)]

@@ -153,7 +153,7 @@ def test_runs_take_linear_time(run, end):
     ("text", "sentences"),
     [
         ("Really?! Yes.", ["Really?!", "Yes."]),
-        ("Wait... No!!! \"Go!\" she said.", ["Wait...", "No!!!", '"Go!" she said.']),
+        ('Wait... No!!! "Go!" she said.', ["Wait...", "No!!!", '"Go!" she said.']),
         ("a.b!c... D", ["a.b!c...", "D"]),
         ("……… Then.", ["………", "Then."]),
         ("!!!!", ["!!!!"]),

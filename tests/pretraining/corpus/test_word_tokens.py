@@ -8,9 +8,43 @@ from keras_bert_impl.tokenizers import WordPieceTokenizer
 
 PIECES = ["a", "b", "##a", "##b", "ab", "é", "e", "日", ".", "##é", "σ", "ς", "[", "]", "-", "1"]
 # Spaces of all kinds, what is removed, what is composed, and tokens of the vocabulary's own.
-SIGNS = ["a", "b", "B", "1", "é", "e", "\u0301", "日", ".", "-", "'", "[", "]", " ", " ", " ", "  ",
-         "\t", "\r", "\u00a0", "\u2028", "\u3000", "\x0b", "\x1f", "\x7f", "\x85", "\x00", "\ufffd",
-         "\u200b", "\u2013", "[MASK]", "Σ", "İ", "😀", "ab" * 60]
+SIGNS = [
+    "a",
+    "b",
+    "B",
+    "1",
+    "é",
+    "e",
+    "\u0301",
+    "日",
+    ".",
+    "-",
+    "'",
+    "[",
+    "]",
+    " ",
+    " ",
+    " ",
+    "  ",
+    "\t",
+    "\r",
+    "\u00a0",
+    "\u2028",
+    "\u3000",
+    "\x0b",
+    "\x1f",
+    "\x7f",
+    "\x85",
+    "\x00",
+    "\ufffd",
+    "\u200b",
+    "\u2013",
+    "[MASK]",
+    "Σ",
+    "İ",
+    "😀",
+    "ab" * 60,
+]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["lowercase", "cased"])

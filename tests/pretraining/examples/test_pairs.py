@@ -109,8 +109,8 @@ def test_trimming_takes_from_the_longer_one_token_at_a_time(lengths):
             b -= 1
     first, second = _trim((0, lengths[0]), (100, 100 + lengths[1]), 10, draws.stream(0))
     assert (first[1] - first[0], second[1] - second[0]) == (a, b)
-    assert 0 <= first[0] and first[1] <= lengths[0]
-    assert 100 <= second[0] and second[1] <= 100 + lengths[1]
+    assert first[0] >= 0 and first[1] <= lengths[0]
+    assert second[0] >= 100 and second[1] <= 100 + lengths[1]
 
 
 def document_of(block, token):
@@ -123,8 +123,10 @@ def test_pairs_obey_the_rules(block):
     for example in made:
         assert 5 <= example.length <= 64
         assert example.first[0] < example.first[1] and example.second[0] < example.second[1]
-        documents = [{document_of(block, span[0]), document_of(block, span[1] - 1)}
-                     for span in (example.first, example.second)]
+        documents = [
+            {document_of(block, span[0]), document_of(block, span[1] - 1)}
+            for span in (example.first, example.second)
+        ]
         assert len(documents[0]) == len(documents[1]) == 1
         assert (documents[0] != documents[1]) == bool(example.label)
         if not example.label:

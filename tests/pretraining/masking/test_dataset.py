@@ -63,9 +63,7 @@ def two_epochs(records_directory, num_rows):
 
 def test_form(records_directory):
     manifest = records.read_manifest(records_directory)
-    examples = max(
-        manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS
-    )
+    examples = max(manifest["splits"][split]["examples_in_fullest_row"] for split in records.SPLITS)
     slots = Masking().num_slots(32, examples)
     features, labels, weights = pretraining_dataset(records_directory, BATCH).element_spec
     row, predictions = tf.TensorSpec([BATCH, 32], tf.int32), tf.TensorSpec([BATCH, slots], tf.int32)
@@ -179,9 +177,7 @@ def test_workers_share_each_global_batch(records_directory, two_epochs, num_shar
         for index in range(num_shards)
     ]
     for step, batch in enumerate(two_epochs[:12]):
-        union = {
-            name: np.concatenate([part[step][name] for part in parts]) for name in batch
-        }
+        union = {name: np.concatenate([part[step][name] for part in parts]) for name in batch}
         assert_same(union, batch)
 
 
@@ -305,11 +301,16 @@ def test_mistakes_of_a_bucket(records_directory, bucket):
     [
         ("{", "manifest.json is damaged"),
         ('{"version": 1}', "format version 1"),
-        ('{"version": %d}' % FORMAT_VERSION, "manifest.json is damaged"),
-        ('{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
-         "format version 9"),
-        ('{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
-         ' "held_out": {"shards": []}}}', "file must be the name of a file in the folder"),
+        (json.dumps({"version": FORMAT_VERSION}), "manifest.json is damaged"),
+        (
+            '{"version": 9, "splits": {"train": {"shards": []}, "held_out": {"shards": []}}}',
+            "format version 9",
+        ),
+        (
+            '{"version": 3, "splits": {"train": {"shards": [{"file": "../x", "rows": 1, "bytes": 1}]},'
+            ' "held_out": {"shards": []}}}',
+            "file must be the name of a file in the folder",
+        ),
     ],
 )
 def test_bad_manifest(tmp_path, text, message):
@@ -346,8 +347,12 @@ def test_wrong_arguments(records_directory, keywords):
 def test_left_to_right_labels_are_the_next_tokens(records_directory, tokenizer):
     (batch,) = take(records_directory, 1, objectives=["left_to_right"])
     assert set(batch) == {
-        "token_ids", "segment_ids", "position_ids", "example_ids",
-        "label_left_to_right", "weight_left_to_right",
+        "token_ids",
+        "segment_ids",
+        "position_ids",
+        "example_ids",
+        "label_left_to_right",
+        "weight_left_to_right",
     }
     tokens, examples = batch["token_ids"], batch["example_ids"]
     assert not (tokens == tokenizer.mask_id).any()

@@ -64,8 +64,12 @@ def test_counts_are_berts_for_every_length():
 
 def test_slots_hold_every_packing():
     # The most predictions of any packing, by dynamic programming over the examples of a row.
-    for length, most_examples, rate, limit in [(32, 4, 0.15, None), (48, 8, 0.15, None),
-                                               (40, 3, 0.3, 5), (32, 8, 0.02, None)]:
+    for length, most_examples, rate, limit in [
+        (32, 4, 0.15, None),
+        (48, 8, 0.15, None),
+        (40, 3, 0.3, 5),
+        (32, 8, 0.02, None),
+    ]:
         settings = Masking(rate=rate, max_predictions=limit)
         best = np.zeros(length + 1, int)
         for _ in range(most_examples):
@@ -107,8 +111,11 @@ def test_statistics():
     chosen = len(old)
     assert chosen == num_rows * (4 + 3 + 1)
     # Binomial: four standard deviations of a fraction p among n is 4 · √(p (1 − p) / n).
-    for fraction, p in [((new == MASK).mean(), 0.8), ((new == old).mean(), 0.1),
-                        ((new >= 1000).mean(), 0.1)]:
+    for fraction, p in [
+        ((new == MASK).mean(), 0.8),
+        ((new == old).mean(), 0.1),
+        ((new >= 1000).mean(), 0.1),
+    ]:
         assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / chosen)
     random = new[new >= 1000]
     assert set(random) <= set(REPLACEMENTS)
@@ -183,7 +190,9 @@ def test_rows_of_any_number_of_examples(num_examples):
 @pytest.mark.parametrize("num_examples", [1, 126, 127, 20_000, 300_000])
 def test_sort_keys_fit_into_int64(length, num_examples):
     random_width, place_width = masking._key_widths(length, num_examples)
-    highest = (((num_examples + 1) * 2 + 1 << random_width) + (1 << random_width) - 1) << place_width
+    highest = (
+        ((num_examples + 1) * 2 + 1 << random_width) + (1 << random_width) - 1
+    ) << place_width
     assert length <= 1 << place_width and highest + length - 1 < 1 << 63
     assert random_width >= 22  # two units of an example hardly ever draw the same
 

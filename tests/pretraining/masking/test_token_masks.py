@@ -36,7 +36,10 @@ def test_labels_are_what_was_there_and_nothing_else_changes(ids):
     lengths = (ids != TOKENIZER.pad_id).sum(axis=1)
     assert chosen.sum(axis=1).tolist() == [round(0.15 * length) for length in lengths]
     # Binomial: five standard deviations of a share p among n are 5 √(p (1 − p) / n).
-    shares = [(masked[chosen] == TOKENIZER.mask_id).mean(), (masked[chosen] == labels[chosen]).mean()]
+    shares = [
+        (masked[chosen] == TOKENIZER.mask_id).mean(),
+        (masked[chosen] == labels[chosen]).mean(),
+    ]
     for share, p in zip(shares, (0.8, 0.1)):
         assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / chosen.sum())
 
@@ -61,7 +64,9 @@ def test_words_are_hidden_as_a_whole(ids, unit):
 def test_what_it_takes(ids):
     masked, labels = mask_tokens(ids, TOKENIZER)
     left = np.stack([np.roll(row, (row == TOKENIZER.pad_id).sum()) for row in ids])
-    assert ((mask_tokens(left, TOKENIZER)[1] != -100).sum(axis=1) == (labels != -100).sum(axis=1)).all()
+    assert (
+        (mask_tokens(left, TOKENIZER)[1] != -100).sum(axis=1) == (labels != -100).sum(axis=1)
+    ).all()
     ragged = [row[row != TOKENIZER.pad_id].tolist() for row in ids]
     for value in (ids.tolist(), ids.astype("int64"), {"token_ids": ids}, ragged):
         np.testing.assert_array_equal(mask_tokens(value, TOKENIZER)[1], labels)

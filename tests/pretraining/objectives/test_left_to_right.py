@@ -19,9 +19,7 @@ CLASSES = {
     "electra": "ElectraForCausalLM",
     "modernbert": "ModernBertDecoderForCausalLM",
 }
-CONFIG = dataclasses.replace(
-    TINY, num_segments=2, dropout=0.0, attention_dropout=0.0, causal=True
-)
+CONFIG = dataclasses.replace(TINY, num_segments=2, dropout=0.0, attention_dropout=0.0, causal=True)
 
 
 @pytest.fixture(scope="module")

@@ -168,9 +168,12 @@ def test_samples_of_large_vocabularies(vocabulary_size):
     sums = np.exp(logits.astype("float64")).cumsum(axis=-1)
     sums /= sums[..., -1:]
     ends = np.take_along_axis(sums, np.asarray(samples)[..., None], axis=-1)[..., 0]
-    starts = ends - np.take_along_axis(
-        np.diff(sums, axis=-1, prepend=0.0), np.asarray(samples)[..., None], axis=-1
-    )[..., 0]
+    starts = (
+        ends
+        - np.take_along_axis(
+            np.diff(sums, axis=-1, prepend=0.0), np.asarray(samples)[..., None], axis=-1
+        )[..., 0]
+    )
     # Sums up to 1 of as many numbers, and the softmax's own, in float32.
     rounding = 2 * vocabulary_size * 2.0**-24
     parts = draws / DRAW_LIMIT

@@ -38,7 +38,9 @@ def check_agreement(made):
 
 
 # Each of the others has a relative here.
-@pytest.mark.parametrize("kind", ["roberta", "albert", "distilbert", "flaubert-large", "modernbert"])
+@pytest.mark.parametrize(
+    "kind", ["roberta", "albert", "distilbert", "flaubert-large", "modernbert"]
+)
 def test_architecture_agrees_with_keras(kind):
     check_agreement(models(kind, FEW_HEADS))
 

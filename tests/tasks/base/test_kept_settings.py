@@ -25,7 +25,10 @@ def test_settings_come_back_with_their_types():
     [
         ({"max_length": "16"}, "keras_bert_impl.max_length must be a whole number from 1"),
         ({"max_length": -1}, "max_length must be a whole number from 1 .*Received: -1"),
-        ({"head_dropout": float("nan")}, "keras_bert_impl.head_dropout must be a number at least 0"),
+        (
+            {"head_dropout": float("nan")},
+            "keras_bert_impl.head_dropout must be a number at least 0",
+        ),
         ({"head_dropout": 2.0}, "head_dropout must be a number at least 0 and below 1"),
         ({"layer_weights": [0.5, float("inf")]}, "layer_weights.1 must be a number"),
         ({"layer_weights": {"0": 1}}, "layer_weights must be a list of numbers"),

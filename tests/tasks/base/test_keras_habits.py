@@ -43,9 +43,7 @@ def words_and_labels():
     [
         "sparse_categorical_crossentropy",
         pytest.param("binary_crossentropy", marks=pytest.mark.slow),
-        pytest.param(
-            losses.CategoricalCrossentropy(label_smoothing=0.05), marks=pytest.mark.slow
-        ),
+        pytest.param(losses.CategoricalCrossentropy(label_smoothing=0.05), marks=pytest.mark.slow),
     ],
     ids=["sparse", "binary", "smoothed"],
 )
@@ -639,9 +637,7 @@ def by_deepcopy(model, _):
     return copy.deepcopy(model)
 
 
-@pytest.mark.parametrize(
-    "copied", [reloaded, pytest.param(by_pickle, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("copied", [reloaded, pytest.param(by_pickle, marks=pytest.mark.slow)])
 def test_a_copy_goes_on_training_as_the_model_does(copied, tmp_path):
     model = classifier()
     model.compile(

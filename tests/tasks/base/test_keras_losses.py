@@ -137,8 +137,12 @@ def test_losses_of_several_labels():
     labels = (np.random.default_rng(1).random((40, 3)) < 0.5).astype("float32")
     outputs = Outputs(MULTI, 3)
     expected = np.mean(
-        [sklearn.metrics.log_loss(labels[:, i], 1 / (1 + np.exp(-logits[:, i].astype("float64"))))
-         for i in range(3)]
+        [
+            sklearn.metrics.log_loss(
+                labels[:, i], 1 / (1 + np.exp(-logits[:, i].astype("float64")))
+            )
+            for i in range(3)
+        ]
     )
     for loss in ("binary_crossentropy", losses.BinaryCrossentropy(from_logits=True), "ce"):
         assert float(TaskLoss(loss, outputs)(labels, logits)) == pytest.approx(expected, rel=1e-5)
@@ -199,9 +203,7 @@ def value(metric, labels, logits, weights=None):
     """The result after two updates, so that it has to add up."""
     half = len(labels) // 3
     for part in (slice(0, half), slice(half, None)):
-        metric.update_state(
-            labels[part], logits[part], None if weights is None else weights[part]
-        )
+        metric.update_state(labels[part], logits[part], None if weights is None else weights[part])
     return ops.convert_to_numpy(metric.result())
 
 
@@ -211,7 +213,10 @@ def value(metric, labels, logits, weights=None):
         (metrics.AUC(num_thresholds=2000), sklearn.metrics.roc_auc_score),
         ("Precision", lambda y, p: sklearn.metrics.precision_score(y, p > 0.5)),
         (metrics.Recall(), lambda y, p: sklearn.metrics.recall_score(y, p > 0.5)),
-        (metrics.Precision(thresholds=0.7), lambda y, p: sklearn.metrics.precision_score(y, p > 0.7)),
+        (
+            metrics.Precision(thresholds=0.7),
+            lambda y, p: sklearn.metrics.precision_score(y, p > 0.7),
+        ),
         ("binary_accuracy", lambda y, p: np.mean(y == (p > 0.5))),
         ("binary_crossentropy", sklearn.metrics.log_loss),
         (metrics.FalsePositives(), lambda y, p: np.sum((y == 0) & (p > 0.5))),
@@ -224,9 +229,13 @@ def value(metric, labels, logits, weights=None):
 def test_metrics_of_two_classes_are_scikit_learns(name, oracle, positive):
     logits, labels = logits_and_labels(2, 200)
     own = score_metrics(2, positive)
-    metric = own[name]() if name in own else TaskMetric(
-        type(name).from_config(name.get_config()) if not isinstance(name, str) else name,
-        Outputs(SINGLE, 2, positive),
+    metric = (
+        own[name]()
+        if name in own
+        else TaskMetric(
+            type(name).from_config(name.get_config()) if not isinstance(name, str) else name,
+            Outputs(SINGLE, 2, positive),
+        )
     )
     expected = oracle(labels == positive, softmax(logits).astype("float64")[:, positive])
     assert value(metric, labels, logits) == pytest.approx(expected, abs=2e-3)
@@ -253,8 +262,10 @@ def test_metrics_of_several_classes_are_keras_on_what_predict_returns(name):
     logits, labels = logits_and_labels(4, 200)
 
     def fresh():
-        return metrics.get(name) if isinstance(name, str) else type(name).from_config(
-            name.get_config()
+        return (
+            metrics.get(name)
+            if isinstance(name, str)
+            else type(name).from_config(name.get_config())
         )
 
     expected = value(fresh(), one_hot(labels, 4), softmax(logits))
@@ -348,8 +359,10 @@ def test_entity_f1_is_that_of_the_spans(labels, seed):
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, 9, 30)
     wanted = [draw.integers(0, len(labels), n) for n in lengths]
-    found = [np.where(draw.random(n) < 0.7, row, draw.integers(0, len(labels), n))
-             for n, row in zip(lengths, wanted)]
+    found = [
+        np.where(draw.random(n) < 0.7, row, draw.integers(0, len(labels), n))
+        for n, row in zip(lengths, wanted)
+    ]
     # Tokens without a label stand between the words.
     y_true = np.full((30, 20), -100)
     y_pred = draw.normal(size=(30, 20, len(labels))).astype("float32")

@@ -10,7 +10,7 @@ FILES = {
     "SST-2/dev.tsv": "sentence\tlabel\na fine film . \t1\n",
     "SST-2/test.tsv": "index\tsentence\n0\ta fine film .\n",
     "MRPC/dev.tsv": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-    "1\t1\t2\t\" He said so .\tHe did say so .\n",
+    '1\t1\t2\t" He said so .\tHe did say so .\n',
     "STS-B/dev.tsv": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
     "sentence1\tsentence2\tscore\n"
     "0\tg\tf\ty\t0\tn\tn\tA cat.\tA dog.\t2.500\n",
@@ -24,7 +24,7 @@ FILES = {
     "0\t1\t1c\tg\tp\tp\tp\tp\tC d.\tD c.\tneutral\t\t\t\t\tcontradiction\n",
     "MNLI/train.tsv": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\t"
     "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\t"
-    "gold_label\n0\t1\t1n\tg\t( p )\tp\tp\tp\tG \"h.\tn/a\tneutral\tneutral\n",
+    'gold_label\n0\t1\t1n\tg\t( p )\tp\tp\tp\tG "h.\tn/a\tneutral\tneutral\n',
     "MNLI/test_matched.tsv": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\t"
     "sentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n"
     "0\t1\t1\tg\tp\tp\tp\tp\tI j.\tJ i.\n",
@@ -32,8 +32,8 @@ FILES = {
     "diagnostic/diagnostic-full.tsv": "Lexical Semantics\tPredicate-Argument Structure\tLogic\t"
     "Knowledge\tDomain\tPremise\tHypothesis\tLabel\n\t\tNegation\t\tNews\tE f.\tF e.\tentailment\n",
     # Some questions of the published file hold a line end: two lines of four and three cells.
-    "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\t\"Who?\n"
-    "\"\tIs it he?\t0\n1\t3\t4\tHow?\tWhat?\t1\n",
+    "QQP/train.tsv": 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\t"Who?\n'
+    '"\tIs it he?\t0\n1\t3\t4\tHow?\tWhat?\t1\n',
     "QQP/test.tsv": "id\tquestion1\tquestion2\n0\tWho?\tWhat?\n",
     "QQP/dev.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\tWho?\t\t0\n",
 }

@@ -20,7 +20,7 @@ def folder(tmp_path):
         "XNLI-1.0/xnli.dev.tsv": "".join("\t".join(row) + "\n" for row in XNLI),
         "XNLI-MT-1.0/multinli/multinli.train.de.tsv": "premise\thypo\tlabel\n"
         "A b.\tB a.\tcontradictory\nC d.\tD c.\tentailment\n",
-        "de/translated_train.tsv": "id\tsentence1\tsentence2\tlabel\n1\tA \"b\".\tB a.\t1\n",
+        "de/translated_train.tsv": 'id\tsentence1\tsentence2\tlabel\n1\tA "b".\tB a.\t1\n',
         "en/train.tsv": "id\tsentence1\tsentence2\tlabel\n1\tA b.\tB a.\t0\n",
         "de/test_2k.tsv": "id\tsentence1\tsentence2\tlabel\n1\t\t\t0\n2\tC d.\tD c.\t0\n"
         "3\tNS\tD c.\t1\n4\tNS 4.\tD c.\t1\n",

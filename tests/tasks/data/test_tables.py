@@ -28,8 +28,11 @@ def write(tmp_path, name, content):
     "name, content",
     [
         ("a.csv", 'id,text,label\n1,"a ""film"", good",pos\n2,"two\nlines",neg\n'),
-        ("a.jsonl", '{"text": "a \\"film\\", good", "label": "pos", "id": 1}\n'
-                    '{"text": "two\\nlines", "label": "neg", "id": 2}\n'),
+        (
+            "a.jsonl",
+            '{"text": "a \\"film\\", good", "label": "pos", "id": 1}\n'
+            '{"text": "two\\nlines", "label": "neg", "id": 2}\n',
+        ),
     ],
 )
 def test_reads_csv_and_json_lines(tmp_path, name, content):
@@ -39,7 +42,7 @@ def test_reads_csv_and_json_lines(tmp_path, name, content):
 
 
 def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
-    content = "\ufefffirst\tsecond\tscore\r\n\"a\tb \" c\t1.5\r\n"
+    content = '\ufefffirst\tsecond\tscore\r\n"a\tb " c\t1.5\r\n'
     examples = read_table(
         write(tmp_path, "a.tsv", content), "first", "second", "score", numeric=True
     )
@@ -72,8 +75,11 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.json", '[{"text": "x", "label": "pos"}, 5]', r"row 2: expected a JSON object"),
         ("a.json", '[{"text": "x", "label": "pos"}', r"row 2: expected a JSON object"),
         ("a.json", '[{"text": "x", "label": }]', r"row 1: not valid JSON"),
-        ("a.json", '[{"text": "x", "label": "pos"}]\n[{"text": "y", "label": "pos"}]',
-         "a.json: something stands behind the end of the array of 1 rows"),
+        (
+            "a.json",
+            '[{"text": "x", "label": "pos"}]\n[{"text": "y", "label": "pos"}]',
+            "a.json: something stands behind the end of the array of 1 rows",
+        ),
         ("a.json", "[]]", "behind the end of the array of 0 rows"),
         ("a.json", '[{"text": "x", "text": "y", "label": "pos"}]', "row 1: .*the key 'text' twice"),
         ("a.json", "[]", r"a.json has no rows"),
@@ -245,7 +251,10 @@ def arrow(kind):
         ("a.json", "\n" + "\n".join(map(json.dumps, ROWS))),
         ("a.json", json.dumps(ROWS)),
         ("a.json", json.dumps(ROWS, indent=2, ensure_ascii=False)),
-        ("a.json.gz", gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode("utf-16"), mtime=0)),
+        (
+            "a.json.gz",
+            gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode("utf-16"), mtime=0),
+        ),
         ("a.parquet", arrow("parquet")),
         ("a.feather", arrow("feather")),
         ("a.arrow", arrow("stream")),
@@ -295,7 +304,9 @@ def test_bad_rows_of_an_array_can_be_skipped(tmp_path):
 
 
 def test_an_array_on_one_line_takes_no_memory_of_its_size(tmp_path):
-    path = write(tmp_path, "a.json", "[" + ", ".join(['{"text": "' + "x" * 999 + '"}'] * 5_000) + "]")
+    path = write(
+        tmp_path, "a.json", "[" + ", ".join(['{"text": "' + "x" * 999 + '"}'] * 5_000) + "]"
+    )
     tracemalloc.start()
     try:
         assert sum(map(len, read_texts_of(path, "text"))) == 5_000 * 999
@@ -405,6 +416,8 @@ def test_damaged_files_are_always_an_input_error(tmp_path):
             table_columns(path)
         with contextlib.suppress(InputError):
             read_table(path, "text", label="label")
+
+
 def test_numbers_of_thousands_of_digits_are_bad_rows(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"t": "good"}\n{"t": %s}\n{"t": [%s]}\n' % ("9" * 5_000, "[" * 5_000))

@@ -156,9 +156,7 @@ def test_a_table_is_fitted_and_evaluated():
     models = [classifier(), classifier()]
     losses = [
         model.fit(x, y, validation_data=(x, y), epochs=2, verbose=0).history["val_loss"]
-        for model, x, y in zip(
-            models, [texts, Frame(text=texts)], [labels, Column(labels)]
-        )
+        for model, x, y in zip(models, [texts, Frame(text=texts)], [labels, Column(labels)])
     ]
     assert losses[0] == losses[1]
     first, second = (model.evaluate({"text": texts}, labels, verbose=0) for model in models)

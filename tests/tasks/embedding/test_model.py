@@ -360,7 +360,11 @@ def test_files_of_the_sixth_version(written):
         ("modules.json", {"a": 1}, "must hold a list of modules"),
         ("modules.json", [{"path": "", "type": f"{LIBRARY}.CNN"}], "CNN' is not supported"),
         ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "names no module Pooling"),
-        ("modules.json", [{"path": "../x", "type": f"{LIBRARY}.Pooling"}], "not the name of a file"),
+        (
+            "modules.json",
+            [{"path": "../x", "type": f"{LIBRARY}.Pooling"}],
+            "not the name of a file",
+        ),
         ("2_Pooling/config.json", {"pooling_mode": ["cls", "max"]}, "the pooling is cls, max"),
         ("2_Pooling/config.json", {"pooling_mode_lasttoken": True}, "pooling_mode_lasttoken"),
         ("1_WeightedLayerPooling/config.json", {"num_hidden_layers": -1}, "num_hidden_layers"),

@@ -55,7 +55,13 @@ class _Counting:
 
 
 def test_of_long_texts_no_more_is_tokenized_than_rows_hold():
-    texts = ["good film " * 2000, "\x01\x02 a\u0301" * 3000 + " good film", "x" * 20_000, "good", ""]
+    texts = [
+        "good film " * 2000,
+        "\x01\x02 a\u0301" * 3000 + " good film",
+        "x" * 20_000,
+        "good",
+        "",
+    ]
     texts += [" ".join(["\x01"] * 10 + ["a b"]) * 3000]  # hardly a token in many characters
     counting = _Counting()
     rows = batching.tokenize_texts(texts * 20, TOKENIZER, 16)
@@ -139,7 +145,9 @@ def test_few_texts_share_a_batch_again(count, most):
     assert np.mean(shares) < most
 
 
-@pytest.mark.parametrize("batches, window", [(1, 1), (4, 1), (13, 3), (63, 15), (64, 16), (9999, 16)])
+@pytest.mark.parametrize(
+    "batches, window", [(1, 1), (4, 1), (13, 3), (63, 15), (64, 16), (9999, 16)]
+)
 def test_windows_are_a_share_of_an_epoch(batches, window):
     assert batching.window_batches(batches) == window
 

@@ -100,11 +100,13 @@ def test_what_is_drawn_is_a_function_of_seed_and_row(model):
 def test_the_share_of_words_replaced_is_the_rate(model):
     text = " ".join(["good film"] * 40)
     more = augment(model, Examples([text], ["a"]), copies=50, rate=0.4, top_k=15)
-    changed = np.mean([
-        one != other
-        for copy in more.texts[1:]
-        for one, other in zip(text.split(), copy.split(), strict=True)
-    ])
+    changed = np.mean(
+        [
+            one != other
+            for copy in more.texts[1:]
+            for one, other in zip(text.split(), copy.split(), strict=True)
+        ]
+    )
     # 4,000 draws: five standard errors are 0.04.
     assert abs(changed - 0.4) < 0.04
 

@@ -132,7 +132,9 @@ def fresh(**arguments):
 def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):
     model = fresh(max_length=16, mask_rate=0.3)
     model.compile(AdamW(1e-2), seed=1)
-    history = model.fit(TEXTS, batch_size=8, epochs=12, validation_data=TEXTS[:10], verbose=0).history
+    history = model.fit(
+        TEXTS, batch_size=8, epochs=12, validation_data=TEXTS[:10], verbose=0
+    ).history
     assert history["loss"][-1] < 0.6 < 2 < history["loss"][0]  # log 2: which of two kinds of words
     assert history["accuracy"][-1] > 0.5
     scores = model.evaluate(TEXTS, return_dict=True, verbose=0)
@@ -148,7 +150,9 @@ def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):
     ids = torch.tensor(np.asarray(tokenizer()([text])["token_ids"]))
     with torch.no_grad():
         probabilities = theirs(input_ids=ids).logits[0, 2].softmax(-1).numpy()
-    assert model.fill([text], top_k=1)[0][0][0].score == pytest.approx(probabilities.max(), abs=1e-5)
+    assert model.fill([text], top_k=1)[0][0][0].score == pytest.approx(
+        probabilities.max(), abs=1e-5
+    )
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert (again.max_length, again.mask_rate) == (16, 0.3)

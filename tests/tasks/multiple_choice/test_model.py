@@ -268,9 +268,7 @@ def test_a_classifier_of_other_classes_gets_a_new_head(tmp_path, caplog):
 
 # It stands for the others, whose heads are compared in tests/interop.
 FAST = ("roberta",)
-SOME_SLOW = [
-    pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS
-]
+SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 ASKED = [
     ("what film, Zürich 日本", ["a good plot", "isn't it  awful", "dull"]),
     ("the plot", ["very bad", "a joy and great", "not"]),

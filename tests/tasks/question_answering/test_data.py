@@ -43,9 +43,7 @@ BAD = {
     "answer 'Zürich' is not at character 16 of the context, where 'ürich ' is, but at 15": question(
         "bad", [("Zürich", 16)]
     ),
-    "answer 'Bob' is not at character 38 of the context, where 'ob": question(
-        "bad", [("Bob", 38)]
-    ),
+    "answer 'Bob' is not at character 38 of the context, where 'ob": question("bad", [("Bob", 38)]),
     "at character -1 of the context, which has no such character, but at 0": question(
         "bad", [("Ann", -1)]
     ),
@@ -68,7 +66,8 @@ BAD = {
     "its question has half a character at 3": question("bad", question="Who\ud83d?"),
     "the question at data[0].paragraphs[0].qas[0] has the same id": question("q0"),
     "its id is no text": question(None),
-    "is_impossible must be true or false. Received: 'no'": question("bad") | {"is_impossible": "no"},
+    "is_impossible must be true or false. Received: 'no'": question("bad")
+    | {"is_impossible": "no"},
 }
 
 
@@ -115,7 +114,9 @@ def flat(answers, **more):
     } | more
 
 
-@pytest.mark.parametrize("form", ["lines.jsonl", "lines.json", "array.json", "data.json", "a.parquet"])
+@pytest.mark.parametrize(
+    "form", ["lines.jsonl", "lines.json", "array.json", "data.json", "a.parquet"]
+)
 def test_flat_rows(tmp_path, form):
     rows = [flat(ANSWERS), flat([]), flat(ANSWERS[:1])]
     path = tmp_path / form

@@ -162,9 +162,7 @@ def test_places_cut_back_to_the_answer_in_every_window_that_has_it():
             own + (seen[-1] if len(seen) else 0),
         )
         wanted = starts[question], ends[question]
-        has_all = (
-            windows.token_starts[first] <= wanted[0] and wanted[1] <= windows.token_ends[last]
-        )
+        has_all = windows.token_starts[first] <= wanted[0] and wanted[1] <= windows.token_ends[last]
         assert has_all == bool(places[row].any())
         if has_all:
             first, last = own + tokens[places[row]]
@@ -294,9 +292,7 @@ def test_defaults_are_those_of_the_published_model():
 
 # It stands for the others, whose heads are compared in tests/interop.
 FAST = ("distilbert",)
-SOME_SLOW = [
-    pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS
-]
+SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 
 
 @pytest.mark.parametrize("architecture", SOME_SLOW)

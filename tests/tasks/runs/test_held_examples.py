@@ -20,7 +20,12 @@ from tests.tasks.helpers import examples, save_base
         (np.array([1, 0, 1]), ["1", "0", "1"], ["0", "1"], "single_label_classification"),
         ([True, False, True], ["1", "0", "1"], ["0", "1"], "single_label_classification"),
         (np.array([0.5, 1, 2], "float32"), [0.5, 1.0, 2.0], None, "regression"),
-        ([["a"], [], ["a", "b"]], [["a"], [], ["a", "b"]], ["a", "b"], "multi_label_classification"),
+        (
+            [["a"], [], ["a", "b"]],
+            [["a"], [], ["a", "b"]],
+            ["a", "b"],
+            "multi_label_classification",
+        ),
     ],
 )
 def test_texts_with_labels(labels, expected, names, problem):
@@ -56,8 +61,13 @@ def test_what_is_refused(data, message):
 
 def test_a_run_of_texts_in_memory(tmp_path):
     data = examples(16)
-    model = finetune(save_base(tmp_path / "base"), data, data, tmp_path / "run", epochs=1, verbose=0)
-    assert model.labels == ("negative", "positive") or list(model.labels) == ["negative", "positive"]
+    model = finetune(
+        save_base(tmp_path / "base"), data, data, tmp_path / "run", epochs=1, verbose=0
+    )
+    assert model.labels == ("negative", "positive") or list(model.labels) == [
+        "negative",
+        "positive",
+    ]
     finetune(tmp_path / "base", data, data, tmp_path / "run", epochs=1, verbose=0)  # nothing left
     with pytest.raises(InputError, match="other train texts"):
         finetune(tmp_path / "base", examples(12), data, tmp_path / "run", epochs=1, verbose=0)

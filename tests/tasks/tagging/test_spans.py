@@ -129,9 +129,13 @@ def test_every_form_of_labels_is_read_as_seqeval_reads_the_usual_one(form):
     parts = read_labels([outside, *in_form(form, every), "X", "[CLS]"]).parts
     for _ in range(1000):
         labels = random_labels(draw, None)
-        given = [draw.choice(["X", "[CLS]", x]) if x == outside else x
-                 for x in in_form(form, labels, outside)]
-        found = [(name.upper(), start, end - 1) for name, start, end in spans_of(given, parts=parts)]
+        given = [
+            draw.choice(["X", "[CLS]", x]) if x == outside else x
+            for x in in_form(form, labels, outside)
+        ]
+        found = [
+            (name.upper(), start, end - 1) for name, start, end in spans_of(given, parts=parts)
+        ]
         assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
 
 
@@ -147,7 +151,9 @@ def test_suffixes_are_those_of_seqeval():
 def test_types_alone_are_runs_as_in_seqeval():
     draw = random.Random(5)
     for _ in range(1000):
-        labels = [draw.choice(["O", "PER", "LOC", "MISC"]) for _ in range(draw.randint(1, 9))] + ["O"]
+        labels = [draw.choice(["O", "PER", "LOC", "MISC"]) for _ in range(draw.randint(1, 9))] + [
+            "O"
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that these are no prefixes
             expected = get_entities(labels)  # their first letter is taken for one

@@ -241,7 +241,9 @@ def test_sequences_of_words_that_share_a_piece():
         seen.append((emissions, mask))
         return 2 * emissions
 
-    received = over_sequences(double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32"))[0]
+    received = over_sequences(
+        double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32")
+    )[0]
     # The chain: words 0, 4 and 5.
     np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
     expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]

@@ -192,8 +192,16 @@ def test_a_causal_modernbert_is_that_of_transformers(tmp_path):
     import transformers
 
     base = encoder(
-        architecture="modernbert", causal=True, dropout=0.0, num_segments=0, use_pooler=False,
-        pre_norm=True, final_norm=True, use_bias=False, gated=True, rotary_base=10_000.0,
+        architecture="modernbert",
+        causal=True,
+        dropout=0.0,
+        num_segments=0,
+        use_pooler=False,
+        pre_norm=True,
+        final_norm=True,
+        use_bias=False,
+        gated=True,
+        rotary_base=10_000.0,
     )
     model = TextClassifier(base, tokenizer(), labels=["a", "b", "c"], max_length=12)
     model.save_pretrained(tmp_path)

@@ -115,7 +115,10 @@ def test_detokenize(ours):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1, is not valid JSON"),
+        (
+            lambda path: (path / "vocab.json").write_text("{"),
+            "vocab.json, line 1, is not valid JSON",
+        ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
         (edit("vocab.json", lambda ids: ids.pop("!")), "vocabulary lacks '!'"),
@@ -139,12 +142,18 @@ def test_damaged_files(directory, tmp_path, damage, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda whole: whole["model"].update(type="WordLevel"), "model 'WordLevel' is not supported"),
+        (
+            lambda whole: whole["model"].update(type="WordLevel"),
+            "model 'WordLevel' is not supported",
+        ),
         (
             lambda whole: whole.update(normalizer={"type": "NFD"}),
             "normalizer.type='NFD' is not supported",
         ),
-        (lambda whole: whole["pre_tokenizer"].update(type="Split"), "type='Split' is not supported"),
+        (
+            lambda whole: whole["pre_tokenizer"].update(type="Split"),
+            "type='Split' is not supported",
+        ),
         (lambda whole: whole["model"].pop("merges"), "model.merges is missing"),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>"}),
@@ -177,7 +186,17 @@ def test_a_space_in_front_of_the_first_word(ours, directory, tmp_path, normalize
     theirs.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
     ours = Tokenizer.from_pretrained(tmp_path)
     assert (ours.add_prefix_space, ours.normalize) == (True, normalize)
-    texts = ["the", " the", "  the", "", " ", "the<mask>the  <L>the[E1] e\u0301", "\t<L>a", "<mask>", "\n"]
+    texts = [
+        "the",
+        " the",
+        "  the",
+        "",
+        " ",
+        "the<mask>the  <L>the[E1] e\u0301",
+        "\t<L>a",
+        "<mask>",
+        "\n",
+    ]
     ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
     rows = theirs.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     assert ids == [row.ids for row in rows]

@@ -36,7 +36,7 @@ ODD = [
 ]
 ALPHABETS = [
     "''’´`é5 \u200b\r<",
-    '.."»« \u00a05,\'a<',
+    "..\"»« \u00a05,'a<",
     "5,,' .a\u00a0",
     '\u00a0«».,"5',
     "Σςİa\u0301'\u00ad .",
@@ -191,12 +191,18 @@ def test_detokenize(ours):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "vocab.json").write_text("{"), "vocab.json, line 1, is not valid JSON"),
+        (
+            lambda path: (path / "vocab.json").write_text("{"),
+            "vocab.json, line 1, is not valid JSON",
+        ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (lambda path: (path / "merges.txt").unlink(), "cannot read .*merges.txt"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
         (edit("vocab.json", lambda ids: ids.update({"x": [1]})), r"the id of 'x' is \[1\]"),
-        (edit("vocab.json", lambda ids: ids.update({"z": ids.pop("<unk>")})), "'<unk>' has the id 3, but in"),
+        (
+            edit("vocab.json", lambda ids: ids.update({"z": ids.pop("<unk>")})),
+            "'<unk>' has the id 3, but in",
+        ),
         (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "line 2: no pair"),
         (lambda path: (path / "merges.txt").write_text("a b\nb c\na b 5\n"), "stands in line 1"),
         (

@@ -131,7 +131,9 @@ def test_damaged_model(albert, spoil, message):
 @pytest.mark.parametrize("name", ["T5", "XLNet", "MBart", "DebertaV2"])
 def test_other_families_are_refused(albert, name):
     write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
-    with pytest.raises(InputError, match=f"'{name}Tokenizer' is not supported, of SentencePiece only"):
+    with pytest.raises(
+        InputError, match=f"'{name}Tokenizer' is not supported, of SentencePiece only"
+    ):
         Tokenizer.from_pretrained(albert)
     write(albert / "tokenizer_config.json", {})
     write(albert / "config.json", {"model_type": name.lower()})

@@ -154,7 +154,10 @@ def test_bad_vocabulary_lists(vocabulary, message):
         ({"extra_special_tokens": 3}, "extra_special_tokens must be a list, not int"),
         ({"extra_special_tokens": [3]}, "added token must be a non-empty string"),
         ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is no id"),
-        ({"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}}, "lstrip must be true or"),
+        (
+            {"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}},
+            "lstrip must be true or",
+        ),
         ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
         ({"tokenizer_class": "RobertaTokenizerFast"}, "'RobertaTokenizer' is not supported"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
@@ -193,7 +196,11 @@ def test_tokenizer_json_not_supported(saved, changes, message):
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 @pytest.mark.parametrize(
     ("text", "message"),
-    [('{\n"a": }', "line 2, is not valid JSON"), ("[1]", "one JSON object"), ("[" * 100_000, "JSON")],
+    [
+        ('{\n"a": }', "line 2, is not valid JSON"),
+        ("[1]", "one JSON object"),
+        ("[" * 100_000, "JSON"),
+    ],
 )
 def test_damaged_json(saved, name, text, message):
     (saved / name).write_text(text)
@@ -225,8 +232,19 @@ def test_no_directory(tmp_path):
 
 # === Side files, against `transformers` ===
 
-PLAIN = SPECIAL + "\n".join(["a", "b", "[", "]", "##1", "e", "##e", "é", "##é", "x", "中", "##中", "1"])
-TEXTS = ["a [E1] b", "<tag>a", "a[E1]b", "É é e\u0301", "a中中b", "[MASK] a  [MASK]b", "A B", "[e1]x"]
+PLAIN = SPECIAL + "\n".join(
+    ["a", "b", "[", "]", "##1", "e", "##e", "é", "##é", "x", "中", "##中", "1"]
+)
+TEXTS = [
+    "a [E1] b",
+    "<tag>a",
+    "a[E1]b",
+    "É é e\u0301",
+    "a中中b",
+    "[MASK] a  [MASK]b",
+    "A B",
+    "[e1]x",
+]
 
 
 def write(path, **files):
@@ -240,7 +258,10 @@ def write(path, **files):
     "files",
     [
         {"added_tokens": {"[E1]": 18, "<tag>": 19}},
-        {"added_tokens": {"[E1]": 18}, "special_tokens_map": {"additional_special_tokens": ["[E1]"]}},
+        {
+            "added_tokens": {"[E1]": 18},
+            "special_tokens_map": {"additional_special_tokens": ["[E1]"]},
+        },
         {"special_tokens_map": {"additional_special_tokens": ["[E1]", "<tag>"]}},
         {"tokenizer_config": {"additional_special_tokens": ["<tag>"]}},
         {"tokenizer_config": {"extra_special_tokens": ["<tag>"], "do_lower_case": False}},
@@ -250,7 +271,12 @@ def write(path, **files):
             "tokenizer_config": {
                 "added_tokens_decoder": {
                     "18": {"content": "[E1]", "lstrip": True, "normalized": True},
-                    "4": {"content": "[MASK]", "lstrip": True, "special": True, "normalized": False},
+                    "4": {
+                        "content": "[MASK]",
+                        "lstrip": True,
+                        "special": True,
+                        "normalized": False,
+                    },
                 }
             }
         },
@@ -281,7 +307,10 @@ def test_side_files_are_followed(tmp_path, files):
 
 @pytest.mark.parametrize(
     ("number", "message"),
-    [(6, r"'\[X\]' has the id 6, but in the vocabulary that is 'b'"), (10**7, "far beyond the others")],
+    [
+        (6, r"'\[X\]' has the id 6, but in the vocabulary that is 'b'"),
+        (10**7, "far beyond the others"),
+    ],
 )
 def test_ids_that_added_tokens_cannot_have(tmp_path, number, message):
     write(tmp_path, added_tokens={"[X]": number})
@@ -306,7 +335,9 @@ def test_of_a_token_that_is_there_twice_the_last_id_is_used():
     assert (tokenizer.token_to_id("a"), tokenizer.id_to_token(5)) == (7, "a")
 
 
-@pytest.mark.parametrize(("kind", "lowercase"), [("BertTokenizer", True), ("TokenizersBackend", False)])
+@pytest.mark.parametrize(
+    ("kind", "lowercase"), [("BertTokenizer", True), ("TokenizersBackend", False)]
+)
 def test_which_file_tells_the_case(tmp_path, caplog, kind, lowercase):
     """tokenizer_config.json for BERT's class, tokenizer.json for the generic one; as transformers."""
     WordPieceTokenizer(PLAIN.split(), lowercase=False).save_pretrained(tmp_path)

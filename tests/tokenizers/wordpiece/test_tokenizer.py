@@ -36,7 +36,15 @@ TEXTS = [
     *("", " ", "hello the unwanted", "Café e\u0301 q\u0301\u302e", "x\u08d4\u064ey"),
     *("한국어 한", "a中b", "[MASK]", "a[MASK]b[UNK]", "[mask] [[PAD]] [CLS", "[SEP][SEP] [ SEP]"),
     *("éa[CLS]é", "]MASK[", "\u200bab\u200b c\x00d\ufeff", "≠\u0338a", "İ ǅ ẞ ſ ΣΑΣ"),
-    *("\U0001d15e\u302e\u0301\u302ey", "\U0001d164\u031b", "\U0001d172\u031b", "😀", "\u0301", "##ab #ab", "a" * 5000),
+    *(
+        "\U0001d15e\u302e\u0301\u302ey",
+        "\U0001d164\u031b",
+        "\U0001d172\u031b",
+        "😀",
+        "\u0301",
+        "##ab #ab",
+        "a" * 5000,
+    ),
     *(letter * length for letter in "aé中я\U00010400" for length in (99, 100, 101, 201)),
     *("e\u0301" * 100, "e\u0301" * 101, "한" * 33, "한" * 34),
 ]

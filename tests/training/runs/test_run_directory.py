@@ -95,7 +95,10 @@ def test_a_run_that_made_nothing_binds_nobody(tmp_path):
         ({"records": {"length": 64}}, "on other records than a .length was 128 and is 64"),
         ({"records": {"sha256": "2" * 64}}, "on other records than a .sha256 was '000"),
         ({"model": {"sha256": "2" * 64}}, "on other model than b"),
-        ({"teacher": {"source": "c", "sha256": "3" * 64}}, "on other teacher than c .sha256 was None"),
+        (
+            {"teacher": {"source": "c", "sha256": "3" * 64}},
+            "on other teacher than c .sha256 was None",
+        ),
     ],
 )
 def test_a_run_resumes_on_its_own_data_alone(tmp_path, change, message):

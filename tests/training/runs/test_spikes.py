@@ -18,4 +18,6 @@ def test_a_loss_far_above_the_mean_of_the_epoch_before_is_a_spike():
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_a_loss_that_is_not_finite_is_a_spike(bad):
     with pytest.raises(Spike, match="between steps 0 and 10 the loss rose to"):
-        SpikeGuard(3.0, lambda epochs: 10 * epochs).on_epoch_end(0, {"loss": 1.0, "highest_loss": bad})
+        SpikeGuard(3.0, lambda epochs: 10 * epochs).on_epoch_end(
+            0, {"loss": 1.0, "highest_loss": bad}
+        )
