@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Sets up an environment in this checkout and checks style and format.
+#
+#   bash tools/lint.sh
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+set_up_environment "test"
+cd "$root"
+"$environment/bin/ruff" check .
+"$environment/bin/ruff" format --check .
