@@ -35,7 +35,7 @@ def test_no_process_of_prepare_loads_more(tmp_path):
     code = """
         import concurrent.futures, multiprocessing, sys
         from keras_bert_impl.cli.main import main
-        from keras_bert_impl.pretraining import build_worker
+        from keras_bert_impl.pretraining.corpus import build_worker
 
         folder = sys.argv[1]
         assert main(["vocab", f"{folder}/corpus.txt", "--out", f"{folder}/tokenizer", "--size", "60"]) == 0

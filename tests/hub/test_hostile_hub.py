@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert_impl.hub import huggingface, local_directory, transfer
 from keras_bert_impl.io.errors import InputError
-from tests.hub.hub_models import FILES, WEIGHTS, content
+from tests.hub.hub_models import FILES, WEIGHTS, content, point_at
 from tests.hub_server import Fault, HubServer
 
 NAME = "hf://owner/model"
@@ -313,8 +313,6 @@ class _Raw(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("pace", [0.0, 0.05])
 def test_headers_without_end(cache, impatient, monkeypatch, pace):
-    from hub_models import point_at
-
     monkeypatch.setattr(_Raw, "pace", pace)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Raw)
     server.daemon_threads = True

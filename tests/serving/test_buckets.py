@@ -85,7 +85,7 @@ def test_a_bucket_that_holds_nothing_is_refused(bucket):
     "arguments, message",
     [
         (["--out", "models/a", "--xla", "1x128;8x128"], "--xla takes rows and lengths"),
-        (["--out", "models/a", "--xla", ""], "--xla takes rows and lengths"),
+        (["--out", "models/a", "--xla", ""], "the value of xla is empty"),
         (["--out", "a", "--format", "onnx", "--xla", "1x128"], "--xla goes with SavedModels alone"),
         (["--check", "models/a/1", "--xla", "1x128"], "--xla goes with --out"),
     ],
