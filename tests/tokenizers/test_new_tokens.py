@@ -16,7 +16,7 @@ from tests.tokenizers.kinds import ENGLISH, KINDS, texts
 DOMAIN = ["wanthe wanthe, runnab! <mask> [MASK] <special1>", "Wanthe runnab (wanthe) runnab"] * 3
 DOMAIN += ["hélas détente l'homme détente, détente; hélas"] * 3
 # Others stand for these: what they add has tests of its own.
-SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece")
+SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece", "ALBERT", "ModernBERT")
 SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
 

@@ -179,7 +179,9 @@ def test_a_timeout_that_cannot_be_is_named(monkeypatch, seconds):
         wait_for_workers(cluster_of(free_ports(2)))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_the_wait(number):
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     code = "import logging, keras_bert_impl.training.workers as w; w._LOG.warning('waits'); "

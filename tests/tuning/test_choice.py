@@ -218,7 +218,7 @@ class Failure(keras.callbacks.Callback):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_unfreezing_leaves_what_was_trainable(fails):
     model = classifier()
     model.encoder.blocks[1].attention.trainable = False
@@ -284,6 +284,7 @@ def test_settings_have_a_rate_and_a_size_for_each_way():
     assert (model.default_learning_rate, model.default_rates) == (1e-3, [])
 
 
+@pytest.mark.slow
 def test_prompts_begin_as_words_of_the_vocabulary(tmp_path):
     helpers.save_base(tmp_path)
 

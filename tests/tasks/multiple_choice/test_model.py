@@ -149,6 +149,7 @@ def test_loss_is_the_mean_over_examples(model):
     assert loss == pytest.approx(np.mean(weights * losses), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_two_replicas_reach_the_weights_of_one_device(model):
     # 40 examples in batches of 12: a replica has 6, and of the last batch 2.
     replicated = fitted(mirrored(2))

@@ -103,6 +103,7 @@ def test_loss_and_gradients_are_those_of_transformers(model, tmp_path):
     assert (places[:, 0] == 0).any() and (places[:, 0] > 0).any()
 
 
+@pytest.mark.slow
 def test_any_number_of_replicas_reaches_the_same_weights(model):
     before = helpers.weights(model)
     after = helpers.weights(fitted(mirrored(2)))

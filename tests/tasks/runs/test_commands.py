@@ -201,6 +201,7 @@ def test_predict_holds_some_texts_at_a_time(predicted, tmp_path, monkeypatch, na
     assert peaks[1] - peaks[0] < (2e6 if name == "a.json" else 0.5e6)
 
 
+@pytest.mark.slow
 def test_export_writes_a_model_that_agrees(folder, capsys):
     assert main(["export", "--model", str(folder / "run"), "--out", str(folder / "exported")]) == 0
     served = tf.saved_model.load(str(folder / "exported" / "1")).signatures["serving_default"]

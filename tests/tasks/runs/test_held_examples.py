@@ -59,6 +59,7 @@ def test_what_is_refused(data, message):
         as_examples(data, "train")
 
 
+@pytest.mark.slow
 def test_a_run_of_texts_in_memory(tmp_path):
     data = examples(16)
     model = finetune(

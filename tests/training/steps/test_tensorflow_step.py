@@ -55,6 +55,7 @@ def test_replicas_reach_the_weights_of_one_device(reference, replicas):
     np.testing.assert_allclose(history["loss"], reference[1]["loss"], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_moving_average_of_weights():
     """`fit` ends with the averages, by Adam's steps recomputed here, as the model's weights."""
     momentum = 0.7
@@ -377,7 +378,7 @@ def test_optimizer_of_another_strategy_is_refused():
         model.compile(optimizer=optimizer, loss=cross_entropy())
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_no_execution_leaves_its_epoch(replicas):
     """Three steps an epoch, two an execution: the second of each epoch has one."""
     data = dataset(8, 48, Classifier)
