@@ -78,7 +78,7 @@ def task_of(train, dev) -> Task:
 
 def _check_labelled(examples):
     needs_labels = _task_of_examples(examples).needs_labels
-    if not len(examples) or (needs_labels and getattr(examples, "labels", ()) is None):
+    if not len(examples) or (needs_labels and not examples.has_labels):
         raise InputError(f"{examples.source} has no labelled texts.")
 
 

@@ -79,7 +79,7 @@ _MASKED = {"text": [f"{text} [MASK]" for text in TEXTS] + ["[MASK] [MASK] [MASK]
 FAMILIES = {
     "single_label": (classifier, _TEXT),
     "several_labels": (
-        lambda: classifier(labels="abc", problem_type="multi_label_classification"),
+        lambda: classifier(labels=list("abc"), problem_type="multi_label_classification"),
         _TEXT,
     ),
     "regression": (lambda: classifier(labels=None, num_classes=1), _TEXT),

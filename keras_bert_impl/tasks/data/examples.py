@@ -29,8 +29,29 @@ def places_of(names):
     return {name: number for number, name in enumerate(names)}
 
 
+class LabelledExamples:
+    """Base class of the labelled examples of all tasks.
+
+    A subclass is a frozen dataclass with `texts`, `labels` (None if there are none), `source`, for
+    messages, and `skipped`, the rows that were left out.
+    """
+
+    def __len__(self):
+        return len(self.texts)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the examples can be scored on."""
+        return self.labels is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of texts and labels."""
+        return content_hash(self.texts, self.labels)
+
+
 @dataclasses.dataclass(frozen=True)
-class Examples:
+class Examples(LabelledExamples):
     """Texts with their labels.
 
     Args:
@@ -52,9 +73,6 @@ class Examples:
     source: str = "examples"
     lines: list | None = None
     skipped: tuple = ()
-
-    def __len__(self):
-        return len(self.texts)
 
     @property
     def is_numeric(self):

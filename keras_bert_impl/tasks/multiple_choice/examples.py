@@ -7,13 +7,13 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import content_hash
+from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceExamples:
+class ChoiceExamples(LabelledExamples):
     """Prompts with candidate endings and the number of the correct one.
 
     Args:
@@ -29,14 +29,6 @@ class ChoiceExamples:
     source: str = "examples"
     lines: list | None = None
     skipped: tuple = ()
-
-    def __len__(self):
-        return len(self.texts)
-
-    @property
-    def fingerprint(self):
-        """str. SHA-256 hex digest of texts and labels."""
-        return content_hash(self.texts, self.labels)
 
 
 def score_choices(examples, probabilities):

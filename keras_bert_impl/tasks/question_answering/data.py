@@ -8,13 +8,13 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.examples import LabelledExamples, usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
 
 
 @dataclasses.dataclass(frozen=True)
-class QuestionExamples:
+class QuestionExamples(LabelledExamples):
     """Questions about contexts, with their answers.
 
     Attributes:
@@ -44,6 +44,10 @@ class QuestionExamples:
     def pairs(self):
         """list of (question, context), the input of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
+
+    @property
+    def has_labels(self):
+        return True  # no answer is a label, too
 
     @property
     def fingerprint(self):

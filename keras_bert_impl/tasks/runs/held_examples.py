@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
@@ -23,7 +23,7 @@ def as_examples(data, name):
         InputError: texts and labels differ in number, or `data` has another form.
     """
     if not isinstance(data, tuple):
-        if not hasattr(data, "fingerprint"):
+        if not isinstance(data, LabelledExamples):
             raise InputError(
                 f"{name} must be examples, as read_table and its kin return them, or (texts, "
                 f"labels), got {data!r:.60}."

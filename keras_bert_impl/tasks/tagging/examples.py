@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import content_hash
+from keras_bert_impl.tasks.data.examples import LabelledExamples, content_hash
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggedExamples:
+class TaggedExamples(LabelledExamples):
     """Sentences as lists of words, with a label for each word.
 
     Args:
@@ -34,9 +34,6 @@ class TaggedExamples:
     source: str = "examples"
     lines: list | None = None
     skipped: tuple = ()
-
-    def __len__(self):
-        return len(self.texts)
 
     def where(self, position, word=0):
         """Returns the file and line of a word, for error messages."""
