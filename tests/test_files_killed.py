@@ -12,7 +12,7 @@ import pytest
 SCRIPT = '''
 import json, os, signal, shutil, sys
 from pathlib import Path
-from keras_bert_impl import files
+from keras_bert_impl.io import files
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
           "shutil.rmtree", "os.scandir", "os.listdir", "fcntl.flock", "os.truncate", "os.chmod"}
@@ -147,7 +147,7 @@ def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from keras_bert_impl.files import claim
+from keras_bert_impl.io.files import claim
 
 claimed = []
 print("ready", flush=True)

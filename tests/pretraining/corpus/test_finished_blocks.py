@@ -151,7 +151,7 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     program.write_text(
         textwrap.dedent(f"""
         import os, signal, sys
-        from keras_bert_impl.pretraining import preparation
+        from keras_bert_impl.pretraining.corpus import preparation
         from keras_bert_impl.tokenizers import Tokenizer
 
         def progress(one, left=[int(sys.argv[1])]):

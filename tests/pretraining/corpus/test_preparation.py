@@ -398,7 +398,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
         textwrap.dedent(
             """
             import resource, sys
-            from keras_bert_impl.pretraining import preparation
+            from keras_bert_impl.pretraining.corpus import preparation
             from keras_bert_impl.tokenizers import Tokenizer
 
             if __name__ == "__main__":
