@@ -376,9 +376,14 @@ class _DetailedEncoder(keras.Model):
         self.names = names
         self.built = True  # Keras 3.12 would look for shapes in features that are None
 
+    # Not in `call`: on JAX, Keras casts ids to int32 before.
+    def __call__(self, features, *args, **kwargs):
+        features = inputs.checked(features, self.encoder.config)
+        return super().__call__(features, *args, **kwargs)
+
     def call(self, features, training=None):  # Keras passes `training` on to the layers
         encoder = self.encoder
-        features = inputs.checked(features, encoder.config)
+        features = inputs.with_all_names(features)
         states, scores = _connect(
             features,
             encoder.embeddings,

@@ -46,7 +46,8 @@ def fuzz(signatures, directory, inputs, folder, server=(), seed=0):
     assert result["inputs"] >= inputs
     assert result["answered"] > 0 and result["refused"] > 0 and result["compared"] > 0
     texts, answers = _comparable(sample)
-    assert difference_of_rows(signatures.reference(**texts), answers) <= TOLERANCE
+    difference = difference_of_rows(signatures.reference(**texts), answers)
+    assert difference <= TOLERANCE, difference
     return result
 
 

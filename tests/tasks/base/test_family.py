@@ -178,17 +178,15 @@ def test_masked_words(encoder, tokenizer, architecture, tmp_path):
 
 
 @pytest.mark.slow
-def test_no_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
+def test_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
     config = dataclasses.replace(helpers.encoder().config, num_segments=1)
     model = TextClassifier(Encoder(config), helpers.tokenizer(), num_classes=2)
     model.export(tmp_path)
-    assert set(tf.saved_model.load(str(tmp_path)).signatures) == {
-        "serving_default",
-        "embed",
-        "ids",
-        "hub_ids",
-        "tokenize",
-    }
+    signature = tf.saved_model.load(str(tmp_path)).signatures["pairs"]
+    pairs = [("a good film", "the plot"), ("dull", "a joy")]
+    first, second = (tf.constant(texts) for texts in zip(*pairs))
+    expected = model.predict(pairs, verbose=0)
+    np.testing.assert_allclose(signature(first=first, second=second)["scores"], expected, atol=1e-6)
 
 
 def _load_pretrainer(directory):

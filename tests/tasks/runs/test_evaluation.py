@@ -99,7 +99,8 @@ def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
     train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
     run, scored = tmp_path / "run", tmp_path / "scored"
     files = ["--train", str(train), "--dev", str(dev), "--out", str(run)]
-    common = [f"{name}={value}" for name, value in SETTINGS.items()]
+    given = [setting.partition("=")[0] for setting in settings]
+    common = [f"{name}={value}" for name, value in SETTINGS.items() if name not in given]
     command = ["finetune", "--model", str(base), *arguments, *files]
     named = ["--task", task] if task else []
     assert main([*command, *named, *common, *settings]) == 0

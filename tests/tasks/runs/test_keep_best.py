@@ -96,15 +96,14 @@ def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 @pytest.mark.slow
 def test_of_several_workers_the_chief_scores(base, tmp_path, monkeypatch):
     """`tests/cli/test_workers.py` has two; here the chief believes that there is another."""
-    workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.num_workers", lambda: 2)
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
-    run = tmp_path / "run"
-    finetune(base, TRAIN, DEV, run, "one_device", keep_best=True, verbose=0, **settings)
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    out = tmp_path / "run"
+    finetune(base, TRAIN, DEV, out, "one_device", keep_best=True, verbose=0, **settings)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").open()]
     scores = [line["dev_score"] for line in lines]
     assert scores == pytest.approx([line["val_accuracy"] for line in lines])
-    assert json.loads((run / "scores.json").read_text())["accuracy"] == max(scores)
+    assert json.loads((out / "scores.json").read_text())["accuracy"] == max(scores)
 
 
 def test_a_number_of_the_first_replica_is_that_of_all():

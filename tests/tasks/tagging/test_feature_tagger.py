@@ -168,7 +168,9 @@ def test_files(mixed, tmp_path):
     with torch.no_grad():
         states = theirs(*(torch.tensor(row[name]) for name in names)).last_hidden_state.numpy()
     np.testing.assert_allclose(mixed.encoder(row)["sequence_output"], states, atol=1e-5)
-    with pytest.raises(InputError, match="has no feature tagger; give num_classes or labels"):
+    with pytest.raises(
+        InputError, match="an encoder without a feature tagger; give num_classes or labels"
+    ):
         mixed.encoder.save_pretrained(tmp_path / "base")
         tokenizer().save_pretrained(tmp_path / "base")
         FeatureTagger.from_pretrained(tmp_path / "base")
