@@ -65,6 +65,8 @@ def _comparable(sample):
                 continue
             if "choice" in answer and _are_alike(answer["scores"]):
                 continue
+            if "num_answers" in answer and _has_ties(answer["scores"][: answer["num_answers"]]):
+                continue
             answers.append(answer)
             for name, text in zip(inputs, given):
                 texts.setdefault(name, []).append(_readable(text))
@@ -75,6 +77,11 @@ def _are_alike(scores):
     """Whether rounding alone chooses: between endings that are the same where they are cut."""
     second, best = sorted(scores)[-2:]
     return best - second <= TOLERANCE
+
+
+def _has_ties(scores):
+    """Whether rounding alone ranks two answers, as it does those of a context that repeats itself."""
+    return any(better - worse <= TOLERANCE for better, worse in zip(scores, scores[1:]))
 
 
 def _readable(text):
