@@ -8,5 +8,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 set_up_environment "test"
 cd "$root"
-"$environment/bin/ruff" check keras_bert_impl tests tools
-"$environment/bin/ruff" format --check keras_bert_impl tests tools
+"$environment/bin/python" -m ruff check keras_bert_impl tests tools
+"$environment/bin/python" -m ruff format --check keras_bert_impl tests tools

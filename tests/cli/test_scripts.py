@@ -137,7 +137,9 @@ def test_tests_are_run_with_their_arguments(checkout):
         f"{PYTEST} -m slow",
     ]
     assert run(checkout, ".ci/run").returncode == 0
-    assert log(checkout) == [PYTEST]
+    folders = "keras_bert_impl tests tools"
+    lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}"]
+    assert log(checkout) == [*lint, PYTEST]
 
 
 def test_a_failed_installation_is_tried_again(checkout):
