@@ -72,14 +72,13 @@ class RunDirectory:
 
         A run that was rejected or failed before its first checkpoint does not count.
         """
-        own = {self._recipe, self._data}
-        made = (path for path in self.path.rglob("*") if path not in own)
-        made = (path for path in made if self.tensorboard not in path.parents)
-        return any(
-            path.is_file() and path.stat().st_size
-            for path in made
-            if not any(part.startswith(".") for part in path.relative_to(self.path).parts)
-        )
+        for path in (self.model, self.checkpoints, self.metrics, self.scores):
+            files = [path] if path.is_file() else path.rglob("*")
+            for file in files:
+                is_hidden = any(p.startswith(".") for p in file.relative_to(self.path).parts)
+                if file.is_file() and file.stat().st_size and not is_hidden:
+                    return True
+        return False
 
     def _check_same_settings(self, now, may_change):
         self._check_known(self._recipe, "settings")

@@ -55,6 +55,15 @@ def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
         RunDirectory(tmp_path, Settings())
 
 
+def test_what_else_lies_in_the_directory_is_no_run(tmp_path):
+    # `finetune --adapt` writes its adaptation there before the run begins.
+    manifest = tmp_path / "adapt" / "records" / "manifest.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{}")
+    RunDirectory(tmp_path, Settings(), resume=False)
+    assert (tmp_path / "recipe.yaml").is_file()
+
+
 def test_another_process_is_refused(tmp_path):
     code = (
         "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()\n"
