@@ -38,7 +38,7 @@ def add_arguments(parser):
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="refuse to write what scores so many points less than the model on the examples below",
+        help="do not write a file that scores more than this many points below the model on the examples",
     )
     examples = parser.add_argument_group("labelled examples to score the written model on")
     add_examples(examples, is_training=False)
