@@ -31,6 +31,7 @@ _HOMES = {
     "FeatureTagger": "tasks.tagging.feature_tagger",
     "MultipleChoice": "tasks.multiple_choice.model",
     "NextSentencePredictor": "tasks.text_classification.next_sentence",
+    "LongTexts": "tasks.base.long_texts",
     "MaskedLM": "tasks.language_modelling.model",
     "read_choices": "tasks.multiple_choice.data",
     "read_columns": "tasks.tagging.columns",

@@ -130,6 +130,11 @@ GUESSES = {
         "ignore_mismatched_sizes": "from_pretrained(name, num_classes=3), which makes a new head",
         "trust_remote_code": "from_pretrained(name); no code of a model is run",
     },
+    "A model with long_texts": {
+        "head_tokens": 'long_texts=LongTexts("head_tail", head_tokens=128)',
+        "doc_stride": 'long_texts=LongTexts("mean", doc_stride=128)',
+        "max_windows": 'long_texts=LongTexts("mean", max_windows=8)',
+    },
     "TaskModel.compile": {
         "lr": "compile(learning_rate=5e-5)",
     },

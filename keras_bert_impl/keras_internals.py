@@ -37,27 +37,32 @@ def track_loss(model: keras.Model, loss, weight) -> None:
     model._loss_tracker.update_state(loss, sample_weight=weight)
 
 
-class KnowsBuilding:
-    """Mixin for a model that needs to know when Keras builds its metrics from a symbolic call."""
+def knows_building(cls: type) -> type:
+    """Makes `is_building` true while Keras builds a model's metrics from a symbolic call.
 
-    is_building = False
+    A class decorator.
+    """
 
-    def _symbolic_build(self, *args, **kwargs):
+    def symbolic_build(self, *args, **kwargs):
         self.is_building = True
         try:
-            return super()._symbolic_build(*args, **kwargs)
+            return super(cls, self)._symbolic_build(*args, **kwargs)
         finally:
             self.is_building = False
 
+    cls.is_building, cls._symbolic_build = False, symbolic_build
+    return cls
 
-class BuildsUnderStrategy:
-    """Mixin for a TensorFlow model built from its data's shapes under a `tf.distribute` strategy.
 
-    By default, Keras averages the first batch over the replicas, which fails for strings and for
-    batches that do not divide evenly. It also consumes a batch, which a generator yields only once.
+def builds_under_strategy(cls: type) -> type:
+    """Makes a TensorFlow model build from its data's shapes under a `tf.distribute` strategy.
+
+    A class decorator. By default, Keras averages the first batch over the replicas, which fails for
+    strings and for batches that do not divide evenly. It also consumes a batch, which a generator
+    yields only once.
     """
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+    def maybe_symbolic_build(self, iterator=None, data_batch=None):
         import tensorflow as tf
 
         if self._distribute_strategy is None:
@@ -67,6 +72,9 @@ class BuildsUnderStrategy:
             data_batch = tf.nest.map_structure(_spec_of_a_replica, spec)
         with self._distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
+
+    cls._maybe_symbolic_build = maybe_symbolic_build
+    return cls
 
 
 def _spec_of_a_replica(spec):

@@ -6,11 +6,13 @@ from keras_bert_impl.lazy import lazy_names
 _HOMES = {
     "AnchorExamples": "embedding.anchors",
     "ChoiceExamples": "multiple_choice.examples",
+    "EncoderSignatures": "embedding.signature",
     "Entity": "tagging.entities",
     "Examples": "data.examples",
     "FeatureTagger": "tagging.feature_tagger",
     "FinetuneSettings": "runs.settings",
     "IntermediateLayers": "runs.distillation",
+    "LongTexts": "base.long_texts",
     "MaskedLM": "language_modelling.model",
     "MultipleChoice": "multiple_choice.model",
     "NextSentencePredictor": "text_classification.next_sentence",

@@ -5,7 +5,9 @@ import random
 import keras
 
 from keras_bert_impl.tasks import (
+    EncoderSignatures,
     FeatureTagger,
+    LongTexts,
     MaskedLM,
     MultipleChoice,
     NextSentencePredictor,
@@ -13,7 +15,6 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
-from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from tests.helpers import randomize
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 
@@ -51,7 +52,9 @@ def answerer(**arguments):
 
 
 def windows_of_choices():
-    return MultipleChoice(encoder(), tokenizer(), long_texts="mean", max_length=10, max_windows=3)
+    return MultipleChoice(
+        encoder(), tokenizer(), long_texts=LongTexts("mean", max_windows=3), max_length=10
+    )
 
 
 def windows_of_vectors():
@@ -59,7 +62,7 @@ def windows_of_vectors():
 
 
 def windows(**arguments):
-    return classifier(long_texts="mean", max_length=8, max_windows=3, **arguments)
+    return classifier(long_texts=LongTexts("mean", max_windows=3), max_length=8, **arguments)
 
 
 # Name: (function that makes the model, or the signatures; inputs of `serving_default`).

@@ -10,7 +10,9 @@ import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
 from keras_bert_impl.tasks import (
+    EncoderSignatures,
     FeatureTagger,
+    LongTexts,
     MaskedLM,
     MultipleChoice,
     NextSentencePredictor,
@@ -19,7 +21,6 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
-from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 
 POSITIONS = 512
 # Tokens of the texts; [CLS] and [SEP] make the last a full row. Eight texts of each.
@@ -178,7 +179,9 @@ def _regression():
 
 @_of("TextClassifier, windows")
 def _windows():
-    model = _classifier(labels=["a", "b"], long_texts="mean", max_length=128, max_windows=4)
+    model = _classifier(
+        labels=["a", "b"], long_texts=LongTexts("mean", max_windows=4), max_length=128
+    )
     return _on_text("TextClassifier, windows", model)
 
 
@@ -216,7 +219,7 @@ def _choices():
 
 @_of("MultipleChoice, windows")
 def _choices_in_windows():
-    windows = {"long_texts": "max", "max_length": 128, "max_windows": 4}
+    windows = {"long_texts": LongTexts("max", max_windows=4), "max_length": 128}
     model = MultipleChoice(encoder(), tokenizer(), **windows)
     columns = [texts(32, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(), "endings": [list(row) for row in zip(*columns)]}
@@ -237,7 +240,7 @@ def _vectors():
 
 @_of("TextEmbedder, windows")
 def _vectors_of_windows():
-    windows = {"long_texts": "attention", "max_length": 128, "max_windows": 4}
+    windows = {"long_texts": LongTexts("attention", max_windows=4), "max_length": 128}
     return _on_text("TextEmbedder, windows", TextEmbedder(encoder(), tokenizer(), **windows))
 
 

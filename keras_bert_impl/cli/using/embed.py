@@ -58,9 +58,8 @@ def run(arguments):
     from keras_bert_impl.tasks.runs.run import load_embedder
 
     texts = read_texts(arguments.paths, arguments.text, arguments.per)
-    settings = {"long_texts": arguments.long_texts, "max_windows": arguments.max_windows}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    embedder = load_embedder(arguments.model, arguments.dtype, **settings)
+    long_texts = {"way": arguments.long_texts, "max_windows": arguments.max_windows}
+    embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
     with Progress("embedding", unit="texts") as progress:
         count = write_vectors(embedder, texts, arguments.out, arguments.batch_size, progress.update)
     print(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}", file=sys.stderr)

@@ -69,11 +69,11 @@ def add_logits(graph, inputs, head):
 
 def text_vectors(graph, features, model, vectors_of_rows, dim=None):
     """Returns one vector per text, [texts, dim], for features [texts, (windows,) length]."""
-    if not model.has_windows:
+    if not model.long_texts.has_windows:
         return vectors_of_rows(features)
     rows = vectors_of_rows(merge_groups(graph, features, rank=3))
     dim = dim or model.config.hidden_dim
-    return pool_windows(graph, rows, features["attention_mask"], dim, model.long_texts)
+    return pool_windows(graph, rows, features["attention_mask"], dim, model.long_texts.way)
 
 
 def pool_windows(graph, rows, mask, dim, pooling, name="pool_windows"):

@@ -46,6 +46,16 @@ class Task:
         """Returns the model class for a run with these settings of the task."""
         return self.model_classes[0]
 
+    def model_arguments(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of `from_pretrained` for a run with these settings of the task."""
+        if "long_texts" not in self.settings:
+            return self.arguments | settings
+        fields = {name: settings[name] for name in LONG_TEXT_SETTINGS if name in settings}
+        others = {name: settings[name] for name in settings if name not in fields}
+        if fields:
+            others["long_texts"] = {"way": fields.pop("long_texts", None), **fields}
+        return self.arguments | others
+
     def inputs(self, examples) -> tuple:
         """Converts examples to the arguments of `fit`: (x, y)."""
         return examples.texts, examples.labels

@@ -4,6 +4,7 @@ import logging
 
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,6 +46,11 @@ def _prompts(own, name):
     return {key: prompts.text(key) for key in prompts}
 
 
+def _long_texts(own, name):
+    fields = {field: _count(own, field) for field in ("head_tokens", "doc_stride", "max_windows")}
+    return LongTexts().changed({"way": own.text(name, None), **fields})
+
+
 _READ = {
     "projections": _projections,
     "truncate_dim": _count,
@@ -74,9 +80,7 @@ _READ = {
     "loss": _text,
     "scale": _number,
     "margin": _number,
-    "long_texts": _text,
-    "head_tokens": _count,
-    "max_windows": _count,
+    "long_texts": _long_texts,
 }
 
 

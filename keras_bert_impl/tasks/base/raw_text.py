@@ -1,32 +1,33 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings for networks that take token ids."""
 
-import functools
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.task_compile import TaskCompile, check_backend
-from keras_bert_impl.tasks.data.class_weights import weighted, with_class_weights
+from keras_bert_impl.tasks.base.fitting import fit_arguments
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.predicting import predict
+from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
+from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tasks.data.class_weights import weighted
 from keras_bert_impl.tasks.data.label_checks import readable_errors
-from keras_bert_impl.tasks.inputs import batching, streams
-from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.inputs import batching, model_data
 from keras_bert_impl.tasks.inputs.fit_arguments import (
     FitSizes,
     check_batches_alone,
-    check_callbacks,
     checked_sizes,
-    first_batches,
     is_batched,
 )
-from keras_bert_impl.tasks.inputs.raw_text_data import RawTextData
-from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
-class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
+class RawTextTrainer(ReplicatedTrainer):
     """Mixin before `keras.Model`: takes raw strings, returns scores.
 
     The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take
@@ -40,16 +41,265 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
     - a `tf.data.Dataset` of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
       string tensor `[batch]`, a tuple of two, or a dict of features.
 
-    Texts are truncated to `max_length` tokens, the longer segment first. They are tokenized once,
-    and batches hold texts of similar length. Random choices depend only on
-    `(seed, epoch)`.
+    Texts are truncated to `max_length` tokens, the longer segment first; see `LongTexts` for other
+    ways. They are tokenized once, and batches hold texts of similar length. Random choices depend
+    only on `(seed, epoch)`.
 
-    Subclasses define the labels, see `RawTextData`, and the training objective, see `TaskCompile`.
+    Subclasses have the attributes `tokenizer` and `max_length` and define the labels
+    (`encode_labels`, `label_tensor`) and the objective (`outputs_are`, `default_loss`,
+    `default_metrics`, `named_metrics`, `scores`).
     """
 
+    has_several_rows = False  # whether a text may have several rows
+    needs_labels = True  # whether the loss uses labels
+    has_token_labels = False  # whether each token has a label
+    text_rank = 1  # rank of string tensors in a dataset: [batch]
+    text_columns = ()  # table columns known by name, see `user_input.from_columns`
+    most_columns = 2
+    long_texts = LongTexts()
+    long_part = "second"  # the text of a pair that may be long
     block_texts = block_characters = None  # for `predict`, see `blocks`; None for its defaults
 
+    default_learning_rate = 3e-5
+    default_rates = ()  # factors of the learning rate for some weights, see `AdamW`
+    outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
+    _given = SimpleNamespace(arguments={})  # arguments of `compile`
+
+    # === Labels and objective, for subclasses ===
+
+    def encode_labels(self, labels, count):
+        """Checks a user's labels and converts them to an array for the loss.
+
+        Args:
+            labels: list or array of `count` labels.
+            count: int. Number of texts.
+
+        Raises:
+            InputError: the number of labels differs, or a label is unknown to the model.
+        """
+        raise NotImplementedError
+
+    def check_labels(self, labels, features, sample_weight):
+        """Raises `InputError` if labels do not match features that are given as a dict."""
+
+    def label_tensor(self, labels):
+        """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
+        raise NotImplementedError
+
+    def class_factors(self, class_weight, labels):
+        """Computes the factor of each class in the loss, in the order of the network's outputs.
+
+        Args:
+            class_weight: see `class_weights.class_weights`.
+            labels: return value of `encode_labels`; None if labels come in batches.
+
+        Returns:
+            list of float.
+
+        Raises:
+            InputError: the labels of this model are not classes.
+        """
+        raise InputError(
+            "class_weight is for labels that are classes, which those of a "
+            f"{type(self).__name__} are not; give sample_weight, a number for each example."
+        )
+
+    def default_loss(self):
+        """Returns the loss used when `compile` is given none."""
+        raise NotImplementedError
+
+    def default_metrics(self):
+        """Returns the list of metrics used when `compile` is given none."""
+        raise NotImplementedError
+
+    def named_metrics(self):
+        """Returns the task's scores that `compile(metrics=...)` accepts by name: dict of name ->
+        function that creates the metric."""
+        return {}
+
+    def scores(self, outputs):
+        """Converts the network's outputs to the values that `predict` returns."""
+        return outputs
+
+    # === From texts to rows ===
+
+    def as_texts(self, x):
+        """Converts user input to a list of texts for `rows`."""
+        return user_input.as_list(x, self.text_columns, self.most_columns)
+
+    def pack(self, texts):
+        """Computes the features of texts, one row each, truncated to `max_length` tokens.
+
+        Args:
+            texts: input of a `Tokenizer`, in eager mode and in any graph.
+        """
+        return self.long_texts.pack(self, texts)
+
+    def tokenized(self, texts):
+        """Tokenizes a list of texts or pairs to `TokenizedTexts`, or `GroupedTexts` of windows."""
+        return self.long_texts.tokenize(self, texts)
+
+    def rows(self, texts, labels=None, weights=None):
+        """Tokenizes texts to rows of the network; here one example per text.
+
+        Args:
+            texts: list, from `as_texts`.
+            labels: return value of `encode_labels`, or None.
+            weights: float32 array [texts], or None.
+
+        Returns:
+            (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
+        """
+        targets = tuple(target for target in (labels, weights) if target is not None)
+        return self.tokenized(texts), targets
+
+    def joined(self, outputs, texts, tokenized):
+        """Converts the scores of all rows to the return value of `predict`.
+
+        Args:
+            outputs: numpy arrays [rows, ...], return value of `scores`.
+            texts: list, from `as_texts`.
+            tokenized: `TokenizedTexts` of their rows, from `rows`.
+        """
+        return outputs
+
+    def completed(self, batches, first_batch=None):
+        """Adds randomly drawn features or targets to batches of rows; here returns them unchanged.
+
+        Args:
+            batches: `tf.data.Dataset` of `(features, *targets)`.
+            first_batch: int64 variable, the index of the first training batch; None to draw the
+                same each time.
+        """
+        return batches
+
+    def completed_dataset(self, dataset, is_training):
+        """Same as `completed`, for a user's `tf.data.Dataset`."""
+        return dataset
+
+    def text_features(self, texts):
+        """Computes the features of a batch of texts, in any graph.
+
+        Args:
+            texts: string tensor `[batch]`, or a tuple of two for pairs.
+
+        Returns:
+            dict of int32 `[batch, length]`, or with windows `[batch, windows, length]`; the length
+            is at most `max_length`.
+        """
+        return self.long_texts.features(self, texts)
+
+    def features_in_graph(self, texts):
+        """Computes the features of a batch of examples, for datasets and exported models."""
+        return self.text_features(texts)
+
+    def widths(self, longest=None):
+        """Returns the lengths that batches are padded to on the devices of this model.
+
+        Args:
+            longest: int. Default: `max_length`.
+        """
+        return batching.widths(self, longest or self.max_length)
+
+    @property
+    def feature_names(self):
+        """tuple of str. The features that the network takes."""
+        return tuple(self.input)
+
+    def steps_per_epoch(self, x, batch_size):
+        """int. Number of batches of one pass over texts, some of which may have several rows."""
+        return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
+
     # === Keras ===
+
+    @known_arguments("TaskModel.compile")
+    def compile(
+        self,
+        optimizer=None,
+        loss=None,
+        metrics=None,
+        weighted_metrics=None,
+        learning_rate=None,
+        seed=0,
+        **kwargs,
+    ):
+        """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
+
+        The network returns logits. A Keras loss or metric, by name or as an object, receives the
+        form it expects: the probabilities that `predict` returns, or the logits if it has
+        `from_logits=True`; class indices or one-hot rows, whichever form the labels have. A
+        user-defined function or class receives the labels and the probabilities. For two classes,
+        metrics such as `AUC`, `Precision` and `Recall` count the second one as positive, as
+        scikit-learn does.
+
+        Args:
+            optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
+                to 0 and clipping to a global gradient norm of 1.0. Each `fit` restarts it.
+            loss: default: the task's cross-entropy; squared error for regression.
+            metrics: list. Default: accuracy; absolute error for regression; `[]` for none. Besides
+                Keras metrics, accepts the task's own scores by name, such as `"macro_f1"`,
+                `"matthews"`, `"entity_f1"` or `"exact_match"`.
+            weighted_metrics: list, as in Keras.
+            learning_rate: float. Peak learning rate of the default optimizer. Default 3e-5, or the
+                default for the kind of adapter.
+            seed: int. Determines the order of the texts and the dropout masks.
+            **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
+                `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
+
+        Raises:
+            InputError: a loss or metric cannot be computed for the task; the message gives the
+                line to write.
+        """
+        check_backend()
+        check_arguments(optimizer, learning_rate, seed)
+        named, outputs_are = self.named_metrics(), self.outputs_are
+        with self.distribute_strategy.scope():
+            super().compile(
+                self._default_optimizer(learning_rate) if optimizer is None else optimizer,
+                loss=self.default_loss() if loss is None else TaskLoss(loss, outputs_are),
+                metrics=(
+                    self.default_metrics()
+                    if metrics is None
+                    else task_metrics(metrics, named, outputs_are)
+                ),
+                weighted_metrics=task_metrics(weighted_metrics, named, outputs_are),
+                dropout_seed=seed,
+                **kwargs,
+            )
+        given = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+            "learning_rate": learning_rate,
+            "seed": seed,
+            **kwargs,
+        }
+        # In a namespace, so that Keras does not find the metrics in it.
+        variables = [id(variable) for variable in self.trainable_variables]
+        self._given = SimpleNamespace(arguments=given, variables=variables)
+
+    def compile_arguments(self):
+        return self._given.arguments
+
+    def compile_if_needed(self):
+        """Compiles the model with the task's defaults if the user has not compiled it."""
+        if not self.compiled:
+            self.compile()
+
+    @property
+    def uses_default_optimizer(self):
+        """bool. Whether `compile` was given no optimizer."""
+        return self._given.arguments.get("optimizer") is None
+
+    def _default_optimizer(self, learning_rate):
+        rate = self.default_learning_rate if learning_rate is None else learning_rate
+        return default_optimizer(None, rate, rates=self.default_rates)
+
+    @property
+    def trains_other_variables(self):
+        """bool. Whether layers were frozen or unfrozen since `compile`."""
+        return self._given.variables != [id(variable) for variable in self.trainable_variables]
 
     def fit(
         self,
@@ -86,7 +336,7 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             `keras.callbacks.History`.
         """
         self._check_not_quantized("does not train")
-        self._compile_if_needed()
+        self.compile_if_needed()
         self._check_objective()
         sizes = FitSizes(
             batch_size,
@@ -98,54 +348,12 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             validation_batch_size,
             validation_freq,
         )
-        check_callbacks(callbacks, self.optimizer)
         self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it set
-        first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
-        steps_per_epoch, labels = sizes.steps_per_epoch, None
-        if is_batched(x):
-            check_batches_alone(
-                x, y=y, sample_weight=sample_weight, validation_split=sizes.validation_split or None
-            )
-            x = encode_dataset(self, self._read(x, shuffle))
-            # A repeating dataset is infinite.
-            steps = steps_per_epoch or int(x.cardinality())
-        else:
-            examples = self._examples(x, y, sample_weight)
-            if sizes.validation_split and validation_data is None:
-                examples, held_out = batching.split(examples, sizes.validation_split)
-                validation_data = self._sorted(held_out, sizes.validation_batch_size)
-            rows, targets = self._rows(*examples)
-            labels = examples[1]
-            steps = steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
-            seed = self._given.arguments["seed"]
-            x = batching.training_batches(
-                rows, targets, sizes.batch_size, seed, shuffle, first_batch
-            )
-            x = self.completed(x, first_batch)
-            steps_per_epoch = steps
-        if class_weight is not None:
-            x = with_class_weights(x, self.class_factors(class_weight, labels))
-        validation_steps = sizes.validation_steps
-        if validation_data is not None:
-            in_steps = is_batched(validation_data)
-            validation_data = self._validation(
-                validation_data, sizes.validation_batch_size, validation_steps
-            )
-            validation_steps = validation_steps if in_steps else None
-        self._begin_run(steps, sizes.epochs - sizes.initial_epoch)
+        arguments = fit_arguments(
+            self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
+        )
         with readable_errors():
-            return super().fit(
-                x,
-                epochs=sizes.epochs,
-                verbose=verbose,
-                callbacks=_with(_StartOfData(first_batch, steps), callbacks),
-                validation_data=validation_data,
-                shuffle=False,  # the dataset determines the order
-                initial_epoch=sizes.initial_epoch,
-                steps_per_epoch=steps_per_epoch,
-                validation_steps=validation_steps,
-                validation_freq=sizes.validation_freq,
-            )
+            return super().fit(verbose=verbose, **arguments)
 
     def evaluate(
         self,
@@ -164,14 +372,15 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             steps: int. Number of batches to evaluate, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.evaluate`.
         """
-        self._compile_if_needed()
+        self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
             batch_size, steps = checked_sizes(batch_size, steps)
             if is_batched(x):
                 check_batches_alone(x, y=y, sample_weight=sample_weight)
-                x = self._validation(x, batch_size)
+                x = model_data.validation_data(self, x, batch_size)
             else:
-                x, steps = self._validation((x, y, sample_weight), batch_size, steps), None
+                x = model_data.validation_data(self, (x, y, sample_weight), batch_size, steps)
+                steps = None
         with readable_errors():
             return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
@@ -190,42 +399,15 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
         """
         check_backend()
         batch_size, steps = checked_sizes(batch_size, steps)
-        kwargs["verbose"] = verbose
-        if streams.gives_batches(x):
-            each = functools.partial(RawTextTrainer.predict, self, batch_size=batch_size)
-            labels = getattr(self, "labels", ())
-            batches = streams.text_batches(x, steps, labels)
-            return streams.joined(each(texts, **kwargs) for texts in batches)
-        x = self._read(x)
-        if isinstance(x, tf.data.Dataset):
-            data = encode_dataset(self, x, with_labels=False)
-            return super().predict(data, steps=steps, **kwargs)
-        if isinstance(x, dict):
-            x = complete(x, self.tokenizer.pad_id, self.feature_names, self.config)
-            rows, _ = self._rows(first_batches(FeatureRows(x), batch_size, steps))
-            return super().predict(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
-        texts = first_batches(self.as_texts(x), batch_size, steps)
-        limits = self.block_texts, self.block_characters
-        if len(next(blocks(texts, *limits))) == len(texts):
-            return self._predict_block(texts, batch_size, **kwargs)
-        progress = keras.utils.Progbar(len(texts), verbose=1 if verbose == "auto" else verbose)
-        kwargs |= {"batch_size": batch_size, "verbose": 0}
-        predict = functools.partial(self._predict_block, **kwargs)
-        return in_blocks(predict, texts, *limits, done=progress.add)
+        return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
-    def _predict_block(self, texts, batch_size, **kwargs):
-        rows, _ = self.rows(texts)
-        if not rows.num_texts:
-            return self.joined(self._scores_of_nothing(), texts, rows)
-        data, order = batching.sorted_batches(rows, (), batch_size)
-        outputs = self.predict_batches(data, **kwargs)
-        back = np.argsort(order)
-        outputs = keras.tree.map_structure(lambda scores: scores[back], outputs)
-        return self.joined(outputs, texts, rows)
+    def predict_features(self, data, **kwargs):
+        """Predicts a `tf.data.Dataset` of features; returns the joined scores."""
+        return super().predict(data, **kwargs)
 
     def predict_batches(self, data, **kwargs):
-        """Predicts all batches of a `tf.data.Dataset` of features; returns the joined scores."""
-        return super().predict(data, **kwargs)
+        """Same as `predict_features`, for the rows of texts."""
+        return self.predict_features(data, **kwargs)
 
     def predict_step(self, data):
         """Predicts the scores of one replica's batch."""
@@ -238,13 +420,13 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
             InputError: the model has the default optimizer, whose learning rate depends on the
                 number of steps.
         """
-        if self._uses_default_optimizer:
+        if self.uses_default_optimizer:
             raise InputError(
                 "the default learning rate depends on the number of steps, which train_on_batch "
                 "does not know: write compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
-        x, y, sample_weight = self._one_batch(x, y, sample_weight)
+        x, y, sample_weight = model_data.one_batch(self, x, y, sample_weight)
         if class_weight is not None:
             factors = self.class_factors(class_weight, np.asarray(y))
             sample_weight = weighted(y, sample_weight, factors)
@@ -252,8 +434,8 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
-        self._compile_if_needed()
-        return super().test_on_batch(*self._one_batch(x, y, sample_weight), return_dict)
+        self.compile_if_needed()
+        return super().test_on_batch(*model_data.one_batch(self, x, y, sample_weight), return_dict)
 
     def predict_on_batch(self, x):
         """Predicts the scores of one batch: `predict` with all examples in one batch."""
@@ -262,35 +444,13 @@ class RawTextTrainer(RawTextData, TaskCompile, ReplicatedTrainer):
     def __call__(self, inputs, *args, **kwargs):
         """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
-            inputs = complete(inputs, self.tokenizer.pad_id, self.feature_names, self.config)
+            inputs = model_data.completed_features(self, inputs)
         elif not isinstance(inputs, keras.KerasTensor):
             rows, _ = self.rows(self.as_texts(inputs))
             if not rows.num_texts:
                 raise InputError("there are no texts.")
             inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
-
-
-class _StartOfData(keras.callbacks.Callback):
-    """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
-
-    def __init__(self, first_batch, steps_per_epoch):
-        super().__init__()
-        self._first_batch = first_batch
-        self._steps_per_epoch = steps_per_epoch
-        self._has_begun = False
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if not self._has_begun:
-            self._first_batch.assign(epoch * self._steps_per_epoch)
-            self._has_begun = True
-
-
-def _with(callback, callbacks):
-    """Adds a callback to the callbacks of `fit`."""
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks = callbacks.callbacks
-    return [*keras.tree.flatten(callbacks or []), callback]
 
 
 def _num_rows(x):

@@ -34,8 +34,8 @@ from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import words_of_one_piece
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -58,6 +58,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         outputs: outputs of the head for `encoder(inputs)`.
         max_length: int. Texts are truncated to this number of tokens. Default 128, or the
             encoder's maximum if that is less.
+        long_texts: `LongTexts` that the network was built for. Default: truncate.
 
     Raises:
         InputError: encoder, tokenizer and `max_length` do not match.
@@ -69,7 +70,9 @@ class TaskModel(RawTextTrainer, keras.Model):
     settings = ()  # names of attributes, also arguments, saved in files besides `max_length`
     _is_quantized = False
 
-    def __init__(self, encoder, tokenizer, inputs, outputs, max_length=None, name=None):
+    def __init__(
+        self, encoder, tokenizer, inputs, outputs, max_length=None, long_texts=None, name=None
+    ):
         limit = encoder.config.max_length
         max_length = min(128, limit) if max_length is None else max_length
         if not 3 <= check("max_length", max_length, int) <= limit:
@@ -88,6 +91,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             tokenizer = tokenizer.with_one_segment()
         self.tokenizer = tokenizer
         self.max_length = int(max_length)
+        self.long_texts = self.long_texts.changed(long_texts)
 
     @property
     def config(self):
@@ -115,7 +119,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
             "name": self.name,
             "frozen": frozen(self),
-            **self._own_settings(),
+            **self.own_settings(),
         }
 
     @classmethod
@@ -128,8 +132,12 @@ class TaskModel(RawTextTrainer, keras.Model):
         set_frozen(model, state)
         return model
 
-    def _own_settings(self):
-        return {name: getattr(self, name) for name in ("max_length", *self.settings)}
+    def own_settings(self):
+        """Returns the arguments of the class that are saved in files: dict of name to value."""
+        own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
+        if "long_texts" in own:
+            own |= {"long_texts": dataclasses.asdict(self.long_texts)}
+        return own
 
     # === Serving ===
 
@@ -239,6 +247,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         if max_length is not None:
             kwargs["max_length"] = max_length
         kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
+        if "long_texts" in kwargs:
+            kwargs["long_texts"] = kept.get("long_texts", LongTexts()).changed(kwargs["long_texts"])
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         config = cls.encoder_config(config, arguments)
         if dropout is not None:
@@ -296,8 +306,13 @@ class TaskModel(RawTextTrainer, keras.Model):
         return dict(arguments)
 
     def head_names(self):
-        """List of `TensorName` of the head."""
-        return [] if self.head is None else head_tensors(self.config, self.head)
+        """List of `TensorName` of the head and of the layers that pool tokens or windows."""
+        head = [] if self.head is None else head_tensors(self.config, self.head)
+        return head + self.pooling_names()
+
+    def pooling_names(self):
+        """List of `TensorName` of the layers that pool tokens or windows."""
+        return self.long_texts.tensors()
 
     def pretrained_head(self, source):
         """Returns the head tensors to read from a `ModelSource`."""
@@ -313,8 +328,12 @@ class TaskModel(RawTextTrainer, keras.Model):
             dataclasses.replace(self.config, adapter=None),
             self.head,
             **self.task_config(),
-            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._own_settings()}},
+            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._settings_in_files()}},
         )
+
+    def _settings_in_files(self):
+        own = self.own_settings()
+        return own | (self.long_texts.settings() if "long_texts" in own else {})
 
     def save_pretrained(self, directory):
         """Saves the model, tokenizer and head as a directory that `transformers` also loads.
@@ -351,17 +370,10 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         path = directory / "config.json"
         config = read_json(path)
-        config[OWN_SETTINGS] |= self._own_settings()
+        config[OWN_SETTINGS] |= self._settings_in_files()
         with replace_file(path) as temporary:
             text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
             temporary.write_text(text, encoding="utf-8")
-
-
-def task_inputs(rank=2):
-    """Creates the inputs of a task model's network: dict of int32 `[batch, length]`, with group
-    dimensions for higher ranks: `[batch, ..., length]`."""
-    shape = (None,) * (rank - 1)
-    return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}
 
 
 def _begin_as_words(encoder, tokenizer):

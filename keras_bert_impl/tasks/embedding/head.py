@@ -6,7 +6,6 @@ import numpy as np
 from keras_bert_impl.interop.sentence_transformers import POOLINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
-from keras_bert_impl.tasks.base.long_texts import text_inputs, vectors_of_texts
 from keras_bert_impl.tasks.inputs.grouped import merged
 
 
@@ -48,8 +47,8 @@ def embedding_network(
         states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
         return _pooled(states, rows["padding_mask"], pooling)
 
-    inputs = text_inputs(long_texts, groups=1)
-    vectors = vectors_of_texts(vectors_of_rows, merged(inputs), long_texts, encoder, "float32")
+    inputs = long_texts.inputs(groups=1)
+    vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder, "float32")
     for layer in projections:
         vectors = layer(vectors)
     if normalize:

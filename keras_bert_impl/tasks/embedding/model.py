@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses
+from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import read_encoder_config
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
@@ -16,7 +16,8 @@ from keras_bert_impl.interop.sentence_transformers import (
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, check
-from keras_bert_impl.tasks.base.long_texts import LongTextModel, check_long_texts
+from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_labels, check_numbers
 from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.embedding import losses
@@ -38,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 @first_guesses("TextEmbedder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
+class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     """Sentence embeddings, pooled from the hidden states of the last layer or layers.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`, with this difference: an
@@ -86,9 +87,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         scale: float. Factor of the cosines in `"cosent"` and `"multiple_negatives"`.
         margin: float. Distance margin of `"triplet"`.
         max_length: int. Sequence length in tokens. Default 128.
-        long_texts, head_tokens, doc_stride, max_windows: how longer texts are handled; see
-            `LongTextModel`. The vectors of a text's windows are pooled before normalization.
-            `long_texts` defaults to `"truncate"`.
+        long_texts: `LongTexts`, or its `way`: how longer texts are handled. The vectors of a text's
+            windows are pooled before normalization. Default: truncate.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT".
 
@@ -113,13 +113,14 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         "loss",
         "scale",
         "margin",
-        *LongTextModel.settings,
+        "long_texts",
     )
     text_rank = 2
     most_columns = 8
     signature_class = VectorSignatures
     network = TextEmbedderNetwork
 
+    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder,
@@ -140,13 +141,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
         margin=5.0,
         max_length=None,
         long_texts=None,
-        head_tokens=None,
-        doc_stride=None,
-        max_windows=None,
         name="text_embedder",
     ):
         losses.check_loss(loss)
-        long_texts = check_long_texts(long_texts)
+        long_texts = LongTexts().changed(long_texts)
         projections = checked_projections(projections)
         layers = projection_layers(projections)
         inputs, outputs, mix = embedding_network(
@@ -172,11 +170,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
             inputs,
             outputs,
             max_length=max_length,
-            name=name,
             long_texts=long_texts,
-            head_tokens=head_tokens,
-            doc_stride=doc_stride,
-            max_windows=max_windows,
+            name=name,
         )
         self.pooling = pooling
         self.num_layers = num_layers
@@ -307,11 +302,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
 
     # === Files ===
 
-    def _own_settings(self):
-        return {
-            **{name: getattr(self, name) for name in ("max_length", *self.settings)},
-            "loss": self.loss_name,
-        }
+    def own_settings(self):
+        return super().own_settings() | {"loss": self.loss_name}
 
     @classmethod
     def saved_settings(cls, source, given):
@@ -343,7 +335,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, LongTextModel):
     def save_more(self, directory):
         write_sentence_settings(
             directory,
-            self._own_settings(),
+            self.own_settings(),
             tensors_of_layers(self.projection_layers),
             depth=self.config.num_layers,
             hidden_dim=self.config.hidden_dim,

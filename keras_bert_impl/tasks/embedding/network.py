@@ -11,7 +11,7 @@ class TextEmbedderNetwork(Network):
 
     @property
     def groups(self):
-        return ("windows",) if self.model.has_windows else ()
+        return ("windows",) if self.model.long_texts.has_windows else ()
 
     def write(self, graph):
         def of_rows(rows):

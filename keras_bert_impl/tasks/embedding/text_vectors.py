@@ -14,7 +14,7 @@ from keras_bert_impl.tokenizers.tokenizer import as_strings
 
 
 class TextVectors:
-    """Mixin that encodes texts with a `LongTextModel`.
+    """Mixin that encodes texts with a `TaskModel`.
 
     The model has attributes `prompts`, `default_prompt_name`, `do_lower_case` and
     `similarity_fn_name`.

@@ -221,6 +221,17 @@ def doublings(max_length, first=32):
     return [*widths, max_length]
 
 
+def widths(model, longest):
+    """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
+    if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
+        return [longest]
+    if model.compiled and model.jit_compile:
+        return doublings(longest)
+    # Tensor cores multiply blocks of 8; the speed of a CPU per token is the same at any length.
+    on_gpu = bool(tf.config.list_logical_devices("GPU"))
+    return multiples(longest, 8 if on_gpu else 1)
+
+
 def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
     """Creates an infinite dataset of batches; each epoch is a function of (seed, epoch).
 

@@ -15,6 +15,16 @@ FEATURES = ("token_ids", "segment_ids", "padding_mask")
 _INTEGERS = (*FEATURES, "masked_positions")
 
 
+def task_inputs(rank: int = 2) -> dict[str, keras.KerasTensor]:
+    """Creates the inputs of a task model's network.
+
+    Args:
+        rank: 2 for int32 `[batch, length]`; more for group dimensions, `[batch, ..., length]`.
+    """
+    shape = (None,) * (rank - 1)
+    return {name: keras.Input(shape, dtype="int32", name=name) for name in FEATURES}
+
+
 class FeatureRows:
     """Rows of features in memory; `batching` accepts them instead of tokenized texts.
 

@@ -54,14 +54,15 @@ def joined(parts):
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
 
 
-def features_of_batches(model, x, seed=0, shuffle=False):
+def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
     """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
     A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
     forms that `fit` takes. A `PyDataset` restarts in each epoch; its `workers` are not used.
 
     Args:
-        model: `RawTextTrainer`.
+        encode: function of (x, y, sample_weight) of a batch to (features, targets ...).
+        inputs: dict of the network's symbolic inputs.
         x: see `gives_batches`.
         seed: int. Determines, with the epoch, the order of the batches of a `PyDataset`.
         shuffle: bool. Whether to reshuffle these batches in each epoch.
@@ -81,10 +82,10 @@ def features_of_batches(model, x, seed=0, shuffle=False):
     def batches():
         draw = np.random.default_rng((seed, next(epochs)))
         for number, batch in enumerate(_epoch(x, draw if shuffle else None)):
-            yield _encoded(model, batch, number)
+            yield _encoded(encode, batch, number)
 
-    spec = tf.nest.map_structure(_spec, _encoded(model, first, 0))
-    spec[0].update({name: _shape_of(model.input[name]) for name in spec[0]})
+    spec = tf.nest.map_structure(_spec, _encoded(encode, first, 0))
+    spec[0].update({name: _shape_of(inputs[name]) for name in spec[0]})
     data = tf.data.Dataset.from_generator(batches, output_signature=spec)
     if getattr(x, "num_batches", None) is not None:
         data = data.apply(tf.data.experimental.assert_cardinality(x.num_batches))
@@ -130,10 +131,10 @@ def _are_texts(x):
         return False
 
 
-def _encoded(model, batch, number):
+def _encoded(encode, batch, number):
     """Encodes a batch as (dict of features, targets ...) of numpy arrays."""
     try:
-        made = model.batch_features(*_parts(batch))
+        made = encode(*_parts(batch))
     except InputError as error:
         raise InputError(f"batch {number}: {error}") from error
     return tf.nest.map_structure(np.asarray, made)

@@ -18,11 +18,10 @@ from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
-from keras_bert_impl.tasks.inputs.fit_arguments import check_batches_alone
+from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modelling.masked_batches import (
     EVALUATION,
     MaskedAccuracy,
@@ -147,53 +146,30 @@ class MaskedLM(TaskModel):
     def label_tensor(self, labels):
         return tf.cast(labels, tf.int32)
 
-    def fit(self, x=None, y=None, **kwargs):
-        """Trains on texts with masked tokens; see `RawTextTrainer` for the other arguments.
-
-        Args:
-            x: texts, a `tf.data.Dataset` of batches of them, or features with `masked_positions`.
-            y: labels, only with features.
-
-        Returns:
-            `keras.callbacks.History`.
-        """
-        if streams.gives_batches(x):
-            self._compile_if_needed()
-            check_batches_alone(x, y=y)
-            x = self._read(x, kwargs.get("shuffle", True))
-        return super().fit(self._with_masks(x), y, **kwargs)
-
     def completed(self, batches, first_batch=None):
         if "masked_positions" in batches.element_spec[0]:
             return batches
-        seed = self._given.arguments["seed"]
+        seed = self.compile_arguments()["seed"]
         return self._masks.of_batches(
             batches, seed, EVALUATION if first_batch is None else first_batch
         )
 
-    def _validation(self, data, batch_size, steps=None):
-        data = self._read(data) if streams.gives_batches(data) else data
-        return super()._validation(self._with_masks(data, first=EVALUATION), batch_size, steps)
-
-    def _with_masks(self, data, first=None):
-        """Converts a data set of texts to masked features; returns anything else unchanged."""
-        if not isinstance(data, tf.data.Dataset):
-            return data
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data.element_spec)
+    def completed_dataset(self, dataset, is_training):
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         if isinstance(x, dict) and "masked_positions" in x:
-            return data
+            return dataset
         if y is not None or weights is not None:
             raise InputError(
                 "a masked language model takes no labels: give a data set of batches of texts alone."
             )
-        self._compile_if_needed()
 
         @tf.autograph.experimental.do_not_convert
         def encode(texts):
             return texts if isinstance(texts, dict) else self.features_in_graph(texts)
 
-        encoded = data.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
-        return self._masks.of_batches(encoded, self._given.arguments["seed"], first)
+        encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
+        seed, first = self.compile_arguments()["seed"], None if is_training else EVALUATION
+        return self._masks.of_batches(encoded, seed, first)
 
     def predict(self, x, batch_size=None, **kwargs):
         """Returns the logits for features with `masked_positions`; for texts see `fill`."""

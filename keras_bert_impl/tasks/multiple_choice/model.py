@@ -5,16 +5,13 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
-from keras_bert_impl.tasks.base.long_texts import (
-    LongTextModel,
-    check_long_texts,
-    text_inputs,
-    vectors_of_texts,
-)
+from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_numbers
 from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, tensors_to_read
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
@@ -27,7 +24,7 @@ from keras_bert_impl.tasks.scores.decisions import check_scores
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MultipleChoice(LongTextModel):
+class MultipleChoice(TaskModel):
     """Scores the endings of a prompt, with a softmax over them.
 
     Each prompt and ending is encoded as a segment pair in its own row. The head is the one that the
@@ -50,8 +47,7 @@ class MultipleChoice(LongTextModel):
         head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
         max_length: int. Tokens of prompt and ending together; the longer one is truncated. Default
             128.
-        long_texts, head_tokens, doc_stride, max_windows: how longer prompts are handled; see
-            `LongTextModel`. `long_texts` defaults to `"truncate"`.
+        long_texts: `LongTexts`, or its `way`: how longer prompts are handled. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.4.
 
@@ -64,10 +60,12 @@ class MultipleChoice(LongTextModel):
     head = "multiple_choice"
     signature_class = ChoiceSignatures
     network = MultipleChoiceNetwork
+    settings = ("long_texts",)
     has_several_rows = True
     text_columns = ("prompt", "endings")
     long_part = "first"
 
+    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder,
@@ -75,17 +73,14 @@ class MultipleChoice(LongTextModel):
         head_dropout=None,
         max_length=None,
         long_texts=None,
-        head_tokens=None,
-        doc_stride=None,
-        max_windows=None,
         name="multiple_choice_model",
     ):
         check_sees_all(encoder.config)
-        long_texts = check_long_texts(long_texts)
+        long_texts = LongTexts().changed(long_texts)
         head = choice_head(encoder, head_dropout)
-        inputs = text_inputs(long_texts, groups=1)
-        vectors = vectors_of_texts(
-            lambda rows: encoder(rows)["pooled_output"], merged(inputs), long_texts, encoder
+        inputs = long_texts.inputs(groups=1)
+        vectors = long_texts.vectors(
+            lambda rows: encoder(rows)["pooled_output"], merged(inputs), encoder
         )
         logits = head(vectors)  # [batch * choices, 1]
         # In float32, like all logits.
@@ -96,11 +91,8 @@ class MultipleChoice(LongTextModel):
             inputs,
             outputs,
             max_length=max_length,
-            name=name,
             long_texts=long_texts,
-            head_tokens=head_tokens,
-            doc_stride=doc_stride,
-            max_windows=max_windows,
+            name=name,
         )
         self.head_layer = head
 

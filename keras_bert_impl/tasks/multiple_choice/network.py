@@ -12,7 +12,7 @@ class MultipleChoiceNetwork(Network):
 
     @property
     def groups(self):
-        return ("choices", "windows") if self.model.has_windows else ("choices",)
+        return ("choices", "windows") if self.model.long_texts.has_windows else ("choices",)
 
     def write(self, graph):
         features = parts.add_inputs(graph, self.config, self.groups)

@@ -6,12 +6,13 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.keras_internals import KnowsBuilding
+from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
+from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import best_text, n_best_answers
@@ -20,8 +21,9 @@ from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
 from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
 
 
+@knows_building
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class QuestionAnswerer(KnowsBuilding, TaskModel):
+class QuestionAnswerer(TaskModel):
     """Extractive question answering: a start and an end logit for each token.
 
     The head is a linear layer on the last hidden states, with a transform before it for ModernBERT.

@@ -239,12 +239,12 @@ def _check_pair(student, teacher):
             f"the teacher takes {teacher.config.max_length} tokens, fewer than the student's "
             f"max_length={student.max_length}."
         )
-    if len({getattr(model, "has_windows", False) for model in (teacher, student)}) > 1:
+    if len({model.long_texts.has_windows for model in (teacher, student)}) > 1:
         raise InputError("long_texts must be windows for both, teacher and student, or for none.")
 
 
 def _check_layers(student, teacher):
     """Raises if the layers of the encoders cannot be compared."""
-    if getattr(student, "has_windows", False):
+    if student.long_texts.has_windows:
         raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
     check_layers(student.config, teacher.config)

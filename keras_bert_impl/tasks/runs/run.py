@@ -193,7 +193,7 @@ def _build(settings, task, model_class, own):
         dropout=settings.dropout,
         max_length=settings.max_length,
         adapter=settings.adapter,
-        **task.arguments | own,
+        **task.model_arguments(own),
     )
     choose_weights(model, settings)
     return model

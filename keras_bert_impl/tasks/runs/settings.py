@@ -45,7 +45,7 @@ class FinetuneSettings(ObjectiveSettings):
         doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. For
             windows: tokens from the start of one to the start of the next.
         long_texts: str or None for `"truncate"`. For texts, pairs and the prompts of choices: how
-            those longer than `max_length` are handled; see `LongTextModel`.
+            those longer than `max_length` are handled; see `LongTexts`.
         max_windows: int or None for 8. Maximum number of windows of such a text.
         class_weight: `"balanced"`, or dict of label name -> factor in the loss. For texts with one
             label each; see `TextClassifier.fit`.

@@ -9,8 +9,8 @@ from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import check
-from keras_bert_impl.tasks.base.task_model import task_inputs
 from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
+from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.tagging.network import TokenClassifierNetwork
 from keras_bert_impl.tasks.tagging.word_scores import token_targets, word_scores

@@ -4,7 +4,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.keras_losses import TaskLoss
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import places_of
@@ -19,31 +18,42 @@ from keras_bert_impl.tasks.data.user_input import column_names
 
 
 class TextLabels:
-    """Mixin that encodes labels for a task model with attributes `labels` and `problem_type`."""
+    """Encodes the labels of a `TextClassifier`.
 
-    @property
-    def num_classes(self):
-        """Number of classes, labels or values."""
-        return len(self.labels)
+    Args:
+        labels: list of str. Class names.
+        problem_type: str, one of `PROBLEM_TYPES`.
+    """
 
-    def as_texts(self, x):
-        texts, names = super().as_texts(x), frozenset(self.labels)
+    def __init__(self, labels, problem_type):
+        self.labels = labels
+        self.problem_type = problem_type
+        self.num_classes = len(labels)
+
+    def check_texts(self, texts):
+        """Raises `InputError` if texts are pairs of a text and its label."""
+        names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
             raise InputError(
                 "the second segments are all labels of this model: give texts and labels apart, "
                 "fit(texts, labels)."
             )
-        return texts
 
-    def class_factors(self, class_weight, labels):
+    def factors(self, class_weight, labels):
+        """See `RawTextTrainer.class_factors`."""
         if self.problem_type != SINGLE:
             raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
         return list(class_weights(class_weight, self.labels, labels).values())
 
-    def encode_labels(self, labels, count):
+    def encode(self, labels, count, allow_soft=False):
+        """See `RawTextTrainer.encode_labels`.
+
+        Args:
+            allow_soft: bool. Whether the loss takes probabilities of the classes as labels.
+        """
         labels = label_values(self._named_columns(labels, count), count)
         if self.problem_type == SINGLE:
-            return self._class_numbers(labels)
+            return self._class_numbers(labels, allow_soft)
         if self.problem_type == MULTI:
             return self._multi_hot(labels)
         values = _numeric(labels, "a number").astype("float32").reshape(count, -1)
@@ -69,7 +79,7 @@ class TextLabels:
         columns = [label_values(labels[name], count) for name in self.labels]
         return np.stack([_numeric(column, "0 or 1") for column in columns], axis=1)
 
-    def _class_numbers(self, labels):
+    def _class_numbers(self, labels, allow_soft):
         if len(labels) and all(_is_list_of_names(row) and len(row) == 1 for row in labels):
             labels = [row[0] for row in labels]  # a column of names
         if any(isinstance(label, (str, bytes)) for label in labels):
@@ -82,7 +92,7 @@ class TextLabels:
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
-            return self._distributions(numbers.astype("float32"))
+            return self._distributions(numbers.astype("float32"), allow_soft)
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
         if numbers.ndim != 1 or wrong.any():
             received = (
@@ -106,7 +116,7 @@ class TextLabels:
             "may be names or places among them: give names, [str(label) for label in labels]."
         )
 
-    def _distributions(self, rows):
+    def _distributions(self, rows, allow_soft):
         """Converts one-hot rows to class numbers; keeps soft labels if the loss takes them."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
@@ -118,17 +128,13 @@ class TextLabels:
         is_soft = rows.max(axis=1) < 1
         if not is_soft.any():
             return rows.argmax(axis=1).astype("int32")
-        if not self._loss_takes_soft_labels:
+        if not allow_soft:
             raise InputError(
                 f"text {is_soft.argmax()} has a label for several classes, "
                 f"{rows[is_soft.argmax()].tolist()}: write "
                 "compile(loss='categorical_crossentropy')."
             )
         return rows
-
-    @property
-    def _loss_takes_soft_labels(self):
-        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
@@ -147,9 +153,10 @@ class TextLabels:
             )
         return rows
 
-    def label_tensor(self, labels):
+    def tensor(self, labels, allow_soft=False):
+        """Same as `encode`, in the graph."""
         if self.problem_type == SINGLE:
-            return self._class_tensor(labels)
+            return self._class_tensor(labels, allow_soft)
         if self.problem_type == MULTI:
             what = "0 and 1"
             check_numbers(labels, what)
@@ -166,7 +173,7 @@ class TextLabels:
         check_labels(tf.math.is_finite(labels), labels, f"labels must be {what}.")
         return labels
 
-    def _class_tensor(self, labels):
+    def _class_tensor(self, labels, allow_soft):
         if not isinstance(labels, tf.Tensor) or labels.dtype != tf.string:
             check_numbers(labels, "class numbers or label names")
         if labels.shape.rank == 2 and labels.shape[1] == 1:
@@ -180,7 +187,7 @@ class TextLabels:
             return class_numbers(labels, self.num_classes)
         check_width(labels, self.num_classes, "one-hot rows")
         labels = tf.cast(labels, tf.float32)
-        if self._loss_takes_soft_labels:
+        if allow_soft:
             total = tf.reduce_sum(labels, axis=1)
             is_right = tf.reduce_all(labels >= 0, axis=1) & (tf.abs(total - 1) <= 1e-4)
             check_labels(is_right, labels, "labels must be probabilities that add up to 1.")

@@ -6,6 +6,7 @@ import functools
 import keras
 import numpy as np
 
+from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import (
     classifier_dropout,
     classifier_dropout_key,
@@ -19,15 +20,11 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
-from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.long_texts import (
-    LongTextModel,
-    check_long_texts,
-    text_inputs,
-    vectors_of_texts,
-)
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.labels import (
     label_config,
     label_names,
@@ -48,7 +45,7 @@ from keras_bert_impl.tasks.text_classification.token_pooling import (
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TextClassifier(TextLabels, LongTextModel):
+class TextClassifier(TaskModel):
     """Text classifier: a pre-trained encoder with its published sequence head.
 
     For BERT and ALBERT the head is a linear layer on the pooled output.
@@ -65,7 +62,7 @@ class TextClassifier(TextLabels, LongTextModel):
     return scores of the same shape: softmax probabilities, for multi-label classification the
     sigmoid of each logit, for regression the values.
 
-    `long_texts` sets how texts longer than `max_length` are handled; see `LongTextModel`. The head
+    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. The head
     classifies the vector pooled over the windows. (With a linear head, mean pooling of the vectors
     equals the mean of the logits.) For a pair, only the second text is split into windows.
 
@@ -80,8 +77,7 @@ class TextClassifier(TextLabels, LongTextModel):
         pooling: `"mean"`, `"max"` or `"attention"`: classifies the mean, the elementwise maximum or
             a learned weighted mean of the hidden states of all tokens, without the pooler. Default:
             the encoder's published pooling.
-        long_texts, head_tokens, doc_stride, max_windows: see `LongTextModel`. `long_texts` defaults
-            to `"truncate"`.
+        long_texts: `LongTexts`, or its `way`. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.1.
 
@@ -95,8 +91,9 @@ class TextClassifier(TextLabels, LongTextModel):
     head = "classifier"
     signature_class = ClassSignatures
     network = TextClassifierNetwork
-    settings = ("pooling", *LongTextModel.settings)
+    settings = ("pooling", "long_texts")
 
+    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder,
@@ -108,9 +105,6 @@ class TextClassifier(TextLabels, LongTextModel):
         max_length=None,
         pooling=None,
         long_texts=None,
-        head_tokens=None,
-        doc_stride=None,
-        max_windows=None,
         name="text_classifier",
     ):
         check_pooling(pooling)
@@ -124,28 +118,26 @@ class TextClassifier(TextLabels, LongTextModel):
         head = sequence_head(
             encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
         )
-        long_texts = check_long_texts(long_texts)
-        inputs = text_inputs(long_texts)
+        long_texts = LongTexts().changed(long_texts)
+        inputs = long_texts.inputs()
         of_rows = functools.partial(self.row_vectors, encoder)
         if pooling is not None:
             of_rows = functools.partial(pooled_tokens, encoder, pooling)
-        vectors = vectors_of_texts(of_rows, inputs, long_texts, encoder)
+        vectors = long_texts.vectors(of_rows, inputs, encoder)
         super().__init__(
             encoder,
             tokenizer,
             inputs,
             outputs=head(vectors),  # [batch, num_classes]
             max_length=max_length,
-            name=name,
             long_texts=long_texts,
-            head_tokens=head_tokens,
-            doc_stride=doc_stride,
-            max_windows=max_windows,
+            name=name,
         )
         self.pooling = pooling
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
+        self._text_labels = TextLabels(labels, problem_type)
         self.outputs_are = Outputs(problem_type, len(labels))
 
     @staticmethod
@@ -166,6 +158,11 @@ class TextClassifier(TextLabels, LongTextModel):
             "head_dropout": self.head_layer.dropout.rate,
         }
 
+    @property
+    def num_classes(self):
+        """Number of classes, labels or values."""
+        return len(self.labels)
+
     def classify(self, texts, batch_size=None, verbose=0):
         """Returns the predicted label name of each text.
 
@@ -185,6 +182,24 @@ class TextClassifier(TextLabels, LongTextModel):
         return found[0] if is_one_text(texts) else found
 
     # === Training ===
+
+    def as_texts(self, x):
+        texts = super().as_texts(x)
+        self._text_labels.check_texts(texts)
+        return texts
+
+    def encode_labels(self, labels, count):
+        return self._text_labels.encode(labels, count, self._takes_soft_labels)
+
+    def label_tensor(self, labels):
+        return self._text_labels.tensor(labels, self._takes_soft_labels)
+
+    @property
+    def _takes_soft_labels(self):
+        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
+
+    def class_factors(self, class_weight, labels):
+        return self._text_labels.factors(class_weight, labels)
 
     def named_metrics(self):
         if self.problem_type == REGRESSION:

@@ -10,7 +10,7 @@ class TextClassifierNetwork(Network):
 
     @property
     def groups(self):
-        return ("windows",) if self.model.has_windows else ()
+        return ("windows",) if self.model.long_texts.has_windows else ()
 
     def write(self, graph):
         features = parts.add_inputs(graph, self.config, self.groups)

@@ -12,10 +12,11 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
-from keras_bert_impl.tasks.base.task_model import TaskModel, task_inputs
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import class_numbers
 from keras_bert_impl.tasks.data.labels import label_values
+from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
 from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import (
-    BuildsUnderStrategy,
     all_layers,
+    builds_under_strategy,
     call,
     take_over_reduction,
     track_loss,
@@ -56,7 +56,8 @@ class _StepsLeft:
         return taken
 
 
-class TensorFlowStep(BuildsUnderStrategy):
+@builds_under_strategy
+class TensorFlowStep:
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for its guarantees."""
 
     step_watch = None

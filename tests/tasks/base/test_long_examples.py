@@ -7,7 +7,13 @@ import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import MultipleChoice, TextEmbedder, load_embedder, read_vectors
+from keras_bert_impl.tasks import (
+    LongTexts,
+    MultipleChoice,
+    TextEmbedder,
+    load_embedder,
+    read_vectors,
+)
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import WORDS, encoder, tokenizer, weights
 from tests.tasks.inputs.test_text_windows import POOLINGS, TEXTS, ids_of, row
@@ -29,8 +35,8 @@ def chooser(long_texts, **arguments):
 
 def pooled(model, vectors):
     """One vector of those of the windows of a text, `[windows, dim]`, in numpy."""
-    if model.long_texts != "attention":
-        return getattr(np, model.long_texts)(vectors, axis=0)
+    if model.long_texts.way != "attention":
+        return getattr(np, model.long_texts.way)(vectors, axis=0)
     layer = model.get_layer("pool_windows")
     kernel, bias, score = (np.asarray(weight) for weight in layer.weights)
     shares = np.exp(np.tanh(vectors @ kernel + bias) @ score)
@@ -81,7 +87,10 @@ def test_examples_of_several_texts_have_the_vectors_of_their_texts():
 
 
 def test_of_head_and_tail_the_middle_is_left_out():
-    model, text = embedder("head_tail", head_tokens=2, pooling="mean"), max(TEXTS, key=len)
+    model, text = (
+        embedder(LongTexts("head_tail", head_tokens=2), pooling="mean"),
+        max(TEXTS, key=len),
+    )
     ids = ids_of(text)
     states = model.encoder(row(ids[:2] + ids[-4:]))["sequence_output"]
     expected = np.asarray(states).mean(axis=1)
@@ -116,11 +125,11 @@ def test_the_cut_of_a_batch_changes_nothing():
 
 
 def test_files_of_an_embedder(tmp_path):
-    model = embedder("attention", doc_stride=3, max_windows=5, num_layers=2)
+    model = embedder(LongTexts("attention", doc_stride=3, max_windows=5), num_layers=2)
     expected = model.encode(TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
     again = TextEmbedder.from_pretrained(tmp_path / "model")
-    assert (again.long_texts, again.doc_stride, again.max_windows) == ("attention", 3, 5)
+    assert again.long_texts == LongTexts("attention", doc_stride=3, max_windows=5)
     np.testing.assert_array_equal(again.encode(TEXTS[:5]), expected)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -129,14 +138,14 @@ def test_files_of_an_embedder(tmp_path):
 
 @pytest.mark.slow
 def test_another_way_takes_over_no_settings(tmp_path):
-    model = embedder("mean", doc_stride=3, max_windows=5)
+    model = embedder(LongTexts("mean", doc_stride=3, max_windows=5))
     model.save_pretrained(tmp_path)
     windows = load_embedder(tmp_path, long_texts="max")
-    assert (windows.doc_stride, windows.max_windows) == (3, 5)
+    assert windows.long_texts == LongTexts("max", doc_stride=3, max_windows=5)
     plain = load_embedder(tmp_path, long_texts="truncate")
-    assert (plain.doc_stride, plain.max_windows) == (None, None)
-    with pytest.raises(InputError, match="max_windows is a setting of"):
-        load_embedder(tmp_path, long_texts="truncate", max_windows=5)
+    assert plain.long_texts == LongTexts("truncate")
+    with pytest.raises(InputError, match="max_windows is for long_texts="):
+        load_embedder(tmp_path, long_texts={"way": "truncate", "max_windows": 5})
     expected = embedder("truncate").encode(TEXTS[:5])
     np.testing.assert_array_equal(plain.encode(TEXTS[:5]), expected)
 
@@ -151,7 +160,7 @@ def test_the_command_embeds_whole_files(tmp_path):
     command += ["--per", "file", "--long-texts", "max", "--max-windows", "3"]
     assert main([*command, "--out", str(tmp_path / "vectors.npy")]) == 0
     expected = TextEmbedder.from_pretrained(
-        tmp_path / "model", long_texts="max", max_windows=3
+        tmp_path / "model", long_texts=LongTexts("max", max_windows=3)
     ).encode(TEXTS[:4])
     np.testing.assert_allclose(read_vectors(tmp_path / "vectors.npy"), expected, atol=1e-6)
     assert np.abs(model.encode(TEXTS[:4]) - expected).max() > 1e-3
@@ -200,7 +209,9 @@ def test_the_head_scores_the_vector_of_all_windows(pooling):
 
 
 def test_of_a_prompt_the_middle_is_left_out():
-    features = chooser("head_tail", head_tokens=2).rows(CHOICES)[0].features(np.arange(2))
+    features = (
+        chooser(LongTexts("head_tail", head_tokens=2)).rows(CHOICES)[0].features(np.arange(2))
+    )
     prompt, joy = ids_of(PROMPT), ids_of("joy")
     expected = [2, *prompt[:2], *prompt[-4:], 3, *joy, 3]
     assert features["token_ids"].numpy()[0, 0].tolist() == expected
@@ -248,11 +259,11 @@ def test_replicas_choose_alike():
 
 @pytest.mark.slow
 def test_files_of_a_chooser(tmp_path):
-    model = chooser("attention", max_windows=3)
+    model = chooser(LongTexts("attention", max_windows=3))
     expected = model.predict(CHOICES, verbose=0)
     model.save_pretrained(tmp_path / "model")
     again = MultipleChoice.from_pretrained(tmp_path / "model")
-    assert (again.long_texts, again.max_windows) == ("attention", 3)
+    assert again.long_texts == LongTexts("attention", max_windows=3)
     for received, one in zip(again.predict(CHOICES, verbose=0), expected):
         np.testing.assert_array_equal(received, one)
 
@@ -261,5 +272,5 @@ def test_files_of_a_chooser(tmp_path):
 def test_wrong_settings_are_refused(kind):
     with pytest.raises(InputError, match="long_texts must be one of"):
         kind("middle")
-    with pytest.raises(InputError, match="doc_stride is a setting of"):
-        kind("truncate", doc_stride=3)
+    with pytest.raises(InputError, match="Write long_texts=LongTexts"):
+        kind("mean", doc_stride=3)

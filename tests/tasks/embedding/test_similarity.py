@@ -58,7 +58,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
     model = load_tuned(folder / "run")
     assert isinstance(model, TextEmbedder)
     assert (model.loss_name, model.pooling, model.max_length) == ("cosent", "cls", 8)
-    assert model.long_texts == "mean"
+    assert model.long_texts.way == "mean"
     data = read_table(folder / "pairs.csv", "one", "other", "score", numeric=True)
     cosines = model.similarities(data.texts)
     scores = json.loads((folder / "run" / "scores.json").read_text())

@@ -37,7 +37,7 @@ def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
         assert left_out in caplog.text
     model = load_tuned(tmp_path / "run")
     assert model.labels == ["x", "y", "z"] and model.problem_type.startswith("multi_label")
-    assert (model.long_texts, model.max_windows) == ("max", 2)
+    assert (model.long_texts.way, model.long_texts.max_windows) == ("max", 2)
     gold = read_table(dev, "review", label="subjects", label_separator="|", skip_bad_rows=True)
     hot, predicted = gold.multi_hot(model.labels), model.predict(gold.texts, verbose=0) >= 0.5
     assert predicted.any()

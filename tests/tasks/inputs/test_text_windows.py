@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.tasks import LongTexts, TextClassifier
 from keras_bert_impl.tasks.inputs.text_windows import pack_head_and_tail
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import GOOD, WORDS, classifier, encoder, tokenizer, weights
@@ -156,7 +156,7 @@ def test_texts_of_one_window_are_classified_as_ever(models, pooling):
 
 
 def test_windows_behind_the_most_are_left_out():
-    model = model_of("mean", max_windows=3)
+    model = model_of(LongTexts("mean", max_windows=3))
     words = WORDS + WORDS  # 28 words; three windows have 6 + 4 + 4
     received = scores_of(model, [" ".join(words), "film"])[0]
     np.testing.assert_allclose(received, scores_of(model, [" ".join(words[:14])])[0], atol=1e-6)
@@ -214,7 +214,7 @@ def test_replicas_reach_the_same_weights():
 
 @pytest.mark.slow
 def test_files_keep_the_settings(tmp_path):
-    model = model_of("attention", doc_stride=3, max_windows=5)
+    model = model_of(LongTexts("attention", doc_stride=3, max_windows=5))
     expected = scores_of(model, TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
     own = json.loads((tmp_path / "model" / "config.json").read_text())["keras_bert_impl"]
@@ -269,13 +269,14 @@ def test_the_exported_model_has_windows(models, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"long_texts": "middle"}, "long_texts must be one of truncate, head_tail, mean"),
-        ({"doc_stride": 3}, "doc_stride is a setting of long_texts=mean, max, attention"),
-        ({"long_texts": "head_tail", "max_windows": 3}, "max_windows is a setting of long_tex"),
-        ({"long_texts": "mean", "head_tokens": 3}, "head_tokens is a setting of long_texts"),
-        ({"long_texts": "mean", "max_windows": 0}, "max_windows must be a positive integer"),
+        ({"way": "middle"}, "long_texts must be one of truncate, head_tail, mean"),
+        ({"doc_stride": 3}, "doc_stride is for long_texts=mean, max, attention"),
+        ({"way": "head_tail", "max_windows": 3}, "max_windows is for long_texts=mean"),
+        ({"way": "mean", "head_tokens": 3}, "head_tokens is for long_texts=head_tail"),
+        ({"way": "mean", "max_windows": 0}, "max_windows must be a positive integer"),
+        ({"way": "mean", "windows": 3}, "long_texts has no fields .windows."),
     ],
 )
 def test_wrong_settings_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        TextClassifier(encoder(), tokenizer(), num_classes=2, **arguments)
+        TextClassifier(encoder(), tokenizer(), num_classes=2, long_texts=arguments)

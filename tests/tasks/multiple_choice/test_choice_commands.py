@@ -52,7 +52,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
     dev = read_choices(folder / "dev.jsonl")
     model = load_tuned(folder / "run")
     assert isinstance(model, MultipleChoice)
-    assert (model.max_length, model.long_texts) == (10, "max")
+    assert (model.max_length, model.long_texts.way) == (10, "max")
     probabilities = model.predict(dev.texts, verbose=0)
     scores = json.loads((folder / "run" / "scores.json").read_text())
     assert scores == score_choices(dev, probabilities)

@@ -1,0 +1,124 @@
+"""Converts the arguments of `fit` of a task model to those of `keras.Model.fit`."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.class_weights import with_class_weights
+from keras_bert_impl.tasks.inputs import batching, model_data
+from keras_bert_impl.tasks.inputs.fit_arguments import (
+    FitSizes,
+    check_batches_alone,
+    check_callbacks,
+    is_batched,
+)
+from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
+from keras_bert_impl.training.optimizers.run_schedule import restart
+
+
+def fit_arguments(
+    model: Any,
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    validation_data: Any,
+    shuffle: bool,
+    callbacks: Any,
+    sizes: FitSizes,
+) -> dict[str, Any]:
+    """Returns the arguments of `keras.Model.fit`, with data sets of features.
+
+    Restarts the default optimizer of the model with a learning rate over all steps of the run.
+
+    Args:
+        model: `RawTextTrainer`, compiled.
+        x, y, sample_weight, class_weight, validation_data, shuffle, callbacks: see
+            `RawTextTrainer.fit`.
+        sizes: its other arguments.
+
+    Raises:
+        InputError: an argument is invalid.
+    """
+    check_callbacks(callbacks, model.optimizer)
+    first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
+    if is_batched(x):
+        split = sizes.validation_split or None
+        check_batches_alone(x, y=y, sample_weight=sample_weight, validation_split=split)
+        data = model_data.read(model, x, shuffle)
+        x, labels = encode_dataset(model, model.completed_dataset(data, is_training=True)), None
+        # A repeating dataset is infinite.
+        steps, steps_per_epoch = (
+            sizes.steps_per_epoch or int(x.cardinality()),
+            sizes.steps_per_epoch,
+        )
+    else:
+        examples = model_data.examples_of(model, x, y, sample_weight)
+        if sizes.validation_split and validation_data is None:
+            examples, held_out = batching.split(examples, sizes.validation_split)
+            validation_data = model_data.sorted_data(model, held_out, sizes.validation_batch_size)
+        rows, targets = model_data.rows_of(model, *examples)
+        labels, seed = examples[1], model.compile_arguments()["seed"]
+        x = batching.training_batches(rows, targets, sizes.batch_size, seed, shuffle, first_batch)
+        x = model.completed(x, first_batch)
+        steps = sizes.steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
+        steps_per_epoch = steps
+    if class_weight is not None:
+        x = with_class_weights(x, model.class_factors(class_weight, labels))
+    validation_steps = sizes.validation_steps
+    if validation_data is not None:
+        in_steps = is_batched(validation_data)
+        validation_data = model_data.validation_data(
+            model, validation_data, sizes.validation_batch_size, validation_steps
+        )
+        validation_steps = validation_steps if in_steps else None
+    _restart_schedule(model, steps, sizes.epochs - sizes.initial_epoch)
+    return {
+        "x": x,
+        "epochs": sizes.epochs,
+        "callbacks": _with(_StartOfData(first_batch, steps), callbacks),
+        "validation_data": validation_data,
+        "shuffle": False,  # the dataset determines the order
+        "initial_epoch": sizes.initial_epoch,
+        "steps_per_epoch": steps_per_epoch,
+        "validation_steps": validation_steps,
+        "validation_freq": sizes.validation_freq,
+    }
+
+
+def _restart_schedule(model, steps, epochs):
+    """Restarts the default optimizer with a learning rate over all steps of `epochs`."""
+    if not model.uses_default_optimizer or epochs < 1:
+        return
+    if steps < 1:
+        raise InputError(
+            "the length of the data set is unknown, and the default learning rate depends on "
+            "it; give steps_per_epoch, or compile with an optimizer."
+        )
+    if model.trains_other_variables:
+        model.compile(**model.compile_arguments())
+    restart(model.optimizer, steps * epochs)
+
+
+class _StartOfData(keras.callbacks.Callback):
+    """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
+
+    def __init__(self, first_batch, steps_per_epoch):
+        super().__init__()
+        self._first_batch = first_batch
+        self._steps_per_epoch = steps_per_epoch
+        self._has_begun = False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if not self._has_begun:
+            self._first_batch.assign(epoch * self._steps_per_epoch)
+            self._has_begun = True
+
+
+def _with(callback, callbacks):
+    """Adds a callback to the callbacks of `fit`."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = callbacks.callbacks
+    return [*keras.tree.flatten(callbacks or []), callback]
