@@ -1,21 +1,53 @@
 """Converts the arguments of `fit` of a task model to those of `keras.Model.fit`."""
 
-from typing import Any
+import dataclasses
+from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.keras_internals import learning_rate_of
+from keras_bert_impl.settings import NonNegativeInt, PositiveInt, Range, validate
 from keras_bert_impl.tasks.data.class_weights import with_class_weights
 from keras_bert_impl.tasks.inputs import batching, model_data
-from keras_bert_impl.tasks.inputs.fit_arguments import (
-    FitSizes,
+from keras_bert_impl.tasks.inputs.model_data import (
+    DEFAULT_BATCH_SIZE,
     check_batches_alone,
-    check_callbacks,
+    encode_dataset,
     is_batched,
 )
-from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
 from keras_bert_impl.training.optimizers.run_schedule import restart
+
+_SET_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+_SCHEDULE = keras.optimizers.schedules.LearningRateSchedule
+
+
+@dataclasses.dataclass(frozen=True)
+class FitSizes:
+    """Numeric arguments of `fit`; see `keras.Model.fit`."""
+
+    batch_size: PositiveInt | None
+    epochs: NonNegativeInt
+    initial_epoch: NonNegativeInt
+    validation_split: Annotated[float, Range(least=0, below=1)] | None
+    steps_per_epoch: PositiveInt | None
+    validation_steps: PositiveInt | None
+    validation_batch_size: PositiveInt | None
+    validation_freq: PositiveInt | tuple[PositiveInt, ...]
+
+    def __post_init__(self):
+        validate(self)
+        frequency = self.validation_freq
+        for name, value in {
+            "batch_size": self.batch_size or DEFAULT_BATCH_SIZE,
+            "validation_batch_size": (
+                self.validation_batch_size or self.batch_size or DEFAULT_BATCH_SIZE
+            ),
+            # Keras takes a list.
+            "validation_freq": list(frequency) if isinstance(frequency, tuple) else frequency,
+        }.items():
+            object.__setattr__(self, name, value)
 
 
 def fit_arguments(
@@ -42,7 +74,7 @@ def fit_arguments(
     Raises:
         InputError: an argument is invalid.
     """
-    check_callbacks(callbacks, model.optimizer)
+    _check_callbacks(callbacks, model.optimizer)
     first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
     if is_batched(x):
         split = sizes.validation_split or None
@@ -86,6 +118,34 @@ def fit_arguments(
         "validation_steps": validation_steps,
         "validation_freq": sizes.validation_freq,
     }
+
+
+def _check_callbacks(callbacks: Any, optimizer: Any) -> None:
+    """Checks the callbacks of `fit` before training starts.
+
+    Args:
+        callbacks: see `keras.Model.fit`.
+        optimizer: optimizer of the model.
+
+    Raises:
+        InputError: an entry is not a callback, or a callback sets the learning rate although the
+            optimizer has a schedule; some of these fail only after epochs.
+    """
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = callbacks.callbacks
+    rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
+    for callback in keras.tree.flatten(callbacks or []):
+        if not isinstance(callback, keras.callbacks.Callback):
+            name = getattr(callback, "__name__", None)
+            line = f" Write {name}(...)." if isinstance(callback, type) else ""
+            raise InputError(
+                f"callbacks must be keras.callbacks. Received: {callback!r:.60}.{line}"
+            )
+        if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
+            raise InputError(
+                f"{type(callback).__name__} sets the learning rate, which a schedule decides here: "
+                "write compile(optimizer=AdamW(3e-5)), with a number, first."
+            )
 
 
 def _restart_schedule(model, steps, epochs):

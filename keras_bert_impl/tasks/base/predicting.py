@@ -10,8 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.tasks.inputs import batching, model_data, streams
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
-from keras_bert_impl.tasks.inputs.fit_arguments import first_batches
-from keras_bert_impl.tasks.inputs.text_datasets import encode_dataset
+from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.fitting import fit_arguments
+from keras_bert_impl.tasks.base.fitting import FitSizes, fit_arguments
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.predicting import predict
@@ -17,12 +17,6 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.class_weights import weighted
 from keras_bert_impl.tasks.data.label_checks import readable_errors
 from keras_bert_impl.tasks.inputs import batching, model_data
-from keras_bert_impl.tasks.inputs.fit_arguments import (
-    FitSizes,
-    check_batches_alone,
-    checked_sizes,
-    is_batched,
-)
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
@@ -374,9 +368,9 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
-            batch_size, steps = checked_sizes(batch_size, steps)
-            if is_batched(x):
-                check_batches_alone(x, y=y, sample_weight=sample_weight)
+            batch_size, steps = model_data.checked_sizes(batch_size, steps)
+            if model_data.is_batched(x):
+                model_data.check_batches_alone(x, y=y, sample_weight=sample_weight)
                 x = model_data.validation_data(self, x, batch_size)
             else:
                 x = model_data.validation_data(self, (x, y, sample_weight), batch_size, steps)
@@ -398,7 +392,7 @@ class RawTextTrainer(ReplicatedTrainer):
             The network's outputs converted by `scores`, as numpy arrays.
         """
         check_backend()
-        batch_size, steps = checked_sizes(batch_size, steps)
+        batch_size, steps = model_data.checked_sizes(batch_size, steps)
         return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
     def predict_features(self, data, **kwargs):
