@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up an environment in this checkout and checks style and format.
+# Sets up an environment in this checkout and checks style, format and types.
 #
 #   bash tools/lint.sh
 set -euo pipefail
@@ -10,3 +10,4 @@ set_up_environment "test"
 cd "$root"
 "$environment/bin/python" -m ruff check keras_bert_impl tests tools
 "$environment/bin/python" -m ruff format --check keras_bert_impl tests tools
+"$environment/bin/python" -m mypy

@@ -1,0 +1,76 @@
+"""What users import: every argument of it is annotated, and all of it is documented."""
+
+import importlib
+import inspect
+
+import pytest
+
+PACKAGES = [
+    "keras_bert_impl",
+    "keras_bert_impl.hub",
+    "keras_bert_impl.interop",
+    "keras_bert_impl.layers",
+    "keras_bert_impl.plots",
+    "keras_bert_impl.pretraining",
+    "keras_bert_impl.serving",
+    "keras_bert_impl.tasks",
+    "keras_bert_impl.tokenizers",
+    "keras_bert_impl.training",
+]
+PACKAGES = [name for name in PACKAGES if getattr(importlib.import_module(name), "__all__", None)]
+SPECIAL = ("__init__", "__call__")
+
+
+def public_objects():
+    """Returns (dotted name, class or function) of all public names, without constants."""
+    found = {}
+    for package in map(importlib.import_module, PACKAGES):
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                found[f"{value.__module__}.{value.__qualname__}"] = value
+    return found
+
+
+OBJECTS = public_objects()
+
+
+def functions_of(value):
+    """Yields (name, function) of a function, or of the public methods that a class defines."""
+    if inspect.isfunction(value):
+        yield value.__name__, value
+        return
+    for name, member in vars(value).items():
+        member = getattr(member, "__func__", getattr(member, "fget", member))
+        is_own = getattr(member, "__module__", "").startswith("keras_bert_impl")
+        if inspect.isfunction(member) and is_own and (name in SPECIAL or name[0] != "_"):
+            yield name, member
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_every_argument_is_annotated(name):
+    missing = []
+    for function_name, function in functions_of(OBJECTS[name]):
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+        missing += [
+            f"{function_name}({parameter.name})"
+            for parameter in parameters
+            if parameter.annotation is inspect.Parameter.empty
+        ]
+        if signature.return_annotation is inspect.Signature.empty and function_name != "__init__":
+            missing.append(f"{function_name} -> ?")
+    assert not missing
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_everything_is_documented(name):
+    value = OBJECTS[name]
+    assert inspect.getdoc(value)
+    undocumented = [
+        function_name
+        for function_name, function in functions_of(value)
+        if function_name not in SPECIAL
+        and not inspect.getdoc(getattr(value, function_name, function))
+    ]
+    assert not undocumented
