@@ -3,6 +3,9 @@
 import dataclasses
 import math
 
+import numpy as np
+
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
 from keras_bert_impl.interop.google.index import Variable
 from keras_bert_impl.io.errors import InputError
 
@@ -12,32 +15,20 @@ class Place:
     """Location of a tensor in a checkpoint, and how to convert it.
 
     Args:
-        variable: str. Name of the variable.
-        shape: tuple of int. New shape; None to keep the variable's shape.
-        transpose: bool. Whether to transpose after reshaping.
+        variable: Name of the variable.
+        shape: New shape; None to keep the variable's shape.
+        transpose: Whether to transpose after reshaping.
     """
 
     variable: str
-    shape: tuple | None = None
+    shape: tuple[int, ...] | None = None
     transpose: bool = False
 
 
 class GoogleTensors:
-    """The tensors of a checkpoint, each read on request.
+    """The tensors of a checkpoint, as a `TensorFile`."""
 
-    Args:
-        checkpoint: `Checkpoint`.
-        places: dict of tensor names to `Place`.
-
-    Attributes:
-        path: `Path` of the checkpoint's index.
-        header: dict of tensor names to (dtype such as `"F32"`, shape).
-
-    Raises:
-        InputError: the shape of a variable does not fit its name.
-    """
-
-    def __init__(self, checkpoint, places):
+    def __init__(self, checkpoint: Checkpoint, places: dict[str, Place]) -> None:
         self.path = checkpoint.path
         self._checkpoint = checkpoint
         self._places = places
@@ -52,16 +43,16 @@ class GoogleTensors:
             )
         return variable.dtype, shape[::-1] if place.transpose else shape
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
         return self._turned(name, self._checkpoint.read(self._places[name].variable))
 
-    def read_slot(self, name, slot):
+    def read_slot(self, name: str, slot: str) -> np.ndarray | None:
         """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it.
 
         Args:
-            name: str. Name of the tensor, as in `header`.
-            slot: str. `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
+            name: Name of the tensor, as in `header`.
+            slot: `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
         """
         variable = f"{self._places[name].variable}/{slot}"
         variables = self._checkpoint.variables
@@ -76,8 +67,8 @@ class GoogleTensors:
         return self._turned(name, self._checkpoint.read(variable))
 
     @property
-    def global_step(self):
-        """int. Number of training steps, or None if the checkpoint does not state it."""
+    def global_step(self) -> int | None:
+        """Number of training steps, or None if the checkpoint does not state it."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
