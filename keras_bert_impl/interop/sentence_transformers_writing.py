@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
-from keras_bert_impl.interop.directory import write_json
+from keras_bert_impl.interop.directory import write_json, write_tensors
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, CONCATENATION, POOLINGS
 
 _LIBRARY = "sentence_transformers.models."
@@ -41,8 +40,8 @@ def write_sentence_settings(
         folder.mkdir(exist_ok=True)
         write_json(folder / "config.json", content)
         if tensors is not None:
-            tensors = {name: np.ascontiguousarray(t, "float32") for name, t in tensors.items()}
-            safetensors.numpy.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+            tensors = {name: np.asarray(array, "float32") for name, array in tensors.items()}
+            write_tensors(folder / "model.safetensors", tensors)
 
     dim, num_layers = hidden_dim, settings["num_layers"]
     width = {"word_embedding_dimension": dim}

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from keras_bert_impl import Encoder, TextEmbedder
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, read_sentence_settings
+from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
@@ -237,6 +238,18 @@ def test_default_prompt_precedes_every_text(plain, copy, tmp_path_factory):
     again = TextEmbedder.from_pretrained(out)
     assert (again.prompts, again.similarity_fn_name, again.dim) == (model.prompts, "dot", 3)
     np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-6)
+
+
+def test_written_tensors_are_readable_by_other_users(tmp_path):
+    settings = dict.fromkeys(("layer_weights", "default_prompt_name", "truncate_dim"))
+    settings |= {"do_lower_case": False, "max_length": 9, "num_layers": 1, "pooling": "mean"}
+    settings |= {"normalize": False, "prompts": {}, "similarity_fn_name": "cosine"}
+    settings["projections"] = [{"kind": "layer_norm"}]
+    gamma, beta = tensors(16, 16)
+    write_sentence_settings(tmp_path, settings, [{"gamma": gamma, "beta": beta}], 2, 16)
+    (folder,) = tmp_path.glob("*_LayerNorm")
+    modes = {path.name: oct(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
 
 
 # === What is not supported ===
