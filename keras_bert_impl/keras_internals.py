@@ -135,13 +135,8 @@ def take_over_reduction(
 ) -> bool:
     """Leaves summing gradients over replicas and using moving averages to the caller.
 
-    Args:
-        optimizer: Keras optimizer on the TensorFlow backend.
-        strategy: `tf.distribute` strategy of the model.
-        use_averages: Function of the trainable variables.
-
-    Returns:
-        Whether the optimizer was created under the strategy; if not, nothing has changed.
+    `use_averages` is a function of the trainable variables. Returns whether the optimizer was
+    created under the `tf.distribute` strategy; if not, nothing has changed.
     """
     if optimizer._distribution_strategy is not strategy:
         return False
@@ -159,12 +154,7 @@ def has_value(variable: keras.Variable) -> bool:
 
 
 def set_first_value(variable: keras.Variable, initializer: Callable | None = None) -> None:
-    """Initializes a variable that has no value yet.
-
-    Args:
-        variable: Keras variable.
-        initializer: Function of shape and dtype. Default: the variable's own.
-    """
+    """Initializes a variable without a value, by default with its own initializer."""
     if initializer is not None:
         variable._initializer = initializer
     variable._deferred_initialize()

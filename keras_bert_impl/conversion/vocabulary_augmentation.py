@@ -66,7 +66,7 @@ def augment_vocabulary(
     larger, pieces = learn_pieces(tokenizer, texts, num_pieces, min_frequency)
     if not pieces:
         raise InputError(
-            f"no word and no pair of subwords that is not one subword already occurs "
+            "no new subwords: no word or pair of subwords that the tokenizer splits occurs "
             f"{min_frequency} times in the texts."
         )
     _write(target, model, tokenizer, larger, pieces.values())

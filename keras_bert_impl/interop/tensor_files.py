@@ -55,28 +55,28 @@ class Shards:
 
     def __init__(self, index: Path, kind: _Kind) -> None:
         self.path = index
-        places = read_json(index).get("weight_map")
-        if not isinstance(places, dict) or not all(isinstance(p, str) for p in places.values()):
+        files = read_json(index).get("weight_map")
+        if not isinstance(files, dict) or not all(isinstance(p, str) for p in files.values()):
             raise InputError(f"{index} has no weight_map from tensors to files.")
         self._shards = {}
-        for name in sorted(set(places.values())):
+        for name in sorted(set(files.values())):
             path = file_within(index.parent, name)
             if not path.exists():
                 raise InputError(f"{index} lists {name}, which is missing.")
             self._shards[name] = kind(path)
-        self._places = places
-        for tensor, name in places.items():
+        self._files = files
+        for tensor, name in files.items():
             if tensor not in self._shards[name].header:
                 raise InputError(f"{index}: tensor {tensor:.200} is not in {name}.")
-        self.header = {t: self._shards[name].header[t] for t, name in places.items()}
+        self.header = {t: self._shards[name].header[t] for t, name in files.items()}
         for name, shard in self._shards.items():
             for tensor in shard.header:
-                if places.get(tensor) != name:
+                if files.get(tensor) != name:
                     raise InputError(f"{index} does not list tensor {tensor:.200} of {name}.")
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        return self._shards[self._places[name]].read(name)
+        return self._shards[self._files[name]].read(name)
 
 
 def open_tensors(directory: Path) -> TensorFile:

@@ -96,7 +96,7 @@ class TorchFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._errors():
-            self._places: dict[str, int] | None = None  # storage -> byte offset, in old files
+            self._offsets: dict[str, int] | None = None  # storage -> byte offset, in old files
             self._sizes: dict[str, int] = {}  # storage -> bytes available in the file
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
@@ -177,9 +177,9 @@ class TorchFile:
 
     def _read_storage(self, key, begin, end, itemsize):
         size = (end - begin) * itemsize
-        if self._places is not None:
+        if self._offsets is not None:
             with open(self.path, "rb") as file:
-                file.seek(self._places[key] + begin * itemsize)
+                file.seek(self._offsets[key] + begin * itemsize)
                 return file.read(size)
         with zipfile.ZipFile(self.path) as archive:
             file = _entry(archive, f"{self._folder}data/{key}")
@@ -201,15 +201,15 @@ class TorchFile:
             keys = _interpret(start, self.path)
             if not isinstance(keys, list):
                 raise ValueError("it has no list of storages")
-            self._places, self._folder = {}, ""
+            self._offsets, self._folder = {}, ""
             end = os.path.getsize(self.path)
             file.seek(start.tell())
             for key in map(_name, keys):
                 (size,) = struct.unpack("<q", file.read(8))
                 if size != storages[key].size:
                     raise ValueError(f"storage {key} has {size} numbers")
-                self._places[key] = file.tell()
-                self._sizes[key] = end - self._places[key]
+                self._offsets[key] = file.tell()
+                self._sizes[key] = end - self._offsets[key]
                 file.seek(size * _TYPES[storages[key].kind][1].itemsize, io.SEEK_CUR)
             return value
 

@@ -168,7 +168,7 @@ def recover(folder: str | os.PathLike) -> None:
     while (owner := _owner(folder)) is not None:
         with clear_errors(folder), _held(_pair(folder, owner)[1], _PATIENCE) as is_held:
             if not is_held:
-                raise InputError(f"another process is replacing files in {folder}; wait for it.")
+                raise InputError(f"another process is replacing files in {folder}; try again.")
             _clear(folder, owner)
 
 

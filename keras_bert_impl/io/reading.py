@@ -79,7 +79,9 @@ def read_bytes(path: Path) -> bytes:
     """Returns the content of a file that is expected to be small."""
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit for it.")
+            raise InputError(
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for such a file."
+            )
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}.") from error
@@ -148,7 +150,9 @@ def read_yaml(path: Path) -> Document:
 def parse_yaml(text: str, source: str | Path) -> Any:
     """Parses a YAML text into plain types; see `parse_json`."""
     if len(text) > _MAX_YAML_BYTES:
-        raise InputError(f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, the YAML limit.")
+        raise InputError(
+            f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, too large for YAML."
+        )
     try:
         value = yaml.load(text, _Loader)
         _check_nesting(value, len(text))

@@ -46,7 +46,7 @@ def read_index(prefix: Path) -> dict[str, Variable]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(
-                f"{path} is larger than {_MAX_BYTES >> 20} MiB, the limit of an index."
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for an index."
             )
         rows = _table(path.read_bytes())
         header = BundleHeaderProto.FromString(rows.pop(b"", b""))

@@ -16,7 +16,7 @@ from keras_bert_impl.interop.google.names import (
     unknown_model,
     unknown_variable,
 )
-from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.interop.google.tensors import Location
 from keras_bert_impl.io.errors import InputError
 
 # Variables of a training run other than the model's.
@@ -28,20 +28,20 @@ _ELECTRA_SCOPES = {
 }
 
 
-def named_places(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str, Place]]:
+def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str, Location]]:
     """Identifies the model in a checkpoint and locates its tensors.
 
     Args:
         generator: Whether to use ELECTRA's generator instead of the discriminator.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, tensor names -> `Place`). Variables with
+        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables with
         an unknown name keep it.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
     hidden: tuple[str, ...] = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
-    places = {}
+    locations = {}
     for short, variable in sorted(variables.items()):
         if _OF_THE_RUN.fullmatch(short) or short.startswith(hidden):
             continue
@@ -50,8 +50,8 @@ def named_places(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str
         slot = short.rpartition("/")[0] in variables  # belongs to some optimizer
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
             raise unknown_variable(checkpoint.path, variable)
-        places[renamed] = Place(variable, transpose=name is not None and name.transpose)
-    return model_type, places
+        locations[renamed] = Location(variable, transpose=name is not None and name.transpose)
+    return model_type, locations
 
 
 def _by_short_name(checkpoint):

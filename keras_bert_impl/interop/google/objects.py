@@ -21,7 +21,7 @@ from keras_bert_impl.interop.google.names import (
     unknown_model,
     unknown_variable,
 )
-from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.interop.google.tensors import Location
 from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError
 
@@ -106,11 +106,11 @@ _NAMES = {
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
-def object_places(checkpoint: Checkpoint) -> tuple[str, dict[str, Place], int | None]:
+def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], int | None]:
     """Identifies the model in an object-based checkpoint and locates its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, tensor names -> `Place`, number of
+        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
         attention heads or None). Variables with an unknown name keep it.
     """
     variables = _variables(checkpoint)
@@ -121,18 +121,18 @@ def object_places(checkpoint: Checkpoint) -> tuple[str, dict[str, Place], int | 
             dataclasses.replace(n, google=n.google.replace("pooler_transform", _HEAD_POOLER))
             for n in names
         ]
-    places: dict[str, Place] = {}
+    locations: dict[str, Location] = {}
     for key, full_name in sorted(variables.items()):
         name, renamed = _renamed(full_name, names)
         if name is None and _IN_A_LAYER.search(full_name):
             raise unknown_variable(checkpoint.path, full_name)
-        if renamed in places:
+        if renamed in locations:
             raise InputError(
-                f"{checkpoint.path}: {key} and {places[renamed].variable} are both called "
+                f"{checkpoint.path}: {key} and {locations[renamed].variable} are both called "
                 f"{full_name:.200}; a checkpoint with two encoders is not supported."
             )
-        places[renamed] = _place(key, checkpoint.variables[key].shape, name)
-    return model_type, places, _num_heads(checkpoint, places)
+        locations[renamed] = _location(key, checkpoint.variables[key].shape, name)
+    return model_type, locations, _num_heads(checkpoint, locations)
 
 
 def _variables(checkpoint):
@@ -187,21 +187,23 @@ def _renamed(full_name, names):
     return None, full_name
 
 
-def _place(key, shape, name):
+def _location(key, shape, name):
     """Locates a tensor, merging the heads and their width into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
-        return Place(key, transpose=name is not None and name.transpose)
+        return Location(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # a bias, [heads, width] or [hidden]
-        return Place(key, (math.prod(shape),))
+        return Location(key, (math.prod(shape),))
     if len(shape) == 3 and name.google.endswith("attention_output/kernel"):
-        return Place(key, (shape[0] * shape[1], shape[2]), transpose=True)
+        return Location(key, (shape[0] * shape[1], shape[2]), transpose=True)
     if len(shape) == 3:
-        return Place(key, (shape[0], shape[1] * shape[2]), transpose=True)
-    return Place(key, transpose=True)
+        return Location(key, (shape[0], shape[1] * shape[2]), transpose=True)
+    return Location(key, transpose=True)
 
 
-def _num_heads(checkpoint, places):
+def _num_heads(checkpoint, locations):
     """Returns the number of heads from the first query matrix, `[hidden, heads, width]`."""
-    query = next(place for name, place in sorted(places.items()) if ".query.weight" in name)
+    query = next(
+        location for name, location in sorted(locations.items()) if ".query.weight" in name
+    )
     shape = checkpoint.variables[query.variable].shape
     return shape[1] if len(shape) == 3 else None

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
-from keras_bert_impl.interop.google.named import named_places
-from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_places
+from keras_bert_impl.interop.google.named import named_locations
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_locations
 from keras_bert_impl.interop.google.saved_model import read_program
 from keras_bert_impl.interop.google.settings import huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
@@ -58,17 +58,17 @@ def open_google_checkpoint(
     file, stated = read_settings(directory)
     num_heads, program = None, None
     if not by_objects:
-        model_type, places = named_places(checkpoint, generator)
+        model_type, locations = named_locations(checkpoint, generator)
     elif generator:
         raise InputError(f"{checkpoint.path} has no ELECTRA generator.")
     else:
-        model_type, places, num_heads = object_places(checkpoint)
+        model_type, locations, num_heads = object_locations(checkpoint)
     if directory != prefix.parent:
         program = read_program(file_within(directory, "saved_model.pb"))
         stated["hidden_act"] = program.hidden_act
     elif stated.get("hidden_act", "gelu") == "gelu":
         stated["hidden_act"] = "gelu_new" if by_objects else _GELU[model_type]
-    tensors = GoogleTensors(checkpoint, places)
+    tensors = GoogleTensors(checkpoint, locations)
     settings = huggingface_settings(model_type, tensors, file, stated, num_heads, program)
     return settings, tensors
 

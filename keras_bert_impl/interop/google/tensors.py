@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """Location of a tensor in a checkpoint, and how to convert it.
 
     Args:
@@ -28,24 +28,24 @@ class Place:
 class GoogleTensors:
     """The tensors of a checkpoint, as a `TensorFile`."""
 
-    def __init__(self, checkpoint: Checkpoint, places: dict[str, Place]) -> None:
+    def __init__(self, checkpoint: Checkpoint, locations: dict[str, Location]) -> None:
         self.path = checkpoint.path
         self._checkpoint = checkpoint
-        self._places = places
-        self.header = {name: self._entry(place) for name, place in places.items()}
+        self._locations = locations
+        self.header = {name: self._entry(location) for name, location in locations.items()}
 
-    def _entry(self, place):
-        variable = self._checkpoint.variables[place.variable]
-        stored, shape = variable.shape, place.shape or variable.shape
-        if math.prod(shape) != math.prod(stored) or (place.transpose and len(shape) != 2):
+    def _entry(self, location):
+        variable = self._checkpoint.variables[location.variable]
+        stored, shape = variable.shape, location.shape or variable.shape
+        if math.prod(shape) != math.prod(stored) or (location.transpose and len(shape) != 2):
             raise InputError(
-                f"{self.path}: tensor {place.variable} cannot have shape {stored}; it is a matrix."
+                f"{self.path}: tensor {location.variable} cannot have shape {stored}; it is a matrix."
             )
-        return variable.dtype, shape[::-1] if place.transpose else shape
+        return variable.dtype, shape[::-1] if location.transpose else shape
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        return self._turned(name, self._checkpoint.read(self._places[name].variable))
+        return self._turned(name, self._checkpoint.read(self._locations[name].variable))
 
     def read_slot(self, name: str, slot: str) -> np.ndarray | None:
         """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it.
@@ -54,11 +54,11 @@ class GoogleTensors:
             name: Name of the tensor, as in `header`.
             slot: `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
         """
-        variable = f"{self._places[name].variable}/{slot}"
+        variable = f"{self._locations[name].variable}/{slot}"
         variables = self._checkpoint.variables
         if variable not in variables:
             return None
-        expected = variables[self._places[name].variable].shape
+        expected = variables[self._locations[name].variable].shape
         if variables[variable].shape != expected:
             raise InputError(
                 f"{self.path}: tensor {variable} must have shape {expected}. "
@@ -74,6 +74,6 @@ class GoogleTensors:
         return int(self._checkpoint.read("global_step"))
 
     def _turned(self, name, array):
-        place = self._places[name]
-        array = array.reshape(place.shape or array.shape)
-        return array.T if place.transpose else array
+        location = self._locations[name]
+        array = array.reshape(location.shape or array.shape)
+        return array.T if location.transpose else array

@@ -8,8 +8,8 @@ from keras_bert_impl.interop.huggingface import (
     head_tensors,
     huggingface_config,
 )
+from keras_bert_impl.interop.keras_hub.locations import Location, head_locations
 from keras_bert_impl.interop.keras_hub.names import Kind
-from keras_bert_impl.interop.keras_hub.places import Place, head_places
 from keras_bert_impl.interop.source import Tensors
 
 # Class name suffix -> head; the last suffix is from old presets.
@@ -31,7 +31,7 @@ class Head:
         name: `"classifier"` or `"masked_lm"`; None for none.
         reason: Why there is none.
         config: The content of a `config.json`.
-        places: Location of each of the head's tensors.
+        locations: Location of each of the head's tensors.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Head:
         is_of_kind = task.startswith(kind.prefix)
         self.name = _TASKS.get(task.removeprefix(kind.prefix)) if is_of_kind else None
         self.task, self.arguments = task, arguments
-        self.places: list[Place] = []
+        self.locations: list[Location] = []
         self.reason = self._difference(kind, config, task, arguments)
         more: dict[str, Any] = {}
         if self.reason:
@@ -48,7 +48,7 @@ class Head:
         else:
             num_classes = arguments.get("num_classes", 0)
             names = head_tensors(config, self.name)
-            self.places = head_places(kind, config, names, num_classes)
+            self.locations = head_locations(kind, config, names, num_classes)
             if self.name == "classifier":
                 more = {
                     "id2label": {str(i): f"LABEL_{i}" for i in range(num_classes)},

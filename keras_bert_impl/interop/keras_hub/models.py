@@ -9,8 +9,8 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import tensor_prefix
 from keras_bert_impl.interop.keras_hub.heads import Head
+from keras_bert_impl.interop.keras_hub.locations import Location, encoder_locations
 from keras_bert_impl.interop.keras_hub.names import KINDS, arguments_of, config_of
-from keras_bert_impl.interop.keras_hub.places import Place, encoder_places
 from keras_bert_impl.interop.source import DTYPES, Tensors
 from keras_bert_impl.io.errors import InputError
 
@@ -24,33 +24,33 @@ class KerasHubTensors:
         InputError: the variables differ from those of the class, as with LoRA or quantization.
     """
 
-    def __init__(self, model: Any, places: dict[str, Place]) -> None:
+    def __init__(self, model: Any, locations: dict[str, Location]) -> None:
         self.path = Path(type(model).__name__)
         variables = {variable.path: variable for variable in model.weights}
-        others = sorted(set(variables) ^ {p.path for p in places.values() if p.path})
+        others = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
         if others:
             raise InputError(
                 f"{self.path}: its variables differ from its class's: {', '.join(others):.200}."
             )
-        self._places, self._variables = places, variables
+        self._locations, self._variables = locations, variables
         self.header = {}
-        for name, place in places.items():
+        for name, location in locations.items():
             dtype = "float32"
-            if place.path:
-                shape, dtype = tuple(variables[place.path].shape), variables[place.path].dtype
-                if shape != place.shape:
+            if location.path:
+                shape, dtype = tuple(variables[location.path].shape), variables[location.path].dtype
+                if shape != location.shape:
                     raise InputError(
-                        f"{self.path}: {place.path} must have shape {place.shape}. "
+                        f"{self.path}: {location.path} must have shape {location.shape}. "
                         f"Received: {shape}"
                     )
-            self.header[name] = DTYPES.get(dtype, dtype), place.original_shape
+            self.header[name] = DTYPES.get(dtype, dtype), location.original_shape
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        place = self._places[name]
-        if not place.path:
-            return np.zeros(place.original_shape, "float32")
-        return place.to_original(self._variables[place.path].numpy())
+        location = self._locations[name]
+        if not location.path:
+            return np.zeros(location.original_shape, "float32")
+        return location.to_original(self._variables[location.path].numpy())
 
 
 def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
@@ -86,9 +86,11 @@ def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
     if task and head.name is None:
         raise InputError(f"{head.reason}; pass its backbone to convert only the encoder.")
     prefix = tensor_prefix(config) if task else ""
-    places = {prefix + place.name.tensor: place for place in encoder_places(kind, config)}
-    places |= {place.name.tensor: place for place in head.places}
-    return head.config, KerasHubTensors(model, places)
+    locations = {
+        prefix + location.name.tensor: location for location in encoder_locations(kind, config)
+    }
+    locations |= {location.name.tensor: location for location in head.locations}
+    return head.config, KerasHubTensors(model, locations)
 
 
 def _kind_of(backbone):
@@ -120,21 +122,21 @@ def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> 
     import keras_hub
 
     backbone = getattr(keras_hub.models, kind.backbone)(**arguments, dtype=dtype)
-    places = encoder_places(kind, config)
-    new = [place.path for place in places if place.name.tensor not in tensors]
+    locations = encoder_locations(kind, config)
+    new = [location.path for location in locations if location.name.tensor not in tensors]
     if new:
         _log.warning("%s: newly initialized: %s", kind.backbone, ", ".join(new))
-    assign(backbone, places, tensors)
+    assign(backbone, locations, tensors)
     return backbone
 
 
-def assign(model: Any, places: list[Place], tensors: Tensors) -> None:
+def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
     """Sets the variables of a KerasHub backbone or task for which there are tensors."""
     variables = {variable.path: variable for variable in model.weights}
-    for place in places:
-        if place.path and place.name.tensor in tensors:
-            array = np.asarray(tensors[place.name.tensor])
-            variables[place.path].assign(place.from_original(array))
+    for location in locations:
+        if location.path and location.name.tensor in tensors:
+            array = np.asarray(tensors[location.name.tensor])
+            variables[location.path].assign(location.from_original(array))
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
@@ -145,25 +147,25 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
     outputs only at padding. Arguments and errors are those of `to_keras_hub`.
     """
     kind, _ = arguments_of(config)
-    places = encoder_places(kind, config)
-    left_out = sorted(set(tensors) - {place.name.tensor for place in places})
+    locations = encoder_locations(kind, config)
+    left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
     if left_out:
         _log.warning("%s: has no variables for: %s", kind.backbone, ", ".join(left_out))
-    segment = _only_segment(places, tensors)
+    segment = _only_segment(locations, tensors)
     fitted = {}
-    for place in places:
-        array = tensors.get(place.name.tensor)
-        if array is not None and not place.path:
+    for location in locations:
+        array = tensors.get(location.name.tensor)
+        if array is not None and not location.path:
             array = np.zeros_like(array)
-        elif array is not None and place.offset:
-            array = place.to_original(place.from_original(np.asarray(array)) + segment)
+        elif array is not None and location.offset:
+            array = location.to_original(location.from_original(np.asarray(array)) + segment)
         if array is not None:
-            fitted[place.name.tensor] = array
+            fitted[location.name.tensor] = array
     return fitted
 
 
-def _only_segment(places, tensors):
+def _only_segment(locations, tensors):
     """Returns the only segment embedding if KerasHub has none, or -0.0, which adds nothing."""
-    rows = [tensors[place.name.tensor] for place in places if not place.path]
+    rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)

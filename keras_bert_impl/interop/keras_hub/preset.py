@@ -15,8 +15,8 @@ import numpy as np
 from keras_bert_impl.interop.hdf5 import StoredArray, find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub.heads import NOTES, Head
+from keras_bert_impl.interop.keras_hub.locations import Location, encoder_locations
 from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
-from keras_bert_impl.interop.keras_hub.places import Place, encoder_places
 from keras_bert_impl.interop.source import DTYPES
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json
@@ -79,9 +79,9 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
     _check_number_of_layers(path, config, files)
     head = _head(directory, kind, config)
     prefix = tensor_prefix(config) if head else ""
-    parts = [(prefix, encoder_places(kind, config), files)]
+    parts = [(prefix, encoder_locations(kind, config), files)]
     if head:
-        parts.append(("", head.places, [file_within(directory, _TASK_WEIGHTS)]))
+        parts.append(("", head.locations, [file_within(directory, _TASK_WEIGHTS)]))
     described = head.config if head else huggingface_config(config)
     return described, PresetTensors(directory, parts)
 
@@ -105,12 +105,12 @@ def _weights_files(directory):
         return [whole]
     if not index.exists():
         raise InputError(f"{directory} has no weights: neither {_WEIGHTS} nor {_INDEX}.")
-    places = read_json(index).mapping("weight_map", None)
-    if places is None:
+    locations = read_json(index).mapping("weight_map", None)
+    if locations is None:
         raise InputError(f"{index} has no weight_map.")
     names: set[str] = set()
-    for tensor, entry in places.items():
-        names.update([entry] if isinstance(entry, str) else places.list_of(tensor, str))
+    for tensor, entry in locations.items():
+        names.update([entry] if isinstance(entry, str) else locations.list_of(tensor, str))
     bad = sorted(name for name in names if not _SHARD.fullmatch(name))
     if bad or not names:
         raise InputError(
@@ -156,36 +156,36 @@ class PresetTensors:
     """The variables in HDF5 files under Hugging Face names, as a `TensorFile`.
 
     Args:
-        parts: (prefix of tensor names, their places, their files) of the encoder and the head.
+        parts: (prefix of tensor names, their locations, their files) of the encoder and the head.
     """
 
-    def __init__(self, path: Path, parts: list[tuple[str, list[Place], list[Path]]]) -> None:
+    def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
         self.header: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self._found: dict[str, tuple[Place, StoredArray | None]] = {}
-        for prefix, places, files in parts:
-            stored = [place for place in places if place.path]
+        self._found: dict[str, tuple[Location, StoredArray | None]] = {}
+        for prefix, locations, files in parts:
+            stored = [location for location in locations if location.path]
             arrays = dict(zip(stored, _find(_names(stored), files)))
-            for place in places:
-                name = prefix + place.name.tensor
-                self._found[name] = place, arrays.get(place)
-                self.header[name] = _dtype(place, arrays.get(place)), place.original_shape
+            for location in locations:
+                name = prefix + location.name.tensor
+                self._found[name] = location, arrays.get(location)
+                self.header[name] = _dtype(location, arrays.get(location)), location.original_shape
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        place, array = self._found[name]
+        location, array = self._found[name]
         if array is None:
-            return np.zeros(place.original_shape, "float32")
-        return place.to_original(array.read())
+            return np.zeros(location.original_shape, "float32")
+        return location.to_original(array.read())
 
 
-def _dtype(place, array):
+def _dtype(location, array):
     """Returns a tensor's dtype after checking its shape."""
     if array is None:
         return "F32"
-    if array.shape != place.shape:
+    if array.shape != location.shape:
         raise InputError(
-            f"{array.file}: {array.name} must have shape {place.shape}, by the configuration. "
+            f"{array.file}: {array.name} must have shape {location.shape}, by the configuration. "
             f"Received: {array.shape}"
         )
     return DTYPES[array.dtype.newbyteorder("=").name]
@@ -216,12 +216,12 @@ def _spellings(name):
     return [*spellings, *older]
 
 
-def _names(places):
+def _names(locations):
     """Returns the names that Keras gives to the variables in a weights file."""
     numbers: dict[str, dict[str, int]] = {}  # class -> layer -> index, in model order
     names = []
-    for place in places:
-        layer, *inner, variable = place.path.split("/")
+    for location in locations:
+        layer, *inner, variable = location.path.split("/")
         folder = _CLASSES.get(layer, "transformer_encoder")
         number = numbers.setdefault(folder, {}).setdefault(layer, len(numbers[folder]))
         inner = [_ATTRIBUTES.get(part, f"_{part}") for part in inner]

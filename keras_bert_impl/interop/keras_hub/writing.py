@@ -54,7 +54,7 @@ def write_keras_hub_preset(
     written = encoder
     if head:
         model = _task(model, head, others, tokenizer, config.max_length)
-        names = [place.name.tensor for place in head.places]
+        names = [location.name.tensor for location in head.locations]
         written = {tensor_prefix(config) + name: array for name, array in encoder.items()}
         written |= {name: others.pop(name) for name in names}
     if others:
@@ -100,7 +100,7 @@ def _task(backbone, head, tensors, tokenizer, max_length):
         preprocessor = kind(tokenizer, sequence_length=max_length)
     kind = getattr(keras_hub.models, head.task)
     task = kind(backbone=backbone, preprocessor=preprocessor, **head.arguments)
-    assign(task, head.places, tensors)
+    assign(task, head.locations, tensors)
     return task
 
 

@@ -30,7 +30,7 @@ _HEADS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """Location of a tensor in a KerasHub model.
 
     Args:
@@ -72,25 +72,25 @@ class Place:
         return (array.T if self.name.transpose else array[self.offset :]).reshape(self.shape)
 
 
-def encoder_places(kind: Kind, config: EncoderConfig) -> list[Place]:
-    """Returns a list of the `Place` of every variable in a backbone."""
-    places = []
+def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a backbone."""
+    locations = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
         shape = _shape(name.variable, config)
         if "segment_embeddings" in name.variable and not kind.has_segments:
-            places.append(Place(name, "", (0, shape[1]), offset=shape[0]))
+            locations.append(Location(name, "", (0, shape[1]), offset=shape[0]))
         else:
             offset = config.position_offset if "position_embeddings" in name.variable else 0
-            places.append(Place(name, _path(kind, name.variable), shape, offset))
-    return places
+            locations.append(Location(name, _path(kind, name.variable), shape, offset))
+    return locations
 
 
-def head_places(
+def head_locations(
     kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
-) -> list[Place]:
-    """Returns a list of the `Place` of every variable in a head."""
+) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a head."""
     return [
-        Place(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
+        Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
         for name in names
     ]
 
