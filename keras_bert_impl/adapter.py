@@ -1,7 +1,7 @@
 """Configuration of a parameter-efficient adapter."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
@@ -18,15 +18,7 @@ ADAPTER_RATES = {
 HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
 _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
-PROJECTIONS = (
-    "query",
-    "key",
-    "value",
-    "attention_output",
-    "intermediate",
-    "gate",
-    "output",
-)
+PROJECTIONS = ("query", "key", "value", "attention_output", "intermediate", "gate", "output")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +26,18 @@ class Adapter:
     """Configuration of adapter weights that are trained instead of the encoder's own.
 
     Args:
-        kind: str. `"lora"`: a low-rank product added to some weight matrices of the blocks.
-            `"houlsby"`: a residual bottleneck network after the attention and after the
-            feed-forward layer of each block, before the block's own residual. `"pfeiffer"`: only
-            the one after the feed-forward layer. `"prefix"`: trained keys and values prepended to
-            those of each attention. `"prompt"`: trained vectors prepended to the embeddings; when
-            a task model is loaded, they are initialized to embeddings of common words.
-        size: int or None. LoRA rank (default 4), bottleneck width (default 64) or number of
-            vectors (default 20).
-        alpha: float. LoRA's product is scaled by `alpha / size`.
-        dropout: float in [0, 1). Dropout rate on the inputs of LoRA's product.
-        projections: tuple of str from `PROJECTIONS`. The matrices LoRA is added to. `"gate"` has
-            no effect in blocks without gates.
+        kind: `"lora"`: a low-rank product added to some weight matrices of the blocks. `"houlsby"`:
+            a residual bottleneck network after the attention and after the feed-forward layer of
+            each block, before the block's own residual. `"pfeiffer"`: only the one after the
+            feed-forward layer. `"prefix"`: trained keys and values prepended to those of each
+            attention. `"prompt"`: trained vectors prepended to the embeddings; when a task model is
+            loaded, they are initialized to embeddings of common words.
+        size: LoRA rank (default 4), bottleneck width (default 64) or number of vectors (default
+            20).
+        alpha: LoRA's product is scaled by `alpha / size`.
+        dropout: Dropout rate, in [0, 1), on the inputs of LoRA's product.
+        projections: Matrices that LoRA is added to, from `PROJECTIONS`. `"gate"` has no effect in
+            blocks without gates.
 
     Blocks that share weights, as in ALBERT, also share their adapter weights.
 
@@ -67,20 +59,20 @@ class Adapter:
     dropout: Rate = 0.0
     projections: tuple[Annotated[str, OneOf(*PROJECTIONS)], ...] = PROJECTIONS
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validate(self)
         if self.size is None:
             object.__setattr__(self, "size", _SIZES[self.kind])
         if not self.projections:
-            raise InputError(f"projections must be some of {', '.join(PROJECTIONS)}, got none.")
+            raise InputError(
+                f"projections must have at least one of {', '.join(PROJECTIONS)}, got none."
+            )
 
     @classmethod
-    def of(cls, value, source="adapter"):
-        """Converts the adapter setting of a configuration to an `Adapter` or None.
+    def of(cls, value: Any, source: str = "adapter") -> "Adapter | None":
+        """Converts an `Adapter`, a dict of its fields or None to an `Adapter` or None.
 
-        Args:
-            value: `Adapter`, dict of its fields, or None.
-            source: str. Name of the setting in error messages.
+        `source` names the setting in error messages.
 
         Raises:
             InputError: the value has another type, or invalid fields or field values.
@@ -92,7 +84,7 @@ class Adapter:
             odd = sorted(set(value) - set(names)) if isinstance(value, dict) else value
             raise InputError(
                 f"{source} must be an Adapter, or a dict of its fields: {', '.join(names)}; "
-                f"kind is needed. Received: {shown(odd)}"
+                f"kind is required. Received: {shown(odd)}"
             )
         try:
             return cls(**value)
@@ -100,6 +92,6 @@ class Adapter:
             raise InputError(f"{source}: {error}") from error
 
     @property
-    def num_virtual_tokens(self):
-        """int. Number of vectors prepended to the embeddings."""
+    def num_virtual_tokens(self) -> int:
+        """Number of vectors prepended to the embeddings."""
         return self.size if self.kind == "prompt" else 0

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from typing import Annotated
+from typing import Annotated, Any
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.first_guesses import known_fields
@@ -38,47 +38,46 @@ class EncoderConfig:
     """Configuration that determines the shape and computation of an encoder.
 
     Args:
-        vocabulary_size: int. Number of tokens in the vocabulary.
-        hidden_dim: int. Width of every layer's input and output.
-        num_layers: int. Number of transformer blocks.
-        num_heads: int. Number of attention heads in each block; must divide `hidden_dim`.
-        intermediate_dim: int. Width of the feed-forward layer, usually `4 * hidden_dim`.
-        max_length: int. Maximum sequence length in tokens.
-        num_segments: int. Number of segment (token type) embeddings; 0 for none.
-        activation: str. `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
-        dropout: float in [0, 1). Dropout rate after the embeddings and after each sub-layer.
-        attention_dropout: float in [0, 1). Dropout rate on the attention weights.
-        layer_norm_epsilon: float. Added to the variance in layer normalization.
-        initializer_range: float. Standard deviation of the truncated normal initializer.
-        pad_token_id: int. Id of the `[PAD]` token.
-        use_pooler: bool. Whether to apply a tanh dense layer to the output of `pooling`.
-        architecture: str, one of `ARCHITECTURES`. Determines the heads and the tensor names in a
-            model directory. The encoder itself follows from the other fields.
-        embedding_dim: int. Width of the embeddings, which a linear layer projects to
-            `hidden_dim`. If None, the width is `hidden_dim` and there is no projection.
-        position_offset: int. Row of the position embeddings used by the first token. If nonzero,
-            padding uses the row before it and is not counted in the positions of tokens.
-        num_layer_groups: int. Number of blocks with separate weights. Each one is used for the
-            same number of consecutive layers. None for one block per layer.
-        pre_norm: bool. Whether a block normalizes its inputs instead of its outputs.
-        final_norm: bool. Requires `pre_norm`. Whether to normalize the outputs of the last block
-            instead of the inputs of the first block's attention, which the embeddings have
-            already normalized.
-        pooling: str. Source of `pooled_output`: `"cls"`, the last hidden state of the first token,
-            or `"mean"`, the mean of the last hidden states of all tokens except padding.
-        use_bias: bool. Whether the encoder's dense and normalization layers have a bias.
-        gated: bool. Whether the feed-forward layer multiplies its activation by a second linear
+        vocabulary_size: Number of tokens in the vocabulary.
+        hidden_dim: Width of every layer's input and output.
+        num_layers: Number of transformer blocks.
+        num_heads: Number of attention heads in each block; must divide `hidden_dim`.
+        intermediate_dim: Width of the feed-forward layer, usually `4 * hidden_dim`.
+        max_length: Maximum sequence length in tokens.
+        num_segments: Number of segment (token type) embeddings; 0 for none.
+        activation: `"gelu"` (exact), `"gelu_tanh"` or `"relu"`.
+        dropout: Dropout rate, in [0, 1), after the embeddings and after each sub-layer.
+        attention_dropout: Dropout rate, in [0, 1), on the attention weights.
+        layer_norm_epsilon: Added to the variance in layer normalization.
+        initializer_range: Standard deviation of the truncated normal initializer.
+        pad_token_id: Id of the `[PAD]` token.
+        use_pooler: Whether to apply a tanh dense layer to the output of `pooling`.
+        architecture: One of `ARCHITECTURES`. Determines the heads and the tensor names in a model
+            directory. The encoder itself follows from the other fields.
+        embedding_dim: Width of the embeddings, which a linear layer projects to `hidden_dim`. If
+            None, the width is `hidden_dim` and there is no projection.
+        position_offset: Row of the position embeddings used by the first token. If nonzero, padding
+            uses the row before it and is not counted in the positions of tokens.
+        num_layer_groups: Number of blocks with separate weights. Each one is used for the same
+            number of consecutive layers. None for one block per layer.
+        pre_norm: Whether a block normalizes its inputs instead of its outputs.
+        final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block instead
+            of the inputs of the first block's attention, which the embeddings have already
+            normalized.
+        pooling: Source of `pooled_output`: `"cls"`, the last hidden state of the first token, or
+            `"mean"`, the mean of the last hidden states of all tokens except padding.
+        use_bias: Whether the encoder's dense and normalization layers have a bias.
+        gated: Whether the feed-forward layer multiplies its activation by a second linear
             projection of its inputs.
-        rotary_base: float. Base of the rotary position embedding of queries and keys. None for
-            learned position embeddings.
-        global_every: int. The first of every `global_every` blocks attends to the whole sequence;
-            the others use local attention.
-        window: int. Number of tokens visible on each side in local attention; None if no block is
-            local.
-        local_rotary_base: float. `rotary_base` of local blocks; None for the same value.
-        causal: bool. Whether a token attends only to itself and earlier tokens.
-        adapter: `Adapter`, or a dict of its fields. Adapter weights that are trained instead of
-            the encoder's own; None for none.
+        rotary_base: Base of the rotary position embedding of queries and keys. None for learned
+            position embeddings.
+        global_every: The first of every `global_every` blocks attends to the whole sequence; the
+            others use local attention.
+        window: Number of tokens visible on each side in local attention; None if no block is local.
+        local_rotary_base: `rotary_base` of local blocks; None for the same value.
+        causal: Whether a token attends only to itself and earlier tokens.
+        adapter: `Adapter`, or a dict of its fields, for weights that are trained instead of the
+            encoder's own.
 
     Raises:
         InputError: an invalid value or combination of values.
@@ -121,66 +120,60 @@ class EncoderConfig:
     causal: bool = False
     adapter: Adapter | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adapter", Adapter.of(self.adapter))
         validate(self)
         if self.pad_token_id >= self.vocabulary_size:
-            raise InputError(
-                "pad_token_id must be less than vocabulary_size. Received: "
-                f"pad_token_id={self.pad_token_id}, vocabulary_size={self.vocabulary_size}"
-            )
+            rule = "pad_token_id must be less than vocabulary_size"
+            raise self._error(rule, "pad_token_id", "vocabulary_size")
         if self.num_layers % (self.num_layer_groups or 1):
-            raise InputError(
-                "num_layers must be a multiple of num_layer_groups. Received: "
-                f"num_layers={self.num_layers}, num_layer_groups={self.num_layer_groups}"
-            )
+            rule = "num_layers must be a multiple of num_layer_groups"
+            raise self._error(rule, "num_layers", "num_layer_groups")
         if self.hidden_dim % self.num_heads:
-            raise InputError(
-                "hidden_dim must be a multiple of num_heads. "
-                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
-            )
+            rule = "hidden_dim must be a multiple of num_heads"
+            raise self._error(rule, "hidden_dim", "num_heads")
         if self.final_norm and not self.pre_norm:
-            raise InputError("final_norm=True takes pre_norm=True.")
+            raise InputError("final_norm=True requires pre_norm=True.")
         self._check_positions()
 
-    def _check_positions(self):
+    def _check_positions(self) -> None:
         if self.rotary_base is not None:
             if self.position_offset or self.hidden_dim // self.num_heads % 2:
-                raise InputError("rotary_base takes heads of an even width and no position_offset.")
+                raise InputError("rotary_base requires an even head width and position_offset=0.")
         if self.local_rotary_base is not None:
             if self.rotary_base is None or self.window is None:
-                raise InputError("local_rotary_base takes a rotary_base and a window.")
+                raise InputError("local_rotary_base requires rotary_base and window.")
         if (self.window is None) != (self.global_every == 1):
-            raise InputError(
-                "a window takes global_every of more than 1, and the other way around. "
-                f"Received: window={self.window}, global_every={self.global_every}"
-            )
+            rule = "window requires global_every > 1, and global_every > 1 requires window"
+            raise self._error(rule, "window", "global_every")
         if self.window is not None and self.num_layer_groups is not None:
-            raise InputError("num_layer_groups and a window cannot be had together.")
+            raise InputError("num_layer_groups and window cannot be used together.")
+
+    def _error(self, rule: str, *names: str) -> InputError:
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return InputError(f"{rule}. Received: {values}")
 
     @property
-    def pooled_by(self):
-        """str. `pooling`, except for a causal ModernBERT: `"last"`, the last hidden state of the
-        last token before padding, as in `ModernBertDecoderForSequenceClassification`."""
+    def pooled_by(self) -> str:
+        """`pooling`, except for a causal ModernBERT: `"last"`, the last hidden state of the last
+        token before padding, as in `ModernBertDecoderForSequenceClassification`."""
         return "last" if self.causal and self.architecture == "modernbert" else self.pooling
 
-    def is_local(self, index):
+    def is_local(self, index: int) -> bool:
         """Returns whether the block at this index uses local attention, limited to `window`."""
         return index % self.global_every != 0
 
-    def rotary_base_of(self, index):
+    def rotary_base_of(self, index: int) -> float | None:
         """Returns the base of the rotary positions in the block at this index, or None."""
         if self.is_local(index) and self.local_rotary_base is not None:
             return self.local_rotary_base
         return self.rotary_base
 
     @classmethod
-    def named(cls, name, **overrides):
-        """Creates the configuration of a published model; `keras-bert models` lists the names.
+    def named(cls, name: str, **overrides: Any) -> "EncoderConfig":
+        """Creates the configuration of a published model, with any fields changed by `overrides`.
 
-        Args:
-            name: str. Name of the model, such as `"bert-base-uncased"`.
-            **overrides: fields to change, such as `dropout=0.0`.
+        `keras-bert models` lists the names.
 
         Raises:
             InputError: no published model has that name.
@@ -191,7 +184,7 @@ class EncoderConfig:
             raise InputError(f"No published model is named {name!r}.{hint}")
         return cls(**MODELS[name].fields | overrides)
 
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         """Returns the number of encoder parameters, including any pooler but not the adapter."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         width = self.embedding_dim or hidden
@@ -216,6 +209,6 @@ class EncoderConfig:
         pooler = hidden * hidden + hidden if self.use_pooler else 0
         return embeddings + blocks + pooler
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Returns a dict of all fields; `EncoderConfig(**d)` creates an equal configuration."""
         return dataclasses.asdict(self)

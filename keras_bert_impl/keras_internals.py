@@ -5,6 +5,7 @@ Any Keras release can change them. `setup.cfg` limits the Keras version, and
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
@@ -27,12 +28,12 @@ def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
         model._layers.append(layer)
 
 
-def call(model: keras.Model, x, training: bool):
+def call(model: keras.Model, x: Any, training: bool) -> Any:
     """Calls a model, passing `training` if the model accepts it."""
     return model(x, training=training) if model._call_has_training_arg else model(x)
 
 
-def track_loss(model: keras.Model, loss, weight) -> None:
+def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
     """Adds a batch's loss to the mean that `fit` and `evaluate` report."""
     model._loss_tracker.update_state(loss, sample_weight=weight)
 
@@ -88,16 +89,18 @@ def _spec_of_a_replica(spec):
 class OptimizerHooks:
     """Optimizer mixin with public hook names; the defaults behave like Keras."""
 
+    # The superclass, unknown here, is the optimizer that this class is mixed into.
+
     def before_update(self, trainable_variables: list) -> None:
         """Runs before the variables with gradients are updated. Does nothing by default."""
 
     def clip(self, gradients: list) -> list:
         """Returns the clipped gradients."""
-        return super()._clip_gradients(gradients)
+        return super()._clip_gradients(gradients)  # type: ignore[misc]
 
     def use_averages(self, trainable_variables: list) -> None:
         """Overwrites variables with their moving averages."""
-        super()._overwrite_model_variables_with_average_value(trainable_variables)
+        super()._overwrite_model_variables_with_average_value(trainable_variables)  # type: ignore[misc]
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         self.before_update(trainable_variables)
@@ -110,7 +113,7 @@ class OptimizerHooks:
         self.use_averages(trainable_variables)
 
 
-def index_of(optimizer: keras.optimizers.Optimizer, variable) -> int:
+def index_of(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
     """Returns the index of a variable among those the optimizer was built with."""
     return optimizer._get_variable_index(variable)
 
@@ -125,28 +128,23 @@ def averages_of(optimizer: keras.optimizers.Optimizer) -> list:
     return optimizer._model_variables_moving_average
 
 
-def iterations_of(optimizer: keras.optimizers.Optimizer):
+def iterations_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the variable that counts `apply` calls, including accumulation micro-batches."""
     return optimizer._iterations
 
 
-def learning_rate_of(optimizer: keras.optimizers.Optimizer):
+def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the schedule or variable an optimizer was given as its learning rate."""
     return optimizer._learning_rate
 
 
 def take_over_reduction(
-    optimizer: keras.optimizers.Optimizer, strategy, use_averages: Callable
+    optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
     """Leaves summing gradients over replicas and using moving averages to the caller.
 
-    Args:
-        optimizer: Keras optimizer on the TensorFlow backend.
-        strategy: `tf.distribute` strategy of the model.
-        use_averages: function of the trainable variables.
-
-    Returns:
-        bool. Whether the optimizer was created under the strategy; if not, nothing has changed.
+    `use_averages` is a function of the trainable variables. Returns whether the optimizer was
+    created under the `tf.distribute` strategy; if not, nothing has changed.
     """
     if optimizer._distribution_strategy is not strategy:
         return False
@@ -164,12 +162,7 @@ def has_value(variable: keras.Variable) -> bool:
 
 
 def set_first_value(variable: keras.Variable, initializer: Callable | None = None) -> None:
-    """Initializes a variable that has no value yet.
-
-    Args:
-        variable: Keras variable.
-        initializer: function of shape and dtype. Default: the variable's own.
-    """
+    """Initializes a variable without a value, by default with its own initializer."""
     if initializer is not None:
         variable._initializer = initializer
     variable._deferred_initialize()

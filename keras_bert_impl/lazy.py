@@ -3,16 +3,20 @@
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 _OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlow and Keras
 
 
-def lazy_names(package, homes):
+def lazy_names(
+    package: str, homes: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Creates the module attributes a package's `__init__` needs to load its names lazily.
 
     Args:
-        package: str. The package's `__name__`.
-        homes: dict of public names to the submodules that define them.
+        package: The package's `__name__`.
+        homes: Public names -> submodules that define them.
 
     Returns:
         (`__getattr__`, `__dir__`, `__all__`).
@@ -33,7 +37,7 @@ def lazy_names(package, homes):
     return get, list_names, names
 
 
-def import_tensorflow_alone():
+def import_tensorflow_alone() -> None:
     """Imports TensorFlow without the optional packages that it and Keras load if installed.
 
     Skipping JAX, matplotlib and SciPy saves 1.2 seconds and 0.25 GiB per process. Use it in

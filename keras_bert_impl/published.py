@@ -2,7 +2,10 @@
 
 import dataclasses
 import hashlib
+import itertools
 import re
+from collections.abc import Iterable
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10,15 +13,15 @@ class PublishedModel:
     """Entry in the table of published models.
 
     Args:
-        fields: dict. Fields of the model's `EncoderConfig`.
-        hub: str. `owner/name` on the Hugging Face hub.
-        tokenizer: str. `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
-        lowercase: bool. Whether the tokenizer lowercases text.
-        licence: str. Licence of the published weights.
-        paper: str. Paper that describes the model.
+        fields: Fields of the model's `EncoderConfig`.
+        hub: `owner/name` on the Hugging Face hub.
+        tokenizer: `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
+        lowercase: Whether the tokenizer lowercases text.
+        licence: Licence of the published weights.
+        paper: Paper that describes the model.
     """
 
-    fields: dict
+    fields: dict[str, Any]
     hub: str
     tokenizer: str = "WordPiece"
     lowercase: bool = False
@@ -26,21 +29,12 @@ class PublishedModel:
     paper: str = "Devlin et al. 2019, arXiv:1810.04805"
 
 
-_SIZES = {  # layers, width, heads
-    "small": (12, 256, 4),
-    "base": (12, 768, 12),
-    "large": (24, 1024, 16),
-}
+_SIZES = {"small": (12, 256, 4), "base": (12, 768, 12), "large": (24, 1024, 16)}  # of `_config`
 
 
 def _config(vocabulary_size, num_layers, hidden_dim, num_heads, **fields):
-    sizes = {
-        "vocabulary_size": vocabulary_size,
-        "num_layers": num_layers,
-        "hidden_dim": hidden_dim,
-        "num_heads": num_heads,
-        "intermediate_dim": 4 * hidden_dim,
-    }
+    sizes = {"vocabulary_size": vocabulary_size, "num_layers": num_layers}
+    sizes |= {"hidden_dim": hidden_dim, "num_heads": num_heads, "intermediate_dim": 4 * hidden_dim}
     return sizes | fields
 
 
@@ -84,20 +78,18 @@ def _berts():
 
 def _small_berts():
     about = {"lowercase": True, "paper": "Turc et al. 2019, arXiv:1908.08962"}
-    return [
-        PublishedModel(
-            _config(30522, layers, width, width // 64),
-            f"google/bert_uncased_L-{layers}_H-{width}_A-{width // 64}",
-            **about,
-        )
-        for layers in (2, 4, 6, 8, 10, 12)
-        for width in (128, 256, 512, 768)
-    ]
+    shapes = itertools.product((2, 4, 6, 8, 10, 12), (128, 256, 512, 768))
+    models = []
+    for layers, width in shapes:
+        hub = f"google/bert_uncased_L-{layers}_H-{width}_A-{width // 64}"
+        models.append(PublishedModel(_config(30522, layers, width, width // 64), hub, **about))
+    return models
 
 
 def _distilled():
     tiny = {"lowercase": True, "paper": "Jiao et al. 2020, arXiv:1909.10351"}
     mini = {"lowercase": True, "paper": "Wang et al. 2020, arXiv:2002.10957", "licence": "MIT"}
+    small = mini | {"licence": "Apache-2.0"}
     distil = {"paper": "Sanh et al. 2019, arXiv:1910.01108"}
     fields = {"architecture": "distilbert", "num_segments": 0, "use_pooler": False}
 
@@ -114,9 +106,7 @@ def _distilled():
         PublishedModel(_config(30522, 6, 768, 12), "huawei-noah/TinyBERT_General_6L_768D", **tiny),
         PublishedModel(_config(30522, 12, 384, 12), "microsoft/MiniLM-L12-H384-uncased", **mini),
         PublishedModel(
-            _config(30522, 6, 384, 12),
-            "sentence-transformers/all-MiniLM-L6-v2",
-            **(mini | {"licence": "Apache-2.0"}),
+            _config(30522, 6, 384, 12), "sentence-transformers/all-MiniLM-L6-v2", **small
         ),
     ]
 
@@ -128,15 +118,9 @@ def _robertas():
     camembert = {"paper": "Martin et al. 2020, arXiv:1911.03894", "licence": "MIT"}
 
     def model(architecture, hub, vocabulary_size, size, about):
-        config = _config(
-            vocabulary_size,
-            *_SIZES[size],
-            architecture=architecture,
-            num_segments=1,
-            layer_norm_epsilon=1e-5,
-            pad_token_id=1,
-            position_offset=2,
-        )
+        fields = {"architecture": architecture, "num_segments": 1, "layer_norm_epsilon": 1e-5}
+        fields |= {"pad_token_id": 1, "position_offset": 2}
+        config = _config(vocabulary_size, *_SIZES[size], **fields)
         return PublishedModel(config, hub, **{"tokenizer": "SentencePiece"} | about)
 
     return [
@@ -149,44 +133,30 @@ def _robertas():
 
 
 def _alberts():
-    sizes = {
-        "base": (12, 768, 12),
-        "large": (24, 1024, 16),
-        "xlarge": (24, 2048, 16),
-        "xxlarge": (12, 4096, 64),
-    }
+    sizes = {size: _SIZES[size] for size in ("base", "large")}
+    sizes |= {"xlarge": (24, 2048, 16), "xxlarge": (12, 4096, 64)}
     # v1 was trained with dropout (except xxlarge) and the exact GELU.
     versions = {"v1": ("gelu", 0.1), "v2": ("gelu_tanh", 0.0)}
+    about = {"tokenizer": "SentencePiece", "lowercase": True}
+    about["paper"] = "Lan et al. 2020, arXiv:1909.11942"
     models = []
     for version, (activation, dropout) in versions.items():
         for size, shape in sizes.items():
             rate = 0.0 if size == "xxlarge" else dropout
-            config = _config(
-                30000,
-                *shape,
-                architecture="albert",
-                embedding_dim=128,
-                num_layer_groups=1,
-                activation=activation,
-                dropout=rate,
-                attention_dropout=rate,
-            )
-            about = {"tokenizer": "SentencePiece", "lowercase": True}
-            about["paper"] = "Lan et al. 2020, arXiv:1909.11942"
+            fields = {"architecture": "albert", "embedding_dim": 128, "num_layer_groups": 1}
+            fields |= {"activation": activation, "dropout": rate, "attention_dropout": rate}
+            config = _config(30000, *shape, **fields)
             models.append(PublishedModel(config, f"albert/albert-{size}-{version}", **about))
     return models
 
 
 def _electras():
     about = {"lowercase": True, "paper": "Clark et al. 2020, arXiv:2003.10555"}
+    fields = {"architecture": "electra", "use_pooler": False}
     widths = {"small": 128, "base": 768, "large": 1024}
     models = []
     for size, (num_layers, hidden_dim, num_heads) in _SIZES.items():
-        fields = {"architecture": "electra", "use_pooler": False}
-        shapes = {
-            "discriminator": (hidden_dim, num_heads),
-            "generator": (256, 4),
-        }
+        shapes = {"discriminator": (hidden_dim, num_heads), "generator": (256, 4)}
         for kind, (width, heads) in shapes.items():
             embedding_dim = None if widths[size] == width else widths[size]
             config = _config(30522, num_layers, width, heads, embedding_dim=embedding_dim, **fields)
@@ -197,6 +167,7 @@ def _electras():
 def _flauberts():
     about = {"tokenizer": "Moses + BPE", "licence": "MIT"}
     about["paper"] = "Le et al. 2020, arXiv:1912.05372"
+    fields = {"architecture": "flaubert", "num_segments": 0, "use_pooler": False, "pad_token_id": 2}
     shapes = {  # vocabulary size, layers, width, heads, pre_norm
         "small_cased": (68729, 6, 512, 8, True),
         "base_uncased": (67542, 12, 768, 12, False),
@@ -205,15 +176,8 @@ def _flauberts():
     }
     models = []
     for name, (*shape, pre_norm) in shapes.items():
-        config = _config(
-            *shape,
-            architecture="flaubert",
-            num_segments=0,
-            use_pooler=False,
-            pad_token_id=2,
-            layer_norm_epsilon=1e-6 if pre_norm else 1e-12,
-            pre_norm=pre_norm,
-        )
+        norm = {"layer_norm_epsilon": 1e-6 if pre_norm else 1e-12, "pre_norm": pre_norm}
+        config = _config(*shape, **fields, **norm)
         lowercase = "uncased" in name
         hub = f"flaubert/flaubert_{name}"
         models.append(PublishedModel(config, hub, lowercase=lowercase, **about))
@@ -251,20 +215,8 @@ def _moderns():
     return models
 
 
-MODELS = {
-    model.hub.split("/")[1]: model
-    for models in (
-        _berts(),
-        _small_berts(),
-        _distilled(),
-        _robertas(),
-        _alberts(),
-        _electras(),
-        _flauberts(),
-        _moderns(),
-    )
-    for model in models
-}
+_FAMILIES = (_berts, _small_berts, _distilled, _robertas, _alberts, _electras, _flauberts, _moderns)
+MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.
 _VOCABULARIES = {
@@ -278,12 +230,13 @@ _VOCABULARIES = {
 }
 
 
-def published_lowercase(vocabulary, names=()):
+def published_lowercase(
+    vocabulary: list[str], names: Iterable[str] = ()
+) -> tuple[bool, str] | None:
     """Looks up whether a published tokenizer lowercases text.
 
     Args:
-        vocabulary: list of str.
-        names: iterable of str. Names of the model: on the hub, or of its folders.
+        names: Names of the model: on the hub, or of its folders.
 
     Returns:
         (lowercase, model name), or None if neither the vocabulary nor a name is known.

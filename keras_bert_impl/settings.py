@@ -26,7 +26,7 @@ import operator
 import os
 import types
 import typing
-from typing import Annotated
+from typing import Annotated, Any
 
 from keras_bert_impl.io.errors import InputError, shown
 
@@ -38,8 +38,8 @@ class Range:
     """Limits of a number, for `Annotated[int, Range(...)]` or `Annotated[float, Range(...)]`.
 
     Args:
-        least, most: inclusive limits; None for none.
-        above, below: exclusive limits; None for none.
+        least, most: Inclusive limits.
+        above, below: Exclusive limits.
     """
 
     least: float | None = None
@@ -47,7 +47,7 @@ class Range:
     above: float | None = None
     below: float | None = None
 
-    def holds(self, value):
+    def holds(self, value: float) -> bool:
         """Returns whether a number is within the limits."""
         return (
             (self.least is None or value >= self.least)
@@ -56,7 +56,7 @@ class Range:
             and (self.below is None or value < self.below)
         )
 
-    def rule(self, noun):
+    def rule(self, noun: str) -> str:
         """Returns the limits in words, such as `"a number in [0, 1)"`."""
         low = self.least if self.least is not None else self.above
         high = self.most if self.most is not None else self.below
@@ -76,7 +76,7 @@ class Range:
 class OneOf:
     """The allowed values of a setting, for `Annotated[str, OneOf("adamw", "lamb")]`."""
 
-    def __init__(self, *choices):
+    def __init__(self, *choices: Any) -> None:
         self.choices = choices
 
 
@@ -94,30 +94,30 @@ DType = Annotated[
 ]
 
 
-def validate(settings):
+def validate(settings: Any) -> None:
     """Validates every field of a dataclass instance against its annotation.
 
     Converts NumPy numbers to Python numbers, and lists to tuples where a tuple is annotated.
 
     Args:
-        settings: dataclass instance, frozen or not.
+        settings: Dataclass instance, frozen or not.
 
     Raises:
         InputError: a field has the wrong type or is out of range. Reports the first such field.
     """
-    hints = _hints(type(settings))
+    hints = _hints(settings.__class__)
     for field in dataclasses.fields(settings):
         value = check(field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)
 
 
-def check(name, value, annotation):
+def check(name: str, value: Any, annotation: Any) -> Any:
     """Validates one value against an annotation.
 
     Args:
-        name: str. Name of the setting or argument, for the message.
-        value: value to check.
-        annotation: annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
+        name: Name of the setting or argument, for the message.
+        value: Value to check.
+        annotation: Annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
 
     Returns:
         The value, with NumPy numbers converted to Python numbers and sequences to tuples.
@@ -133,7 +133,7 @@ def check(name, value, annotation):
     raise InputError(f"{name} must be {rule(annotation)}, got {shown(value)}.{hint}")
 
 
-def rule(annotation):
+def rule(annotation: Any) -> str:
     """Returns what an annotation accepts in words, such as `"a positive integer or None"`."""
     return " or ".join(_rule(kind) for kind in _alternatives(annotation))
 

@@ -43,17 +43,17 @@ def test_to_dict_round_trip():
         ({"initializer_range": float("inf")}, "initializer_range must be a positive.*inf"),
         ({"use_pooler": 1}, "use_pooler must be True or False, got 1"),
         ({"pooling": "max"}, "pooling must be one of cls, mean.*'max'"),
-        ({"final_norm": True}, "final_norm=True takes pre_norm=True"),
+        ({"final_norm": True}, "final_norm=True requires pre_norm=True"),
         ({"rotary_base": 0.0}, "rotary_base must be a positive number.*0.0"),
-        ({"rotary_base": 10.0, "position_offset": 2}, "rotary_base takes .* no position_offset"),
-        ({"rotary_base": 10.0, "num_heads": 16}, "rotary_base takes heads of an even width"),
-        ({"local_rotary_base": 10.0}, "local_rotary_base takes a rotary_base and a window"),
+        ({"rotary_base": 10.0, "position_offset": 2}, "rotary_base requires .* position_offset=0"),
+        ({"rotary_base": 10.0, "num_heads": 16}, "rotary_base requires an even head width"),
+        ({"local_rotary_base": 10.0}, "local_rotary_base requires rotary_base and window"),
         ({"global_every": 0}, "global_every must be a positive integer.*0"),
-        ({"global_every": 2}, "a window takes global_every.*window=None, global_every=2"),
-        ({"window": 2}, "a window takes global_every.*window=2, global_every=1"),
-        ({"window": 2, "global_every": 2, "num_layer_groups": 1}, "cannot be had together"),
+        ({"global_every": 2}, "window requires global_every.*window=None, global_every=2"),
+        ({"window": 2}, "window requires global_every.*window=2, global_every=1"),
+        ({"window": 2, "global_every": 2, "num_layer_groups": 1}, "cannot be used together"),
     ],
 )
-def test_impossible_values(fields, message):
+def test_rejects_invalid_values(fields, message):
     with pytest.raises(InputError, match=message):
         dataclasses.replace(TINY, **fields)

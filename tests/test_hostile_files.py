@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.hub.contents import gather, is_complete
+from keras_bert_impl.hub.cache import is_complete
+from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.interop import huggingface, open_model, peft
 from keras_bert_impl.interop.google import settings as google_settings
 from keras_bert_impl.interop.keras_hub.heads import Head

@@ -17,7 +17,7 @@ def model_of(*layers):
     return keras.Model(inputs, keras.Sequential(layers)(inputs))
 
 
-def test_private_names_of_keras_stand_in_one_module():
+def test_private_names_of_keras_are_in_one_module():
     package = Path(keras_bert_impl.__file__).parent
     private = re.compile(r"keras\.src|\._(flatten_layers|loss_tracker|layers\b|get_variable_index)")
     found = {
@@ -28,7 +28,7 @@ def test_private_names_of_keras_stand_in_one_module():
     assert found == set()
 
 
-def test_all_layers_are_those_inside_of_others_too():
+def test_all_layers_includes_nested_layers():
     dense = keras.layers.Dense(2)
     model = model_of(dense)
     found = internals.all_layers(model, include_self=True)
@@ -45,7 +45,7 @@ def test_a_layer_that_no_graph_reaches_is_tracked_once():
     assert sum(weight is layer.kernel for weight in model.weights) == 1
 
 
-def test_training_is_given_to_models_that_take_it():
+def test_call_passes_training_to_models_that_accept_it():
     class Plain(keras.Model):
         def call(self, inputs):
             return inputs + 1
@@ -111,7 +111,7 @@ def test_hooks_of_an_optimizer_are_called():
     np.testing.assert_allclose([v[0] for v in variables], averages)
 
 
-def test_the_reduction_is_taken_over_under_the_strategy_of_the_optimizer():
+def test_takes_over_reduction_under_the_optimizers_strategy():
     strategy, used = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), []
     with strategy.scope():
         variable = keras.Variable([1.0])
@@ -123,7 +123,7 @@ def test_the_reduction_is_taken_over_under_the_strategy_of_the_optimizer():
     assert float(variable[0]) == 0.75  # and not less by the gradients of two replicas
 
 
-def test_variables_without_values_are_filled_once():
+def test_variables_without_values_are_initialized_once():
     with keras.StatelessScope(initialize_variables=False):
         first, second = (keras.Variable("ones", shape=(2,), dtype="float32") for _ in range(2))
     internals.forget_variables_without_values()

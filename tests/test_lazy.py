@@ -30,7 +30,7 @@ def test_tensorflow_alone():
     assert _run(code) == ["[]", "3.5"]
 
 
-def test_no_process_of_prepare_loads_more(tmp_path):
+def test_prepare_imports_no_optional_packages(tmp_path):
     (tmp_path / "corpus.txt").write_text(TEXT)
     code = """
         import concurrent.futures, multiprocessing, sys

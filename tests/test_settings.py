@@ -40,7 +40,7 @@ HOURS = settings.PositiveFloat | None
         (dict | OPTIMIZER, "a dict or one of adamw, lamb", [{"a": 1}, "lamb"], [[], "sgd"]),
     ],
 )  # fmt: skip
-def test_what_an_annotation_accepts(annotation, words, good, bad):
+def test_accepts_and_rejects_values_by_annotation(annotation, words, good, bad):
     assert rule(annotation) == words
     for value in good:
         assert check("x", value, annotation) == value
@@ -65,18 +65,18 @@ def test_what_an_annotation_accepts(annotation, words, good, bad):
         ("masked_lm", tuple[str, ...] | None, ("masked_lm",)),
     ],
 )
-def test_what_means_the_same_becomes_pythons(value, annotation, expected):
+def test_converts_numpy_values_to_python(value, annotation, expected):
     found = check("x", value, annotation)
     assert found == expected and type(found) is type(expected)
 
 
-def test_arrays_of_numbers_are_no_number():
+def test_rejects_arrays_as_numbers():
     for annotation in (settings.PositiveInt, settings.PositiveFloat):
         with pytest.raises(InputError, match="x must be a positive"):
             check("x", np.array([3, 4]), annotation)
 
 
-def test_a_near_choice_is_suggested_and_a_long_value_cut():
+def test_suggests_a_near_choice_and_cuts_long_values():
     with pytest.raises(InputError, match=r"got 'adam'\. Did you mean 'adamw'\?$"):
         check("optimizer", "adam", OPTIMIZER)
     with pytest.raises(InputError) as error:

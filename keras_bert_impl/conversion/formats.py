@@ -3,10 +3,15 @@
 import dataclasses
 import logging
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
+    ModelSource,
+    Tensors,
     all_tensors,
     huggingface_config,
     open_model,
@@ -26,24 +31,30 @@ FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
 
 
-def convert(source, target, form="huggingface", activation=None, generator=False):
+def convert(
+    source: str | Path,
+    target: str | Path,
+    form: str = "huggingface",
+    activation: str | None = None,
+    generator: bool = False,
+) -> dict[str, tuple[int, ...]]:
     """Converts a model, with its heads and tokenizer, to another file format.
 
     Before the output appears under its name, it is read back and compared number by number with
     the source.
 
     Args:
-        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts.
-        target: str or `Path` of the output directory; files of the same names are replaced.
-        form: str, one of `FORMS`. `"huggingface"` writes a model directory, `"google"` a
+        source: Anything that `Encoder.from_pretrained` accepts.
+        target: Output directory; files of the same names are replaced.
+        form: One of `FORMS`. `"huggingface"` writes a model directory, `"google"` a
             `bert_model.ckpt`, `"keras_hub"` a preset, including the head if KerasHub computes it
             the same way.
-        activation: str. Replaces the model's activation if the format has no name for it; the
-            outputs then differ. KerasHub's BERT supports only `"gelu_tanh"`.
-        generator: bool. See `interop.open_model`.
+        activation: Replaces the model's activation if the format has no name for it; the outputs
+            then differ. KerasHub's BERT supports only `"gelu_tanh"`.
+        generator: See `interop.open_model`.
 
     Returns:
-        dict of the Hugging Face names of all written tensors to their shapes.
+        Hugging Face names of all written tensors -> shapes.
 
     Raises:
         InputError: the source is missing or damaged, or the format does not support the model.
@@ -60,10 +71,8 @@ def convert(source, target, form="huggingface", activation=None, generator=False
         config = dataclasses.replace(config, activation=activation)
         described |= {k: v for k, v in huggingface_config(config).items() if k != "architectures"}
     tensors = read_tensors(model, config)
-    tokenizer = None
-    if has_tokenizer(model.path):
-        tokenizer = Tokenizer.from_pretrained(model.path)
-    else:
+    tokenizer = read_tokenizer(model)
+    if tokenizer is None:
         _log.warning("%s: there is no tokenizer to convert", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
@@ -73,26 +82,35 @@ def convert(source, target, form="huggingface", activation=None, generator=False
                 write_notes(temporary, tokenizer)
         elif form == "google":
             write_google_checkpoint(temporary, described, tensors)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(temporary)
         else:
-            write_model_directory(temporary, described, tensors)
-        if tokenizer is not None and form != "keras_hub":
-            tokenizer.save_pretrained(temporary)
+            write_model(temporary, described, tensors, tokenizer)
         _compare(tensors, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}
 
 
-def read_tensors(model, config, layers=None):
-    """Reads all tensors of a model that have a known meaning.
+def read_tokenizer(model: ModelSource) -> Tokenizer | None:
+    """Reads a model's tokenizer; None if it has none."""
+    return Tokenizer.from_pretrained(model.path) if has_tokenizer(model.path) else None
+
+
+def write_model(
+    directory: Path, described: dict[str, Any], tensors: Tensors, tokenizer: Tokenizer | None
+) -> None:
+    """Writes a model directory: `config.json`, the tensors and any tokenizer."""
+    write_model_directory(directory, described, tensors)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(directory)
+
+
+def read_tensors(
+    model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
+) -> Tensors:
+    """Reads all tensors of a model that have a known meaning, under their names in new files.
 
     Args:
-        model, config: `ModelSource` and its `EncoderConfig`.
-        layers: list of int. Encoder layers to keep, which become the first layers. Default: all.
-
-    Returns:
-        dict of tensor names in new files to arrays.
-
-    Raises:
-        InputError: a tensor is missing or damaged; names it.
+        layers: Encoder layers to keep, which become the first layers. Default: all.
     """
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
@@ -104,11 +122,8 @@ def read_tensors(model, config, layers=None):
         encoder, _ = all_tensors(dataclasses.replace(config, num_layers=len(layers)))
     heads = [name for name in heads if model.shape(name.tensor) is not None]
     prefix = f"{model.prefix}." if heads else ""
-    tensors = {
-        prefix + name.tensor: arrays[_in_whole(name.variable, layers)]
-        for name in encoder
-        if arrays[_in_whole(name.variable, layers)] is not None
-    }
+    kept = {prefix + name.tensor: arrays[_in_whole(name.variable, layers)] for name in encoder}
+    tensors = {name: array for name, array in kept.items() if array is not None}
     tensors |= {name.tensor: model.read(name.tensor) for name in heads}
     copies = set(tied_tensors(config))
     left = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
@@ -131,4 +146,4 @@ def _compare(tensors, written):
     for name, array in tensors.items():
         again = written.read(name)
         if again is None or not np.array_equal(array, again, equal_nan=True):
-            raise InputError(f"tensor {name} cannot be said in this form; nothing was written.")
+            raise InputError(f"this format cannot express tensor {name}; nothing was written.")

@@ -1,16 +1,18 @@
 """Extends a model's vocabulary with domain-specific subwords or with new tokens."""
 
 import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.conversion.formats import read_tensors
+from keras_bert_impl.conversion.formats import read_tensors, write_model
 from keras_bert_impl.interop import (
     all_tensors,
     huggingface_config,
     open_model,
     read_encoder_config,
-    write_model_directory,
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
@@ -18,10 +20,16 @@ from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.new_tokens import learn_pieces
 
-_OF_EACH_PIECE = ("embeddings/token_embeddings", "masked_lm/output_bias")
+_PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
-def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
+def augment_vocabulary(
+    source: str | Path,
+    target: str | Path,
+    texts: Iterable[str],
+    num_pieces: int = 1000,
+    min_frequency: int = 5,
+) -> list[str]:
     """Extends a model's vocabulary with subwords of a domain.
 
     For WordPiece and SentencePiece, the new subwords are whole words that the tokenizer splits; for
@@ -31,15 +39,15 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
     upper layers have never seen the new subwords.
 
     Args:
-        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
-        target: str or `Path` of the model directory to write; files of the same names are replaced.
-        texts: iterable of str. Texts of the domain.
-        num_pieces: int. Maximum number of subwords to add. Default 1000.
-        min_frequency: int. Minimum number of occurrences in `texts` of a word, or pair of subwords,
-            for it to become a new subword. Default 5.
+        source: Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
+        target: The model directory to write; files of the same names are replaced.
+        texts: Texts of the domain.
+        num_pieces: Maximum number of subwords to add.
+        min_frequency: Minimum number of occurrences in `texts` of a word, or pair of subwords, for
+            it to become a new subword.
 
     Returns:
-        list of str. The added subwords, in the order of their ids.
+        The added subwords, in the order of their ids.
 
     Raises:
         InputError: the model is missing or damaged, or has a generator, whose vocabulary would not
@@ -58,23 +66,23 @@ def augment_vocabulary(source, target, texts, num_pieces=1000, min_frequency=5):
     larger, pieces = learn_pieces(tokenizer, texts, num_pieces, min_frequency)
     if not pieces:
         raise InputError(
-            f"no word, and no pair of pieces, comes {min_frequency} times in the texts and is not "
-            "in one piece already."
+            "no new subwords: no word or pair of subwords that the tokenizer splits occurs "
+            f"{min_frequency} times in the texts."
         )
     _write(target, model, tokenizer, larger, pieces.values())
     return list(pieces)
 
 
-def add_tokens(source, target, tokens):
+def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
     """Extends a model's vocabulary with tokens that are matched verbatim in texts, such as `[E1]`.
 
     Existing ids are unchanged. The embedding of a new token, and its bias in a masked LM head, is
     the mean over the subwords that the old tokenizer splits it into.
 
     Args:
-        source: str or `Path`. Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
-        target: str or `Path` of the model directory to write; files of the same names are replaced.
-        tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`.
+        source: Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
+        target: The model directory to write; files of the same names are replaced.
+        tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`.
 
     Returns:
         The extended `Tokenizer`.
@@ -97,45 +105,34 @@ def _open(source):
     """Opens a model and its tokenizer; raises an error if the vocabulary cannot be extended."""
     model = open_model(source)
     if (model.path / "generator").is_dir():
-        raise InputError(f"{source} has a generator, whose vocabulary would stay as it is.")
+        raise InputError(f"{source} has a generator, whose vocabulary cannot be extended.")
     return model, Tokenizer.from_pretrained(model.path)
 
 
 def _write(target, model, tokenizer, larger, pieces):
-    """Writes a model with the extended tokenizer.
-
-    Args:
-        target: str or `Path`.
-        model: `interop.ModelSource`.
-        tokenizer, larger: the old and the extended `Tokenizer`.
-        pieces: list of lists of int. Old subword ids of each new token.
-    """
+    """Writes a model with the extended tokenizer; `pieces` are each new token's old subword ids."""
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
     encoder, heads = all_tensors(config)
-    names = {name.tensor for name in encoder + heads if name.variable in _OF_EACH_PIECE}
+    names = {name.tensor for name in encoder + heads if name.variable in _PER_TOKEN}
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
             tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces, size)
     described = model.config | huggingface_config(dataclasses.replace(config, vocabulary_size=size))
     described["architectures"] = model.config.get("architectures", described["architectures"])
     with replace_directory(target) as temporary:
-        write_model_directory(temporary, described, tensors)
-        larger.save_pretrained(temporary)
+        write_model(temporary, described, tensors, larger)
 
 
 def _with_means(array, first, pieces, size):
-    """Appends the mean of old rows for each new token; returns an array of `[size, ...]`.
+    """Appends the mean of its old `pieces` for each new token from id `first` on.
 
-    Args:
-        array: array with one row per id. Some models have rows for ids that the tokenizer lacks.
-        first: int. First new id.
-        pieces: list of lists of int. Old subword ids of each new token.
-        size: int. Number of rows to return.
+    Returns:
+        `[size, ...]`: one row per id.
     """
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
-    rows[: len(array)] = array
+    rows[: len(array)] = array  # some models have rows for ids that the tokenizer lacks
     for number, ids in enumerate(pieces, first):
         rows[number] = array[ids].mean(axis=0, dtype="float32")
     return rows

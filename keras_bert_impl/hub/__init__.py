@@ -17,18 +17,18 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_
 _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 
 
-def local_directory(name_or_path, revision=None):
+def local_directory(name_or_path: str | os.PathLike, revision: str | None = None) -> Path:
     """Returns the directory with a model's files, downloading them if needed.
 
     A download is either complete, with the checksums stated by the hub, or an error. An interrupted
     download resumes. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
-        name_or_path: str or `Path`. A directory; `hf://owner/name[@revision]` on the Hugging Face
-            hub; `kaggle://owner/model/framework/variation[/version]`; or the name of a published
-            model (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
-        revision: str. Branch, tag or commit on the Hugging Face hub. Default: the one in the name,
-            else `main`.
+        name_or_path: A directory; `hf://owner/name[@revision]` on the Hugging Face hub;
+            `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
+            (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
+        revision: Branch, tag or commit on the Hugging Face hub. Default: the one in the name, else
+            `main`.
 
     Returns:
         `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
@@ -53,7 +53,7 @@ def local_directory(name_or_path, revision=None):
     path = os.path.expanduser(name)
     if os.path.isdir(path):
         if revision is not None:
-            raise InputError(f"{name} is a directory; a revision is for models on a hub.")
+            raise InputError(f"{name} is a directory; revision is only for models on a hub.")
         recover(path)
         return Path(path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
@@ -68,9 +68,9 @@ def local_directory(name_or_path, revision=None):
 
 
 def _looks_local(name, path):
-    separators = {os.sep, os.altsep} - {None}
-    return name[0] in {".", "~", *separators} or (
-        os.path.exists(path) and any(separator in name for separator in separators)
+    separators = {os.sep, os.altsep or os.sep}
+    return name[0] in {".", "~"} | separators or (
+        os.path.exists(path) and not separators.isdisjoint(name)
     )
 
 
@@ -91,11 +91,11 @@ def _hugging_face(name, revision):
     if not _REPOSITORY.fullmatch(repository) or ".." in repository or "--" in repository:
         raise InputError(f"'hf://{name}' must have the form hf://owner/name[@revision].")
     if at and revision not in (None, pinned):
-        raise InputError(f"'hf://{name}' names another revision than revision={revision!r}.")
+        raise InputError(f"'hf://{name}' and revision={revision!r} name different revisions.")
     revision = pinned if at else "main" if revision is None else revision
     valid = isinstance(revision, str) and len(revision) <= 200 and _REVISION.fullmatch(revision)
     if not valid or ".." in revision:
-        raise InputError(f"A revision is a branch, tag or commit. Received: {revision!r}")
+        raise InputError(f"revision must be a branch, tag or commit. Received: {revision!r}")
     return huggingface.download(repository, revision)
 
 
@@ -108,7 +108,7 @@ def _kaggle(name, revision):
         )
     if revision is not None:
         raise InputError(
-            f"On Kaggle revisions are numbers at the end of the name: 'kaggle://{handle[1]}/2'. "
+            f"On Kaggle, the version is a number at the end of the name: 'kaggle://{handle[1]}/2'. "
             f"Received: revision={revision!r}"
         )
     return kaggle.download(*handle.groups())

@@ -1,48 +1,29 @@
-"""Lists the files that make up a model, and records when all of them are downloaded."""
+"""Lists the files that make up a model."""
 
-import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.reading import parse_json, read_bytes, read_json
+from keras_bert_impl.io.reading import parse_json, read_bytes
 
-_TOKENIZER = (
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "bpe.codes",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
+_TOKENIZER = """
+    tokenizer_config.json special_tokens_map.json added_tokens.json tokenizer.json vocab.txt
+    vocab.json merges.txt bpe.codes spiece.model sentencepiece.bpe.model
+""".split()
 # Sentence embedding settings; the folders named in `modules.json` hold more.
-_SENTENCES = ("config_sentence_transformers.json",)
+SENTENCE_SETTINGS = "config_sentence_transformers.json"
 # Past and present names of the encoder's settings; `sentence-transformers` reads the first found.
-SENTENCE_ENCODER = (
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
+SENTENCE_ENCODER = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
 )
-_PRESET = (
-    "metadata.json",
-    "tokenizer.json",
-    "preprocessor.json",
-    "task.json",
-    "task.weights.h5",
-    "assets/tokenizer/vocabulary.txt",
-    "assets/tokenizer/vocabulary.json",
-    "assets/tokenizer/merges.txt",
-    "assets/tokenizer/vocabulary.spm",
-)
+_PRESET = """
+    metadata.json tokenizer.json preprocessor.json task.json task.weights.h5
+    assets/tokenizer/vocabulary.txt assets/tokenizer/vocabulary.json assets/tokenizer/merges.txt
+    assets/tokenizer/vocabulary.spm
+""".split()
 # In order of preference; the first that exists is used. Index files map to their shards' suffix.
 _WEIGHTS = {
     "model.safetensors": None,
@@ -53,26 +34,23 @@ _WEIGHTS = {
 _PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 # The index of a 1,000-layer model is about 1.5 MB.
-_MAX_JSON_BYTES = 2**24
+_MAX_JSON_BYTES = 16 << 20
 
 
-def gather(fetch, source):
+def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
     """Fetches all files of a model in the Hugging Face or KerasHub preset layout.
 
     File names come from this module. Shard names come from an index, and must be plain file names
     before anything is requested under them.
 
     Args:
-        fetch: function from a file name to its `Path`, or None if there is no such file.
-        source: str. Name of the model in error messages.
+        fetch: Function from a file name to its path, or None if there is no such file.
+        source: Name of the model in error messages.
 
     Returns:
-        dict of file names to `Path`.
-
-    Raises:
-        InputError: a file is missing or damaged.
+        File names -> paths.
     """
-    files = {}
+    files: dict[str, Path] = {}
 
     def get(name):
         path = fetch(name)
@@ -84,13 +62,13 @@ def gather(fetch, source):
     # Older sentence-transformers models keep the encoder in the first folder.
     inner = f"{folders[0]}/" if folders and folders[0] else ""
     if get(f"{inner}config.json") is None:
-        raise InputError(f"{source} has no {inner}config.json: not a model that can be read.")
+        raise InputError(f"{source} has no {inner}config.json, which every supported model has.")
     config = _document(files[f"{inner}config.json"], source)
     is_preset = config.text("registered_name", "").startswith(("keras_hub>", "keras_nlp>"))
     for name in _PRESET if is_preset else _TOKENIZER:
         get(inner + name)
     if folders:
-        for name in (*_SENTENCES, *(inner + name for name in SENTENCE_ENCODER)):
+        for name in (SENTENCE_SETTINGS, *(inner + name for name in SENTENCE_ENCODER)):
             get(name)
         for folder in filter(None, folders[1:]):
             get(f"{folder}/config.json")
@@ -103,9 +81,9 @@ def gather(fetch, source):
             continue
         for shard in _shards(path, suffix, source) if suffix else ():
             if get(inner + shard) is None:
-                raise InputError(f"{source} has no {shard}, which its {name} names.")
+                raise InputError(f"{source} has no {shard}, which its {name} lists.")
         return files
-    raise InputError(f"{source} has no weights that can be read: none of {', '.join(weights)}.")
+    raise InputError(f"{source} has no supported weights: none of {', '.join(weights)}.")
 
 
 def _shards(path, suffix, source):
@@ -116,14 +94,10 @@ def _shards(path, suffix, source):
     lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
     shards = [shard for some in lists for shard in some]
     for shard in shards:
-        if not isinstance(shard, str) or not _PLAIN.fullmatch(shard):
-            raise InputError(
-                f"{source}: {path.name} names {shown(shard)}, which is no plain file name."
-            )
-        if not shard.endswith(suffix):
-            raise InputError(
-                f"{source}: {path.name} names {shown(shard)}, which is no {suffix} file."
-            )
+        is_plain = isinstance(shard, str) and _PLAIN.fullmatch(shard)
+        if not is_plain or not shard.endswith(suffix):
+            kind = f"{suffix} file" if is_plain else "plain file name"
+            raise InputError(f"{source}: {path.name} lists {shown(shard)}, which is not a {kind}.")
     return sorted(set(shards))
 
 
@@ -137,7 +111,7 @@ def _folders(path, source):
     for folder in filter(None, folders):
         if not _PLAIN.fullmatch(folder):
             raise InputError(
-                f"{source}: {path.name} names {shown(folder)}, which is no plain name."
+                f"{source}: {path.name} lists {shown(folder)}, which is not a plain name."
             )
     return folders
 
@@ -151,29 +125,5 @@ def _document(path, source):
 
 def _value(path, source):
     if path.stat().st_size > _MAX_JSON_BYTES:
-        raise InputError(f"{source}: {path.name} is too large to be a list of names.")
+        raise InputError(f"{source}: {path.name} is too large, more than 16 MiB.")
     return parse_json(read_bytes(path), f"{source}: {path.name}")
-
-
-def write_record(record, files):
-    """Records that all files of a model are present and their checksums have been verified.
-
-    Args:
-        record: `Path` of the file to write, next to the model in the cache.
-        files: dict of names to `Path`, as returned by `gather`.
-    """
-    sizes = {name: path.stat().st_size for name, path in files.items()}
-    with replace_file(record) as temporary:
-        temporary.write_text(json.dumps(sizes, indent=1), encoding="utf-8")
-
-
-def is_complete(record, directory):
-    """Returns whether `record` exists and the directory's files still have their recorded sizes.
-
-    Sizes are compared because computing the checksums again would take longer than loading.
-    """
-    try:
-        sizes = read_json(record)
-        return all((directory / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):  # an InputError is a ValueError
-        return False

@@ -5,17 +5,17 @@ takes the names of files to write from responses and enforces no limits.
 """
 
 import contextlib
-import hashlib
+import functools
 import json
 import os
 import re
-import shutil
 import time
 import urllib.parse
 from pathlib import Path
 
-from keras_bert_impl.hub.contents import gather, is_complete, write_record
-from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
+from keras_bert_impl.hub import cache
+from keras_bert_impl.hub.contents import gather
+from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, request
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 
@@ -28,33 +28,17 @@ _COMMIT = re.compile("[0-9a-f]{40}")
 
 
 class _TemporaryError(InputError):
-    """A failure that may succeed on retry.
+    """A failure that may succeed on retry: after `wait` seconds, as requested by the hub, and with
+    `received` bytes received by this attempt."""
 
-    Args:
-        message: str.
-        wait: int. Seconds before the next attempt, as requested by the hub.
-        received: int. Number of bytes this attempt received.
-    """
-
-    def __init__(self, message, wait=0, received=0):
+    def __init__(self, message: str, wait: int = 0, received: int = 0) -> None:
         super().__init__(message)
         self.wait = wait
         self.received = received
 
 
-def download(repository, revision):
-    """Returns the cached directory of a repository's model, downloading files if needed.
-
-    Args:
-        repository: str. `owner/name`.
-        revision: str. Branch, tag or commit.
-
-    Returns:
-        `Path`.
-
-    Raises:
-        InputError: the model can be neither downloaded nor found in the cache; says why.
-    """
+def download(repository: str, revision: str) -> Path:
+    """Returns the cached directory of a model, `owner/name`, downloading files if needed."""
     waits = iter(_WAITS)
     while True:
         try:
@@ -71,7 +55,7 @@ def download(repository, revision):
 class _Repository:
     """A repository at a revision, on the hub and in the cache."""
 
-    def __init__(self, repository, revision):
+    def __init__(self, repository: str, revision: str) -> None:
         from huggingface_hub import constants
         from huggingface_hub.file_download import repo_folder_name
 
@@ -83,13 +67,13 @@ class _Repository:
         self._cache = Path(constants.HF_HUB_CACHE).expanduser().absolute()
         self._folder = self._cache / repo_folder_name(repo_id=repository, repo_type="model")
 
-    def download(self):
+    def download(self) -> Path:
         """Returns the `Path` of the snapshot, with all files of a model."""
-        with self._disk_errors():
+        with cache.disk_errors(self._source, self._cache, "HF_HOME"):
             commit = self._ask_commit()
-            snapshot = self._folder / "snapshots" / commit
+            snapshot = self._snapshot(commit)
             record = self._folder / "verified" / commit
-            if is_complete(record, snapshot):
+            if cache.is_complete(record, snapshot):
                 return snapshot
             if self._is_offline:
                 return self._from_cache(snapshot)
@@ -100,9 +84,9 @@ class _Repository:
                     with contextlib.suppress(InputError):
                         return self._from_cache(snapshot)
                 raise
-            files = gather(lambda name: self._fetch(snapshot, stated, name), self._source)
+            files = gather(functools.partial(self._fetch, snapshot, stated), self._source)
             with contextlib.suppress(InputError):  # a read-only cache is checked every time
-                write_record(record, files)
+                cache.write_record(record, files)
             return snapshot
 
     def _ask_commit(self):
@@ -111,7 +95,9 @@ class _Repository:
 
         cached = self._cached_commit()
         is_pinned = cached == self._revision
-        if is_pinned and is_complete(self._folder / "verified" / cached, self._snapshot(cached)):
+        if is_pinned and cache.is_complete(
+            self._folder / "verified" / cached, self._snapshot(cached)
+        ):
             return cached
         if self._is_offline:
             if cached and self._snapshot(cached).is_dir():
@@ -131,11 +117,11 @@ class _Repository:
             raise
         if not _COMMIT.fullmatch(commit):
             raise InputError(
-                f"{self._endpoint} did not answer as the Hugging Face hub does: {commit!r:.80} is "
+                f"{self._endpoint} does not respond like the Hugging Face hub: {commit!r:.80} is "
                 "not a commit. Check HF_ENDPOINT and your proxy."
             )
         if _COMMIT.fullmatch(self._revision) and commit != self._revision:
-            raise InputError(f"{self._source}: the hub answered with commit {commit}.")
+            raise InputError(f"{self._source}: the hub responded with commit {commit}.")
         if commit != cached:
             with contextlib.suppress(InputError):  # a read-only cache
                 with replace_file(self._folder / "refs" / self._revision) as temporary:
@@ -156,12 +142,7 @@ class _Repository:
 
     def _from_cache(self, snapshot):
         """Returns the snapshot if another program has put a complete model there."""
-
-        def fetch(name):
-            path = snapshot / name
-            return path if path.exists() else None
-
-        gather(fetch, f"{self._source} in the cache")
+        gather(functools.partial(cache.existing, snapshot), f"{self._source} in the cache")
         return snapshot
 
     def _list_files(self, commit):
@@ -174,8 +155,8 @@ class _Repository:
             return {file["rfilename"]: _checksum(file) for file in json.loads(body)["siblings"]}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(
-                f"{self._endpoint} did not list the files of {self._repository} as the Hugging "
-                "Face hub does. Check HF_ENDPOINT and your proxy."
+                f"{self._endpoint} does not list the files of {self._repository} like the Hugging "
+                "Face hub. Check HF_ENDPOINT and your proxy."
             ) from error
 
     def _fetch(self, snapshot, stated, name):
@@ -189,14 +170,13 @@ class _Repository:
         blob = self._folder / "blobs" / checksum
         self._check_inside(path)
         self._check_inside(blob)
-        if path.exists() and _checksum_of(path, checksum) == checksum:
+        if path.exists() and cache.checksum_of(path, checksum) == checksum:
             return path
         lock = self._cache / ".locks" / self._folder.name / f"{checksum}.lock"  # the library's lock
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        blob.parent.mkdir(parents=True, exist_ok=True)
+        for file in (lock, path, blob):
+            file.parent.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(lock):
-            if not blob.exists() or _checksum_of(blob, checksum) != checksum:
+            if not blob.exists() or cache.checksum_of(blob, checksum) != checksum:
                 self._download_blob(blob, name, snapshot.name, checksum, size)
             path.unlink(missing_ok=True)
             try:
@@ -209,33 +189,23 @@ class _Repository:
         """Raises `InputError` if a link would lead a file out of the cache."""
         if not path.parent.resolve().is_relative_to(self._folder.resolve()):
             raise InputError(
-                f"{path.parent} is a link that leads out of the cache; remove it for the download."
+                f"{path.parent} links out of the cache; remove the link and try again."
             )
 
     def _download_blob(self, blob, name, commit, checksum, size):
         """Downloads a file to `blob`, resuming a partial download."""
         partial = blob.with_name(f"{checksum}.incomplete")
-        if size > limit("MAX_BYTES"):
-            raise InputError(
-                f"{self._source}: {name} has {size:.3g} bytes; KERAS_BERT_HUB_MAX_BYTES is "
-                f"{limit('MAX_BYTES'):.3g}."
-            )
         if partial.is_symlink() or (partial.exists() and partial.stat().st_size > size):
             partial.unlink()
         done = partial.stat().st_size if partial.exists() else 0
-        free = shutil.disk_usage(partial.parent).free
-        if free < size - done:
-            raise InputError(
-                f"{partial.parent} has {free:,} bytes free, and {name} of {self._repository} needs "
-                f"{size - done:,}. Free some space or set HF_HOME to another disk."
-            )
+        cache.check_size(partial.parent, self._source, name, size, done, "HF_HOME")
         if done < size or not partial.exists():
             self._receive(partial, name, commit, done, size)
-        if _checksum_of(partial, checksum) != checksum:
+        if cache.checksum_of(partial, checksum) != checksum:
             partial.unlink()
             raise InputError(
-                f"hf://{self._repository}@{commit}: {name} was downloaded with other content than "
-                f"the hub states (checksum {checksum}). It was removed; try again."
+                f"hf://{self._repository}@{commit}: the checksum of the downloaded {name} is not "
+                f"the hub's, {checksum}. The file was removed; try again."
             )
         os.replace(partial, blob)
 
@@ -266,17 +236,13 @@ class _Repository:
     def _broken(self, why, received=0):
         return _TemporaryError(
             f"{self._source}: the connection to {self._endpoint} broke ({why}). Try again: the "
-            "download goes on where it stopped.",
+            "download resumes where it stopped.",
             received=received,
         )
 
     @contextlib.contextmanager
     def _request(self, method, url, stop_at=None, **headers):
-        """Yields a response with status 2xx, or 3xx with the header `stop_at`.
-
-        Raises:
-            InputError: any other response; says what to do.
-        """
+        """Yields a response with status 2xx, or 3xx with the header `stop_at`."""
         from huggingface_hub.utils import build_hf_headers
 
         headers |= build_hf_headers() | {"Accept-Encoding": "identity"}
@@ -313,24 +279,14 @@ class _Repository:
         if code == "RepoNotFound" or answer.status == 401:
             raise InputError(
                 f"{self._source}: there is no repository {self._repository} at {self._endpoint}, "
-                f"or it is private; in that case {log_in}."
+                f"or it is private; if it is, {log_in}."
             )
-        message = f"{self._endpoint} answered with status {answer.status}; try later."
+        message = f"{self._endpoint} responded with status {answer.status}; try again later."
         if answer.status in _BUSY:
             asked = answer.headers.get("Retry-After", "")
             wait = int(asked) if re.fullmatch("[0-9]{1,9}", asked) else 1
             raise _TemporaryError(message, wait=wait)
         raise InputError(f"{self._source}: {message}")
-
-    @contextlib.contextmanager
-    def _disk_errors(self):
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"{self._source}: cannot write to the cache in {self._cache}: {error.strerror}. "
-                "Free some space or set HF_HOME to another disk."
-            ) from error
 
 
 def _checksum(file):
@@ -342,15 +298,3 @@ def _checksum(file):
     if type(size) is not int or not 0 <= size < 2**63:
         raise ValueError("no size")
     return checksum, size
-
-
-def _checksum_of(path, like):
-    """Returns the checksum of a file, of the same type as `like`."""
-    if len(like) == 64:
-        digest = hashlib.sha256()
-    else:
-        digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -12,53 +12,33 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
-from keras_bert_impl.hub.contents import gather, is_complete, write_record
+from keras_bert_impl.hub import cache
+from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.hub.transfer import TransferError, UnsafeAnswerError, limit, request
 from keras_bert_impl.io.errors import InputError
 
-_VERSIONS = {
-    "bert": {
-        "bert_tiny_en_uncased": 3,
-        "bert_small_en_uncased": 3,
-        "bert_medium_en_uncased": 3,
-        "bert_base_en_uncased": 3,
-        "bert_base_en": 3,
-        "bert_base_zh": 3,
-        "bert_base_multi": 3,
-        "bert_large_en_uncased": 3,
-        "bert_large_en": 3,
-        "bert_tiny_en_uncased_sst2": 5,
-    },
-    "roberta": {"roberta_base_en": 3, "roberta_large_en": 3},
-    "albert": {
-        "albert_base_en_uncased": 5,
-        "albert_large_en_uncased": 3,
-        "albert_extra_large_en_uncased": 3,
-        "albert_extra_extra_large_en_uncased": 3,
-    },
-    "distil_bert": {
-        "distil_bert_base_en_uncased": 3,
-        "distil_bert_base_en": 3,
-        "distil_bert_base_multi": 3,
-    },
-    "electra": {
-        "electra_small_discriminator_uncased_en": 2,
-        "electra_small_generator_uncased_en": 2,
-        "electra_base_discriminator_uncased_en": 2,
-        "electra_base_generator_uncased_en": 2,
-        "electra_large_discriminator_uncased_en": 2,
-        "electra_large_generator_uncased_en": 2,
-    },
-    "xlm_roberta": {"xlm_roberta_base_multi": 3, "xlm_roberta_large_multi": 3},
+# KerasHub model -> its presets, without the model's name.
+_PRESETS = {
+    "bert": "tiny_en_uncased small_en_uncased medium_en_uncased base_en_uncased base_en base_zh"
+    " base_multi large_en_uncased large_en tiny_en_uncased_sst2",
+    "roberta": "base_en large_en",
+    "albert": "base_en_uncased large_en_uncased extra_large_en_uncased"
+    " extra_extra_large_en_uncased",
+    "distil_bert": "base_en_uncased base_en base_multi",
+    "electra": "small_discriminator_uncased_en small_generator_uncased_en"
+    " base_discriminator_uncased_en base_generator_uncased_en large_discriminator_uncased_en"
+    " large_generator_uncased_en",
+    "xlm_roberta": "base_multi large_multi",
 }
-# KerasHub preset names, with the versions in KerasHub's own table.
+# The versions in KerasHub's own table: of a model or a preset; 3 for all others.
+_VERSIONS = {"electra": 2, "bert_tiny_en_uncased_sst2": 5, "albert_base_en_uncased": 5}
+# KerasHub preset names -> names on Kaggle.
 PRESETS = {
-    preset: f"keras/{model}/keras/{preset}/{version}"
-    for model, versions in _VERSIONS.items()
-    for preset, version in versions.items()
+    preset: f"keras/{model}/keras/{preset}/{_VERSIONS.get(preset, _VERSIONS.get(model, 3))}"
+    for model, names in _PRESETS.items()
+    for preset in (f"{model}_{name}" for name in names.split())
 }
 
 
@@ -66,26 +46,18 @@ class _UnreachableError(InputError):
     """The connection failed or broke."""
 
 
-def download(handle, version=None):
-    """Returns the directory with the model's files in the `kagglehub` cache.
+def download(handle: str, version: str | None = None) -> Path:
+    """Returns the cached directory of a model, downloading files if needed.
 
-    Args:
-        handle: str. `owner/model/framework/variation`.
-        version: str. Version number; None for the newest.
-
-    Returns:
-        `Path`.
-
-    Raises:
-        InputError: the model can be neither downloaded nor found in the cache; says why.
+    `handle` is `owner/model/framework/variation`; without a version, it is the newest.
     """
     import kagglehub.config
     from huggingface_hub import constants
     from huggingface_hub.utils import WeakFileLock
 
     source = f"kaggle://{handle}" + (f"/{version}" if version else "")
-    cache = Path(kagglehub.config.get_cache_folder()).expanduser().absolute()
-    models, records = cache / "models" / handle, cache / "keras_bert_impl" / handle
+    root = Path(kagglehub.config.get_cache_folder()).expanduser().absolute()
+    models, records = root / "models" / handle, root / "keras_bert_impl" / handle
     cached = _newest_complete(models, records, version)
     if cached and (version or constants.HF_HUB_OFFLINE):
         return cached
@@ -94,7 +66,7 @@ def download(handle, version=None):
             f"{source} is not in the cache, and HF_HUB_OFFLINE is set; unset it for the download."
         )
     try:
-        with _clear_errors(source):
+        with cache.disk_errors(source, root, "KAGGLEHUB_CACHE"):
             records.mkdir(parents=True, exist_ok=True)
             with WeakFileLock(records / "lock"):
                 return _download(handle, version, source, models, records)
@@ -109,7 +81,7 @@ def _newest_complete(models, records, version):
     found = [int(record.name) for record in records.glob("[1-9]*") if record.name.isdigit()]
     for number in sorted(found, reverse=True):
         directory = models / str(number)
-        if version in (None, str(number)) and is_complete(records / str(number), directory):
+        if version in (None, str(number)) and cache.is_complete(records / str(number), directory):
             return directory
     return None
 
@@ -121,11 +93,11 @@ def _download(handle, version, source, models, records):
     version = version or str(_newest_version(handle, source))
     directory, record = models / version, records / version
     # Files that the library marked as complete may have changed since.
-    again = record.exists() and not is_complete(record, directory)
+    again = record.exists() and not cache.is_complete(record, directory)
     fetch = functools.partial(_fetch, handle, version, source, models, again)
     if fetch("config.json") is None:
         raise InputError(f"{source}: Kaggle has no such model, or it has no config.json.")
-    write_record(record, gather(fetch, source))
+    cache.write_record(record, gather(fetch, source))
     return directory
 
 
@@ -141,12 +113,7 @@ def _mounted(handle, version, source):
         directory = Path(kagglehub.model_download(f"{handle}/{version}" if version else handle))
     except ValueError as error:
         raise InputError(f"{source}: {error}") from error
-
-    def fetch(name):
-        path = directory / name
-        return path if path.exists() else None
-
-    gather(fetch, source)
+    gather(functools.partial(cache.existing, directory), source)
     return directory
 
 
@@ -157,12 +124,11 @@ def _newest_version(handle, source):
         if answer.status == 404:
             raise InputError(f"{source}: Kaggle has no such model, or it has no config.json.")
         body = answer.read(max_bytes=2**20)
-    try:
+    version = None
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         version = json.loads(body)["versionNumber"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{source}: Kaggle named no version; try later.") from error
     if type(version) is not int or not 0 < version < 10**9:
-        raise InputError(f"{source}: Kaggle named no version; try later.")
+        raise InputError(f"{source}: Kaggle did not state the newest version; try again later.")
     return version
 
 
@@ -183,8 +149,8 @@ def _fetch(handle, version, source, models, again, name):
     if stated and _md5_of(partial) != stated:
         partial.unlink()
         raise InputError(
-            f"{source}: {name} was downloaded with other content than Kaggle states (MD5 {stated})."
-            " It was removed; try again."
+            f"{source}: the MD5 of the downloaded {name} is not Kaggle's, {stated}. The file was "
+            "removed; try again."
         )
     os.replace(partial, path)
     marker.touch()
@@ -214,7 +180,10 @@ def _receive(partial, handle, version, source, name):
             return None
         if done and not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0
-        size = _check_size(partial.parent, answer.headers, source, name)
+        length = answer.headers.get("Content-Length", "")
+        size = int(length) if re.fullmatch("[0-9]{1,18}", length) else None
+        if size is not None:
+            cache.check_size(partial.parent, source, name, size, 0, "KAGGLEHUB_CACHE")
         file = stack.enter_context(partial.open("ab" if done else "wb"))
         total = size and done + size
         bar = stack.enter_context(
@@ -228,43 +197,15 @@ def _receive(partial, handle, version, source, name):
         return found[1] if found else ""
 
 
-def _check_size(folder, headers, source, name):
-    """Returns the number of bytes to be received, or None if unknown; checks for free space."""
-    length = headers.get("Content-Length", "")
-    if not re.fullmatch("[0-9]{1,18}", length):
-        return None
-    if int(length) > limit("MAX_BYTES"):
-        raise InputError(
-            f"{source}: {name} has {int(length):.3g} bytes; KERAS_BERT_HUB_MAX_BYTES is "
-            f"{limit('MAX_BYTES'):.3g}."
-        )
-    free = shutil.disk_usage(folder).free
-    if free < int(length):
-        raise InputError(
-            f"{folder} has {free:,} bytes free, and {name} of {source} needs {int(length):,}. Free "
-            "some space or set KAGGLEHUB_CACHE to another disk."
-        )
-    return int(length)
-
-
 def _md5_of(path):
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return base64.b64encode(digest.digest()).decode()
+    return base64.b64encode(cache.digest_of(path, hashlib.md5(usedforsecurity=False))).decode()
 
 
 @contextlib.contextmanager
 def _request(method, content, handle, source, **headers):
-    """Sends a request to Kaggle's model service and yields the response.
+    """Sends a request to a method of Kaggle's model service and yields the response.
 
-    Args:
-        method: str. Method of the service.
-        content: `kagglesdk` request without the model's name, which is filled in here.
-        handle: str. `owner/model/framework/variation`.
-        source: str. Name of the model in error messages.
-        **headers: additional request headers.
+    `content` is a `kagglesdk` request without the model's name, which is filled in here.
     """
     from kagglehub.handle import parse_model_handle
     from kagglesdk.kaggle_env import KaggleEnv, get_endpoint, get_env
@@ -289,7 +230,7 @@ def _request(method, content, handle, source, **headers):
     except TransferError as error:
         raise _UnreachableError(
             f"{source} is not complete in the cache, and the connection to Kaggle broke "
-            f"({error}). Try again: the download goes on where it stopped."
+            f"({error}). Try again: the download resumes where it stopped."
         ) from error
 
 
@@ -311,21 +252,9 @@ def _check_status(status, source):
     if status in (401, 403):
         page = "/".join(source.removeprefix("kaggle://").split("/")[:2])
         raise InputError(
-            f"{source}: Kaggle refuses it (status {status}). Accept its terms at "
+            f"{source}: Kaggle denies access (status {status}). Accept the model's terms at "
             f"https://www.kaggle.com/models/{page}, then log in with `kagglehub.login()` or "
             "set KAGGLE_API_TOKEN."
         )
     if status >= 300 and status not in (404, 416):
-        raise InputError(f"{source}: Kaggle answered with status {status}; try later.")
-
-
-@contextlib.contextmanager
-def _clear_errors(source):
-    """Converts disk errors to an `InputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{source}: cannot write to the cache: {error.strerror}. Free some space or set "
-            "KAGGLEHUB_CACHE to another disk."
-        ) from error
+        raise InputError(f"{source}: Kaggle responded with status {status}; try again later.")

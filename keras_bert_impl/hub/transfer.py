@@ -12,6 +12,8 @@ import re
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 
@@ -34,12 +36,8 @@ class UnsafeAnswerError(Exception):
     """The response exceeds a limit or redirects to a disallowed address."""
 
 
-def limit(name):
-    """Returns the limit in the environment variable `KERAS_BERT_HUB_<name>`, or its default.
-
-    Raises:
-        InputError: the environment variable is not a positive number.
-    """
+def limit(name: str) -> float:
+    """Returns the limit in the environment variable `KERAS_BERT_HUB_<name>`, or its default."""
     name = f"KERAS_BERT_HUB_{name}"
     text = os.environ.get(name, "").strip() or str(_DEFAULTS[name])
     if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,9})?", text) or not float(text):
@@ -53,20 +51,22 @@ class Answer:
     """HTTP response.
 
     Attributes:
-        status: int. HTTP status code.
-        headers: mapping of str to str with case-insensitive keys.
+        status: HTTP status code.
+        headers: Mapping of str to str with case-insensitive keys.
     """
 
-    def __init__(self, status, headers, receive):
+    def __init__(
+        self, status: int, headers: Mapping[str, str], receive: Callable[[float], bytes | None]
+    ) -> None:
         self.status = status
         self.headers = headers
         self._receive = receive
 
-    def blocks(self, max_bytes):
+    def blocks(self, max_bytes: int) -> Iterator[bytes]:
         """Yields the body in blocks of bytes.
 
         Args:
-            max_bytes: int. Maximum length of the body. The block that exceeds it is not yielded.
+            max_bytes: Maximum length of the body. The block that exceeds it is not yielded.
 
         Raises:
             UnsafeAnswerError: the body is too long, or compressed although not requested.
@@ -76,7 +76,7 @@ class Answer:
         encoding = self.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
             raise UnsafeAnswerError(
-                f"the answer is compressed ({encoding!r:.40}), which was not asked for"
+                f"the response is compressed ({encoding!r:.40}) without having been asked to"
             )
         seconds, speed = limit("TIMEOUT"), limit("MIN_SPEED")
         waited, received, total = 0.0, 0, 0
@@ -89,14 +89,12 @@ class Answer:
             received += len(block)
             total += len(block)
             if total > max_bytes:
-                raise UnsafeAnswerError(
-                    f"the answer is longer than the {max_bytes:,} bytes it may have"
-                )
+                raise UnsafeAnswerError(f"the response is longer than {max_bytes:,} bytes")
             if received >= speed * seconds:
                 waited, received = 0.0, 0
             yield block
 
-    def read(self, max_bytes):
+    def read(self, max_bytes: int) -> bytes:
         """Returns the whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds.
 
         Raises:
@@ -107,31 +105,37 @@ class Answer:
         for block in self.blocks(max_bytes):
             body += block
             if time.monotonic() > end:
-                raise TransferError("the answer takes too long")
+                raise TransferError("the response takes too long")
         return bytes(body)
 
 
 @contextlib.contextmanager
-def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
+def request(
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    json: Any = None,
+    trusted_hosts: Iterable[str] = (),
+    stop_at: str | None = None,
+) -> Iterator[Answer]:
     """Sends a request and yields the `Answer`; receives nothing after the block exits.
 
     Follows redirects only to HTTP(S), and never from HTTPS to HTTP. Sends `Authorization` only to
     the server of `url` and, over HTTPS, to `trusted_hosts`.
 
     Args:
-        method: str. HTTP method, such as "GET".
-        url: str.
-        headers: dict of str to str.
-        json: body of a POST request. After a redirect the method is GET, without a body.
-        trusted_hosts: iterable of str. Other host names that may receive `Authorization`.
-        stop_at: str. Name of a header; a redirect with this header is not followed.
+        method: HTTP method, such as "GET".
+        json: Body of a POST request. After a redirect the method is GET, without a body.
+        trusted_hosts: Other host names that may receive `Authorization`.
+        stop_at: Name of a header; a redirect with this header is not followed.
 
     Raises:
         UnsafeAnswerError: a disallowed redirect, or too many redirects.
         TransferError: no response within `KERAS_BERT_HUB_TIMEOUT` seconds.
     """
     seconds = limit("TIMEOUT")
-    received, is_over = queue.Queue(16), threading.Event()
+    received: queue.Queue[Any] = queue.Queue(16)
+    is_over = threading.Event()
 
     def put(item):
         while not is_over.is_set():
@@ -144,7 +148,7 @@ def request(method, url, headers, json=None, trusted_hosts=(), stop_at=None):
         try:
             item = received.get(timeout=max(seconds_left, 0.001))
         except queue.Empty:
-            raise TransferError(f"too little was received within {seconds:g} seconds") from None
+            raise TransferError(f"too little data arrived within {seconds:g} seconds") from None
         if isinstance(item, UnsafeAnswerError):
             raise item
         if isinstance(item, Exception):

@@ -1,4 +1,8 @@
-"""Weights and configurations of other libraries, as plain dicts and NumPy arrays."""
+"""Weights and configurations of other libraries, as plain dicts and NumPy arrays.
+
+Whatever a file contains, reading it either succeeds or raises an `InputError` that names the file
+and what is missing, damaged, contradictory or not supported.
+"""
 
 from keras_bert_impl.interop.directory import write_model_directory
 from keras_bert_impl.interop.google import write_google_checkpoint
@@ -20,4 +24,5 @@ from keras_bert_impl.interop.huggingface import (
 from keras_bert_impl.interop.keras_hub.models import to_keras_hub
 from keras_bert_impl.interop.keras_hub.writing import write_keras_hub_preset
 from keras_bert_impl.interop.opening import fingerprint, open_keras_hub_model, open_model
+from keras_bert_impl.interop.source import ModelSource, Tensors
 from keras_bert_impl.interop.tuned import OWN_SETTINGS, write_tuned

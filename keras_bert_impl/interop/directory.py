@@ -3,24 +3,30 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
 
+from keras_bert_impl.interop.source import Tensors
 
-def write_model_directory(directory, config, tensors):
-    """Writes `config.json` and `model.safetensors`.
 
-    Args:
-        directory: `Path` of an existing directory.
-        config: dict for `config.json`.
-        tensors: dict of tensor names to NumPy arrays.
-    """
-    directory = Path(directory)
-    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    (directory / "config.json").write_text(text, encoding="utf-8")
+def write_model_directory(directory: Path, config: dict[str, Any], tensors: Tensors) -> None:
+    """Writes `config.json` and `model.safetensors` into an existing directory."""
+    write_json(directory / "config.json", config)
+    write_tensors(directory / "model.safetensors", tensors)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes an indented JSON file in UTF-8."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Tensors) -> None:
+    """Writes a safetensors file next to a `config.json`, whose permissions it takes."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     # `transformers` rejects files whose metadata does not name a framework.
-    safetensors.numpy.save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
     # safetensors creates a file that only its owner can read.
-    shutil.copymode(directory / "config.json", directory / "model.safetensors")
+    shutil.copymode(path.with_name("config.json"), path)

@@ -8,6 +8,7 @@ numbers are then read directly from the file.
 import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -19,23 +20,15 @@ from keras_bert_impl.io.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array stored contiguously in a file.
-
-    Attributes:
-        file: `Path`.
-        name: str. Name of the array in the file.
-        dtype: `numpy.dtype`.
-        shape: tuple of int.
-        offset: int. Byte offset in the file.
-    """
+    """An array stored contiguously in a file."""
 
     file: Path
     name: str
     dtype: np.dtype
-    shape: tuple
-    offset: int
+    shape: tuple[int, ...]
+    offset: int  # in bytes
 
-    def read(self):
+    def read(self) -> np.ndarray:
         """Returns the array."""
         try:
             count = math.prod(self.shape)
@@ -46,7 +39,7 @@ class StoredArray:
 
 
 @contextlib.contextmanager
-def opened(path):
+def opened(path: Path) -> Iterator[h5py.File]:
     """Opens an `h5py.File` for reading; converts errors of damaged files to `InputError`."""
     try:
         with h5py.File(path, "r") as file:
@@ -58,38 +51,20 @@ def opened(path):
         raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
 
 
-def member(group, name, path):
-    """Returns the member of a group, or None if there is none; does not follow links.
-
-    Args:
-        group: `h5py.Group`.
-        name: str without `/`.
-        path: the file, for error messages.
-
-    Raises:
-        InputError: the member is a link to another place or file.
-    """
+def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
+    """Returns the member of a group, or None if there is none; rejects links."""
     link = group.get(name, getlink=True)
     if link is None:
         return None
     if not isinstance(link, h5py.HardLink):
         raise InputError(
-            f"{path}: {group.name.rstrip('/')}/{name} is a link to another place; write the file "
-            "again without links."
+            f"{path}: {group.name.rstrip('/')}/{name} is a link; write the file without links."
         )
     return group[name]
 
 
-def find_array(file, name, path):
-    """Locates an array in a file; returns None if there is none of that name.
-
-    Args:
-        file: `h5py.File`.
-        name: str with `/` between groups.
-        path: `Path` of the file.
-
-    Returns:
-        `StoredArray`.
+def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
+    """Locates an array, named with `/` between groups, in a file; None if there is none.
 
     Raises:
         InputError: the member is a link, is not an array of floats, or is not stored contiguously
@@ -102,18 +77,18 @@ def find_array(file, name, path):
         if group is None:
             return None
         if not isinstance(group, h5py.Group):
-            raise InputError(f"{path}: {group.name} is no group.")
+            raise InputError(f"{path}: {group.name} is not a group.")
     dataset = member(group, last, path)
     if dataset is None:
         return None
     if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
-        raise InputError(f"{path}: {name} is no array.")
+        raise InputError(f"{path}: {name} is not an array.")
     dtype = _dtype(dataset, path)
     if dataset.is_virtual or dataset.external:
-        raise InputError(f"{path}: {name} lies in another file.")
+        raise InputError(f"{path}: {name} is stored in another file.")
     offset = dataset.id.get_offset()
     if dataset.chunks is not None or offset is None or file.userblock_size:
-        raise InputError(f"{path}: {name} is not stored in one piece, as Keras stores it.")
+        raise InputError(f"{path}: {name} must be stored contiguously, as Keras writes it.")
     if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
         raise InputError(f"{path}: {name} is longer than the file.")
     return StoredArray(path, name, dtype, dataset.shape, offset)

@@ -2,11 +2,14 @@
 
 import dataclasses
 import logging
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
-from keras_bert_impl.interop.layouts.bert import ACTIVATIONS, rate
-from keras_bert_impl.interop.layouts.names import optional
+from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
+from keras_bert_impl.interop.layouts.names import TensorName, optional
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 
@@ -35,28 +38,17 @@ _OTHER_KEYS = frozenset(
 )
 
 
-def encoder_config(config, source="config.json"):
-    """Converts a Hugging Face configuration to an `EncoderConfig`.
-
-    Args:
-        config: dict with the content of `config.json`.
-        source: str. Name of the configuration in error messages.
-
-    Returns:
-        `EncoderConfig`.
-
-    Raises:
-        InputError: an unknown architecture, a missing key, or an unsupported setting.
-    """
-    config = Document(config, source)
-    layout = LAYOUTS[config.text("model_type", "bert", choices=LAYOUTS)]
-    _check_classes(config, layout)
+def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderConfig:
+    """Converts the content of a `config.json`, named `source` in errors, to an `EncoderConfig`."""
+    document = Document(config, source)
+    layout = LAYOUTS[document.text("model_type", "bert", choices=LAYOUTS)]
+    _check_classes(document, layout)
     for key, value in layout.fixed.items():
-        if config.get(key, value) != value:
+        if document.get(key, value) != value:
             raise InputError(
-                f"{source}: {key} is {shown(config[key])}; only {value!r} is supported."
+                f"{source}: {key} is {shown(document[key])}; only {value!r} is supported."
             )
-    stated = layout.stated(config)
+    stated = layout.stated(document)
     try:
         fields = layout.to_fields(layout.silent | stated)
         fields["activation"] = _activation(fields.get("activation", "gelu"), layout)
@@ -85,15 +77,11 @@ def _activation(name, layout):
     return ACTIVATIONS[name]
 
 
-def read_encoder_config(directory, with_adapter=False):
+def read_encoder_config(directory: ModelSource, with_adapter: bool = False) -> EncoderConfig:
     """Reads the `EncoderConfig` of a model directory.
 
     Args:
-        directory: `ModelSource`.
-        with_adapter: bool. Whether to allow an adapter, whose weights the caller then reads too.
-
-    Returns:
-        `EncoderConfig`.
+        with_adapter: Whether to allow an adapter, whose weights the caller then reads too.
 
     Raises:
         InputError: see `encoder_config`; the model has an adapter that is not allowed; or
@@ -106,45 +94,44 @@ def read_encoder_config(directory, with_adapter=False):
     unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
     if unknown:
         _log.warning(
-            "%s: keys without a meaning here: %s",
+            "%s: unknown keys are ignored: %s",
             directory.path,
             ", ".join(f"{key:.60}" for key in sorted(unknown)[:20]),
         )
     if (config.num_layer_groups or config.num_layers) > len(directory):
         raise InputError(
-            f"{directory.path}: by config.json there are {config.num_layers} layers, but in the "
-            f"weights only {len(directory)} tensors."
+            f"{directory.path}: config.json states {config.num_layers} layers, but the weights "
+            f"have only {len(directory)} tensors."
         )
     if directory.adapter is not None and not with_adapter:
         raise InputError(
-            "a model with an adapter is read as the task that it was tuned for alone; LoRA's can "
-            "be made an ordinary model by `keras-bert merge`."
+            "a model with an adapter can only be loaded as the task that it was fine-tuned for; "
+            "`keras-bert merge` converts a model with LoRA to an ordinary one."
         )
     return dataclasses.replace(config, adapter=directory.adapter)
 
 
-def huggingface_config(config, head=None, **more):
+def huggingface_config(
+    config: EncoderConfig, head: str | None = None, **more: Any
+) -> dict[str, Any]:
     """Creates the content of a `config.json` from an `EncoderConfig`.
 
     Args:
-        config: `EncoderConfig`.
-        head: str or None. The model's head, which determines its class in `transformers`.
-        **more: further keys, such as `id2label`.
-
-    Returns:
-        dict.
+        head: The model's head, which determines its class in `transformers`.
+        **more: Further keys, such as `id2label`.
 
     Raises:
         InputError: the architecture's files cannot express a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
-        raise InputError(f"there is no class for a {config.architecture} with the head {head!r}.")
+        raise InputError(
+            f"transformers has no class for a {config.architecture} with the head {head!r}."
+        )
     fields = config.to_dict()
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     settings = layout.to_settings(fields)
-    if settings["activation"] in theirs:
-        settings["activation"] = theirs[settings["activation"]]
+    settings["activation"] = theirs.get(settings["activation"], settings["activation"])
     written = {
         "architectures": [layout.classes[head]],
         "model_type": layout.model_type,
@@ -152,52 +139,32 @@ def huggingface_config(config, head=None, **more):
         **layout.fixed,
         **more,
     }
-    read = encoder_config(written)
-    lost = [name for name, value in read.to_dict().items() if value != fields[name]]
-    lost = [name for name in lost if name != "use_pooler"]
+    read = encoder_config(written).to_dict()
+    lost = [name for name in read if read[name] != fields[name] and name != "use_pooler"]
     if lost:
         raise InputError(
-            f"a {config.architecture} model directory cannot say "
+            f"a {config.architecture} model directory cannot express "
             f"{', '.join(f'{name}={fields[name]!r}' for name in lost)}."
         )
     return written
 
 
-def encoder_tensors(config):
-    """Returns the names of all tensors of an encoder.
-
-    Args:
-        config: `EncoderConfig`.
-
-    Returns:
-        list of `TensorName`.
-    """
+def encoder_tensors(config: EncoderConfig) -> list[TensorName]:
+    """Returns the names of all tensors of an encoder."""
     return layout_of(config).encoder_tensors(config)
 
 
-def all_tensors(config):
-    """Returns the tensor names of an encoder and of every head its models may have.
-
-    Args:
-        config: `EncoderConfig`.
-
-    Returns:
-        (encoder, heads): lists of `TensorName`.
-    """
+def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorName]]:
+    """Returns the tensor names of an encoder, and of every head its models may have."""
     heads = _heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
 
 
-def head_tensors(config, head):
-    """Returns the tensor names of a head; a base model's checkpoint lacks them.
+def head_tensors(config: EncoderConfig, head: str) -> list[TensorName]:
+    """Returns the tensor names of a head, such as `"masked_lm"` or `"classifier"`.
 
-    Args:
-        config: `EncoderConfig`.
-        head: str. Name of the head, such as `"masked_lm"` or `"classifier"`.
-
-    Returns:
-        list of `TensorName`, all optional.
+    All are optional: a base model's checkpoint lacks them.
     """
     heads = _heads(config)
     if head not in heads:
@@ -213,50 +180,42 @@ def _heads(config):
     return heads | {name: names for name, names in OWN_HEADS.items() if name not in heads}
 
 
-def has_class(config, head):
+def has_class(config: EncoderConfig, head: str | None) -> bool:
     """Returns whether `transformers` has a class for this kind of encoder with a head."""
     return head in layout_of(config).classes
 
 
-def has_key(config, field):
+def has_key(config: EncoderConfig, field: str) -> bool:
     """Returns whether the encoder's `config.json` can state an `EncoderConfig` field."""
     return field in layout_of(config).keys
 
 
-def tied_tensors(config):
-    """Returns a dict of duplicate masked LM head tensors in old files to the tensors they copy."""
+def tied_tensors(config: EncoderConfig) -> dict[str, str]:
+    """Maps duplicate masked LM head tensors in old files to the tensors they copy."""
     return layout_of(config).tied_tensors()
 
 
-def tensor_prefix(config):
+def tensor_prefix(config: EncoderConfig) -> str:
     """Returns the prefix of the encoder's tensor names in models with a head."""
     return layout_of(config).prefix + "."
 
 
-def class_of(config, head):
+def class_of(config: EncoderConfig, head: str | None) -> str:
     """Returns the name of the `transformers` class for an encoder with a head."""
     return layout_of(config).classes[head]
 
 
-def has_head(directory, config, head):
-    """Returns whether a `ModelSource` states that its model, of `config`, has this head."""
+def has_head(directory: ModelSource, config: EncoderConfig, head: str | None) -> bool:
+    """Returns whether a model directory states that its model, of `config`, has this head."""
     stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
 
 
-def classifier_dropout(directory, config):
-    """Returns the dropout rate before a classifier that a `ModelSource` states, or None.
-
-    Args:
-        directory: `ModelSource`.
-        config: `EncoderConfig`.
-
-    Raises:
-        InputError: the value is not in [0, 1).
-    """
-    return rate(directory.config, classifier_dropout_key(config), None)
+def classifier_dropout(directory: ModelSource, config: EncoderConfig) -> float | None:
+    """Returns the dropout rate before a classifier that a model directory states, or None."""
+    return directory.config.number(classifier_dropout_key(config), None, least=0, below=1)
 
 
-def classifier_dropout_key(config):
+def classifier_dropout_key(config: EncoderConfig) -> str:
     """Returns the key of `config.json` for the dropout rate before a classifier."""
     return layout_of(config).dropout_key

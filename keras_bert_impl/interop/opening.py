@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +20,19 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_json
 
 
-def open_model(name_or_path, generator=False, base=None):
+def open_model(
+    name_or_path: str | os.PathLike, generator: bool = False, base: str | os.PathLike | None = None
+) -> ModelSource:
     """Opens a model for reading, without running any code in its files.
 
     Args:
-        name_or_path: str or `Path`. A name accepted by `hub.local_directory`, or a directory: in
-            the Hugging Face or `sentence-transformers` layout, with a Google checkpoint, a TF Hub
-            SavedModel, a KerasHub preset, or fine-tuned weights written by `save_tuned` or `peft`.
-            For a checkpoint also its prefix (`.../bert_model.ckpt`).
-        generator: bool, default False. Whether to open the generator instead of the discriminator
-            of a Google ELECTRA checkpoint, which holds both.
-        base: str or `Path`, as `name_or_path`. Base model of fine-tuned weights. Default: the one
-            named in their directory.
-
-    Returns:
-        `ModelSource`.
+        name_or_path: A name accepted by `hub.local_directory`, or a directory: in the Hugging Face
+            or `sentence-transformers` layout, with a Google checkpoint, a TF Hub SavedModel, a
+            KerasHub preset, or fine-tuned weights written by `save_tuned` or `peft`. For a
+            checkpoint also its prefix (`.../bert_model.ckpt`).
+        generator: Whether to open the generator instead of the discriminator of a Google ELECTRA
+            checkpoint, which holds both.
+        base: Base model of fine-tuned weights. Default: the one named in their directory.
 
     Raises:
         InputError: the model does not exist, or a file is missing or damaged.
@@ -45,14 +44,14 @@ def open_model(name_or_path, generator=False, base=None):
     if is_tuned(path):
         return _open_tuned(path, base)
     if base is not None:
-        raise InputError(f"{path} holds a whole model; a base is for what was tuned of one.")
+        raise InputError(f"{path} holds a whole model; base is only for fine-tuned weights.")
     encoder = transformer_directory(path)
-    config = file_within(encoder, "config.json")
-    if not config.exists():
+    file = file_within(encoder, "config.json")
+    if not file.exists():
         if is_google_checkpoint(path):
             return ModelSource(path, *open_google_checkpoint(path, generator))
         raise InputError(f"{encoder} has no config.json.")
-    config = read_json(config)
+    config = read_json(file)
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
     source = ModelSource(encoder, config, open_tensors(encoder))
@@ -60,29 +59,22 @@ def open_model(name_or_path, generator=False, base=None):
     return source
 
 
-def fingerprint(name_or_path, base=None):
-    """Computes the SHA-256, in hex, of a model's configuration and tensors, reading all of them.
-
-    Args:
-        name_or_path, base: see `open_model`.
-
-    Raises:
-        InputError: see `open_model`.
-    """
+def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None = None) -> str:
+    """Computes the SHA-256, in hex, of a model's configuration and tensors, reading all of them."""
     source = open_model(name_or_path, base=base)
     digest = hashlib.sha256(json.dumps(source.config, sort_keys=True).encode())
     for name in source.unread():
         array = np.ascontiguousarray(source.read(name))
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(array.view("uint8") if array.ndim else array.tobytes())
+        digest.update(array.view("uint8").data if array.ndim else array.tobytes())
     return digest.hexdigest()
 
 
-def _open_tuned(path, base):
+def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
     name = base_of(path) if base is None else base
     try:
         if not _is_prefix(name) and is_tuned(local_directory(name)):
-            raise InputError(f"{name} is no whole model, but what was tuned of one.")
+            raise InputError(f"{name} is not a whole model, but fine-tuned weights.")
         opened = open_model(name)
     except InputError as error:
         raise InputError(f"the base model of {path} cannot be opened: {error}") from error
@@ -96,7 +88,7 @@ def _is_prefix(name):
     return bool(path) and not is_name and not os.path.isdir(path) and is_google_checkpoint(path)
 
 
-def open_keras_hub_model(model):
+def open_keras_hub_model(model: Any) -> ModelSource:
     """Opens a KerasHub backbone or task; see `interop.keras_hub.models.open_keras_hub`."""
     config, tensors = open_keras_hub(model)
     return ModelSource(tensors.path, config, tensors)

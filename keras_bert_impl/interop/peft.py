@@ -6,15 +6,19 @@ stored as a single product whose second matrix is made of blocks, one per produc
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
+from keras_bert_impl.interop.source import ModelSource, Tensors
+from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 
 _ROOT = "base_model.model."
-_PLACES = {  # path in a block -> name in `Adapter.projections`
+_PROJECTIONS = {  # path in a block -> name in `Adapter.projections`
     "attention/query": "query",
     "attention/key": "key",
     "attention/value": "value",
@@ -37,18 +41,18 @@ _PATTERN = re.compile(
 )
 
 
-def to_peft(config, added, changed, head, base):
+def to_peft(
+    config: EncoderConfig, added: Tensors, changed: Tensors, head: str | None, base: str
+) -> tuple[dict[str, Any], Tensors]:
     """Converts LoRA weights to the format that `peft` loads onto the base model.
 
     Args:
-        config: `EncoderConfig` with LoRA.
-        added: dict of LoRA variable paths to arrays.
-        changed: dict of other tensor names, with the encoder's prefix, to arrays.
-        head: str or None. See `interop.head_tensors`.
-        base: str. Name of the base model.
+        added: LoRA's variables by path.
+        changed: Other tensors by name, with the encoder's prefix.
+        head: See `interop.head_tensors`.
 
     Returns:
-        (dict for `adapter_config.json`, dict of tensor names to arrays).
+        (content of `adapter_config.json`, tensors).
     """
     adapter, prefix = config.adapter, tensor_prefix(config)
     tensors = {_ROOT + name: array for name, array in changed.items()}
@@ -64,12 +68,11 @@ def to_peft(config, added, changed, head, base):
             row = parts.index(part) * len(block)
             columns = slice(column * adapter.size, (column + 1) * adapter.size)
             b[row : row + len(block), columns] = block
-        tensors[f"{_ROOT}{module}.lora_A.weight"] = np.concatenate(
-            [added[part + "a"].T for part in with_lora]
-        )
-        tensors[f"{_ROOT}{module}.lora_B.weight"] = b
+        a = np.concatenate([added[part + "a"].T for part in with_lora])
+        tensors |= {f"{_ROOT}{module}.lora_A.weight": a, f"{_ROOT}{module}.lora_B.weight": b}
         ranks[module] = b.shape[1]
     others = {name.removeprefix(prefix).split(".")[0] for name in changed}
+    fused = {module: rank for module, rank in ranks.items() if rank != adapter.size}
     return {
         "peft_type": "LORA",
         "task_type": TASK_TYPES.get(head),
@@ -78,12 +81,8 @@ def to_peft(config, added, changed, head, base):
         "lora_alpha": adapter.alpha,
         "lora_dropout": adapter.dropout,
         "target_modules": list(ranks),
-        "rank_pattern": {m: r for m, r in ranks.items() if r != adapter.size},
-        "alpha_pattern": {
-            module: adapter.alpha * rank / adapter.size
-            for module, rank in ranks.items()
-            if rank != adapter.size
-        },
+        "rank_pattern": fused,
+        "alpha_pattern": {m: adapter.alpha * rank / adapter.size for m, rank in fused.items()},
         "modules_to_save": sorted(others - {"crf"}),
         "bias": "none",
         "fan_in_fan_out": False,
@@ -91,30 +90,23 @@ def to_peft(config, added, changed, head, base):
     }, tensors
 
 
-def from_peft(config, settings, tensors, base):
+def from_peft(
+    config: EncoderConfig, settings: Document, tensors: Tensors, base: ModelSource
+) -> tuple[Adapter | None, Tensors, Tensors]:
     """Converts LoRA weights written by `peft` or `to_peft` to our format.
 
     LoRA on matrices outside the blocks, such as the pooler's (`target_modules="all-linear"`), is
     merged into the base model's weights.
 
-    Args:
-        config: `EncoderConfig` of the base model.
-        settings: `Document`. The content of `adapter_config.json`.
-        tensors: dict of tensor names to arrays.
-        base: `ModelSource` of the base model.
-
     Returns:
-        (`Adapter`, or None if the blocks have no LoRA; dict of its variable paths to arrays; dict
-        of other tensor names, without the prefix for the encoder's, to arrays).
-
-    Raises:
-        InputError: the weights have no LoRA, or a variant with a different computation.
+        (`Adapter`, or None if the blocks have no LoRA; its variables by path; other tensors by
+        name, without the prefix for the encoder's).
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
     for name in _OFF:
         if settings.get(name):
-            raise settings.error(name, "absent, null or false: nothing else is supported")
+            raise settings.error(name, "absent, null or false; nothing else is supported")
     prefix = tensor_prefix(config)
     names = {name.removeprefix(_ROOT).removeprefix(prefix): name for name in tensors}
     rest = _without_copies({short: tensors[name] for short, name in names.items()})
@@ -172,20 +164,20 @@ def _merged(settings, base, tensor, a, b, scale):
     shape = base.shape(tensor)
     if shape != (len(b), a.shape[1]):
         raise InputError(
-            f"{settings.source}: LoRA on {tensor:.200} is for the shape {(len(b), a.shape[1])}; "
-            f"in the base model it is {shape}."
+            f"{settings.source}: LoRA on {tensor:.200} has shape {(len(b), a.shape[1])}; in the "
+            f"base model it is {shape}."
         )
     return base.read(tensor).astype("float32") + scale * (b.astype("float32") @ a)
 
 
-def matrices(config):
+def matrices(config: EncoderConfig) -> dict[str, list[str]]:
     """Maps the name of each weight matrix in a block to the LoRA variable paths of its parts."""
     plain = dataclasses.replace(config, adapter=None)
-    found = {}
+    found: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
-        layer, _, place = name.variable.removesuffix("/kernel").partition("/")
-        if place in _PLACES:
-            found.setdefault(name.tensor, []).append(f"{layer}/{place}/lora/")
+        layer, _, part = name.variable.removesuffix("/kernel").partition("/")
+        if part in _PROJECTIONS:
+            found.setdefault(name.tensor, []).append(f"{layer}/{part}/lora/")
     return found
 
 
@@ -196,12 +188,10 @@ def _scale(settings, module, rank):
     stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
     if stated != rank:
         raise InputError(
-            f"{settings.source}: LoRA of {module} has rank {rank}, by the settings {stated}."
+            f"{settings.source}: LoRA of {module} has rank {rank}, but the settings say {stated}."
         )
-    if other is None:
-        alpha = settings.number("lora_alpha", above=0)
-    else:
-        alpha = alphas.number(other, above=0)
+    stated_alpha = settings if other is None else alphas
+    alpha = stated_alpha.number(other or "lora_alpha", above=0)
     return alpha / (rank**0.5 if settings.flag("use_rslora", False) else rank)
 
 
@@ -210,8 +200,8 @@ def _matching(patterns, module):
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(
-                f"{patterns.source}: {patterns.inside}{shown(key)} is no name of a module that can "
-                "be matched; write the name, or the end of it."
+                f"{patterns.source}: {patterns.inside}{shown(key)} is not a supported pattern; "
+                "write the name of the module, or the end of it."
             )
         if re.match(rf"(.*\.)?({key})$", module):
             return key
@@ -228,13 +218,13 @@ def _in_one_shape(config, settings, products):
     """
     size = max(len(a) for a, _, _ in products.values())
     scale = next(iter(products.values()))[2]
-    projections = {place(part) for part in products}
+    projections = {projection_of(part) for part in products}
     added = {}
     for parts in matrices(config).values():
-        for part in (part for part in parts if place(part) in projections):
+        for part in (part for part in parts if projection_of(part) in projections):
             hidden, inner = config.hidden_dim, config.intermediate_dim
-            inputs = inner if place(part) == "output" else hidden
-            units = inner if place(part) in ("intermediate", "gate") else hidden
+            inputs = inner if projection_of(part) == "output" else hidden
+            units = inner if projection_of(part) in ("intermediate", "gate") else hidden
             empty = np.zeros((0, inputs), "float32"), np.zeros((units, 0), "float32"), scale
             a, b, own_scale = products.get(part, empty)
             more = size - len(a)
@@ -246,10 +236,11 @@ def _in_one_shape(config, settings, products):
         size=size,
         alpha=scale * size,
         dropout=settings.number("lora_dropout", 0.0, least=0, below=1),
-        projections=[place for place in _PLACES.values() if place in projections],
+        projections=[name for name in _PROJECTIONS.values() if name in projections],
     )
     return adapter, added
 
 
-def place(part):
-    return _PLACES[part.removesuffix("/lora/").partition("/")[2]]
+def projection_of(part: str) -> str:
+    """Returns the name in `Adapter.projections` of a LoRA variable path."""
+    return _PROJECTIONS[part.removesuffix("/lora/").partition("/")[2]]

@@ -1,7 +1,13 @@
 """Reads `sentence-transformers` files: how a model computes the vector of a text."""
 
-from keras_bert_impl.hub.contents import SENTENCE_ENCODER
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
 from keras_bert_impl.interop.tensor_files import open_tensors
+from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
 
@@ -18,6 +24,7 @@ ACTIVATIONS = {
     "relu": "torch.nn.modules.activation.ReLU",
     "gelu": "torch.nn.modules.activation.GELU",
 }
+_MOST_DIM = 2**20 - 1
 # Module unknown to the library, so it rejects the model instead of using only the last layer.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
 # Keys of an encoder's settings that do not affect its vectors here.
@@ -27,29 +34,15 @@ _DEFAULTS = (
     ("module_output_name", "token_embeddings"),
     ("modality_config", {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}),
 )
-_HARMLESS_ARGUMENTS = {
-    "torch_dtype",
-    "dtype",
-    "attn_implementation",
-    "device_map",
-    "trust_remote_code",
-    "add_pooling_layer",
-    "use_fast",
-}
+_HARMLESS_ARGUMENTS = {"torch_dtype", "dtype", "attn_implementation", "device_map"}
+_HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
 
 
-def transformer_directory(directory):
+def transformer_directory(directory: Path) -> Path:
     """Returns the folder of the encoder and its tokenizer in a model directory.
 
-    Args:
-        directory: `Path` of a model directory.
-
-    Returns:
-        `Path` of the folder named in `modules.json`, which is `0_Transformer` in older models; the
-        directory itself without such a file.
-
-    Raises:
-        InputError: a file is damaged.
+    `modules.json` names it, such as `0_Transformer` in older models; without such a file, it is the
+    directory itself.
     """
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS and folder:
@@ -57,44 +50,44 @@ def transformer_directory(directory):
     return directory
 
 
-def read_sentence_settings(directory):
+def read_sentence_settings(directory: Path) -> dict[str, Any]:
     """Reads how `sentence-transformers` files compute one vector per text.
 
-    Args:
-        directory: `Path` of a model directory.
-
     Returns:
-        dict of `TextEmbedder` arguments: `pooling`, `normalize`, `num_layers`, `layer_weights`
+        `TextEmbedder` arguments: `pooling`, `normalize`, `num_layers`, `layer_weights`
         (list of float, or None to concatenate layers), `projections`, `do_lower_case`, `prompts`,
         `default_prompt_name`, `similarity_fn_name`, `truncate_dim` and, if limited, `max_length`.
         Empty without a `modules.json`.
-
-    Raises:
-        InputError: a file is damaged, or a module or setting is not supported.
     """
     modules = _modules(directory)
     if not modules:
         return {}
-    path, stages = directory / "modules.json", []
-    settings = {"normalize": False, "num_layers": 1, "layer_weights": None, "projections": []}
+    path = directory / "modules.json"
+    stages: list[int] = []
+    settings: dict[str, Any] = {
+        "normalize": False,
+        "num_layers": 1,
+        "layer_weights": None,
+        "projections": [],
+    }
     for kind, folder, name in modules:
         if kind not in _READERS:
             raise InputError(f"{path}: a module {name!r:.80} is not supported.")
         stage, read = _READERS[kind]
         if stages and (stage < stages[-1] or (stage == stages[-1] and stage in _ONCE)):
-            raise InputError(f"{path}: a module {name!r:.80} at this place is not supported.")
+            raise InputError(f"{path}: a module {name!r:.80} at this position is not supported.")
         stages.append(stage)
         found = read(directory, folder)
         settings["projections"] = settings["projections"] + found.pop("projections", [])
         settings |= found
     for stage, name in ((0, "Transformer"), (2, "Pooling")):
         if stage not in stages:
-            raise InputError(f"{path} names no module {name}.")
+            raise InputError(f"{path} has no {name} module.")
     settings |= _prompts_and_similarity(directory)
     if settings["prompts"] and not settings.pop("include_prompt"):
         raise InputError(
-            f"{directory}: a Pooling module with include_prompt=false, which leaves the tokens of "
-            "prompts out, is not supported."
+            f"{directory}: a Pooling module with include_prompt=false, which excludes the tokens of "
+            "prompts, is not supported."
         )
     settings.pop("include_prompt", None)
     return settings
@@ -122,11 +115,10 @@ def _modules(directory):
 
 
 def _transformer(directory, folder):
-    found = ((name, _config(directory, folder, name)) for name in SENTENCE_ENCODER)
-    name, settings = next(((name, some) for name, some in found if some), ("", {}))
-    where = f"{directory / folder}/{name}"
-    _check_transformer(settings, where)
-    read = {"do_lower_case": _bool(settings, "do_lower_case", False, where)}
+    found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
+    settings = next(filter(None, found), Document({}, directory / folder))
+    _check_transformer(settings)
+    read = {"do_lower_case": _flag(settings, "do_lower_case", False)}
     length = settings.get("max_seq_length")
     if length is None:  # since version 6, the tokenizer's setting
         length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
@@ -134,25 +126,27 @@ def _transformer(directory, folder):
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
     if type(length) is not int or length < 1:
-        raise InputError(f"{where}: max_seq_length must be a positive integer, not {length!r:.40}.")
+        raise settings.error("max_seq_length", "a positive integer")
     return read | {"max_length": length}
 
 
-def _check_transformer(settings, where):
+def _check_transformer(settings):
     """Rejects settings of a Transformer module that would change its vectors."""
     for key, value in settings.items():
         is_default = value in (None, {}) or (key, value) in _DEFAULTS
         if key.endswith(("_args", "_kwargs")) and isinstance(value, dict):
             unknown = sorted(set(value) - _HARMLESS_ARGUMENTS)
             if unknown:
-                raise InputError(f"{where}: {unknown[0]} in {key} is not supported; remove it.")
+                raise InputError(
+                    f"{settings.source}: {unknown[0]} in {key} is not supported; remove it."
+                )
         elif key not in _HARMLESS and not is_default:
-            raise InputError(f"{where}: {key}={value!r:.60} is not supported; remove it.")
+            raise InputError(f"{settings.source}: {key}={value!r:.60} is not supported; remove it.")
 
 
 def _weighted_layers(directory, folder):
     settings = _config(directory, folder)
-    count = _whole(settings, "num_hidden_layers") + 1 - _whole(settings, "layer_start")
+    count = _count(settings, "num_hidden_layers") + 1 - _count(settings, "layer_start")
     tensors = open_tensors(directory / folder)
     found = tensors.header.get("layer_weights", (None, None))[1]
     if found != (count,):
@@ -162,66 +156,50 @@ def _weighted_layers(directory, folder):
 
 
 def _concatenated_layers(directory, folder):
-    return {"num_layers": _whole(_config(directory, folder), "num_layers")}
+    return {"num_layers": _count(_config(directory, folder), "num_layers")}
 
 
 def _pooling(directory, folder):
     settings = _config(directory, folder)
-    where = directory / folder / "config.json"
     modes = settings.get("pooling_mode")
     if modes is None:
         keys = [key for key in settings if key.startswith("pooling_mode_")]
         names = {key: name for name, key in POOLINGS.items()}
-        modes = [names.get(key, key) for key in keys if _bool(settings, key, False, where)]
+        modes = [names.get(key, key) for key in keys if _flag(settings, key, False)]
         modes = modes if keys else ["mean"]
     modes = modes if isinstance(modes, list) else [modes]
     if len(modes) != 1 or modes[0] not in list(POOLINGS):
         raise InputError(
-            f"{directory / folder}: the pooling is {', '.join(map(str, modes))}; supported is one "
-            f"of {', '.join(POOLINGS)}."
+            f"{settings.source}: the pooling is {', '.join(map(str, modes))}; it must be one of "
+            f"{', '.join(POOLINGS)}."
         )
-    return {
-        "pooling": modes[0],
-        "include_prompt": _bool(settings, "include_prompt", True, where),
-    }
+    return {"pooling": modes[0], "include_prompt": _flag(settings, "include_prompt", True)}
 
 
 def _dense(directory, folder):
-    settings, where = _config(directory, folder), directory / folder / "config.json"
+    settings = _config(directory, folder)
     names = {theirs: ours for ours, theirs in ACTIVATIONS.items()}
     activation = settings.get("activation_function", ACTIVATIONS["tanh"])
     if activation not in list(names):
-        raise InputError(f"{where}: the activation_function {activation!r:.80} is not supported.")
-    for key, default in (
-        ("module_input_name", "sentence_embedding"),
-        ("module_output_name", "sentence_embedding"),
-        ("use_residual", False),
-    ):
+        raise InputError(
+            f"{settings.source}: the activation_function {activation!r:.80} is not supported."
+        )
+    vector = "sentence_embedding"
+    defaults = {"module_input_name": vector, "module_output_name": vector, "use_residual": False}
+    for key, default in defaults.items():
         if settings.get(key) not in (None, default):
-            raise InputError(f"{where}: {key}={settings[key]!r:.60} is not supported.")
+            raise InputError(f"{settings.source}: {key}={settings[key]!r:.60} is not supported.")
     projection = {
         "kind": "dense",
-        "dim": _whole(settings, "out_features", 2**20),
+        "dim": settings.integer("out_features", least=0, most=_MOST_DIM),
         "activation": names[activation],
-        "use_bias": _bool(settings, "bias", True, where),
+        "use_bias": _flag(settings, "bias", True),
     }
     return {"projections": [projection]}
 
 
-def _normalize(directory, folder):
-    return {"normalize": True}
-
-
 # Class name in the library -> (stage, function of directory and folder that returns settings).
-_TRANSFORMERS = (
-    "Transformer",
-    "BERT",
-    "RoBERTa",
-    "DistilBERT",
-    "CamemBERT",
-    "ALBERT",
-    "XLMRoBERTa",
-)
+_TRANSFORMERS = "Transformer BERT RoBERTa DistilBERT CamemBERT ALBERT XLMRoBERTa".split()
 _READERS = {
     **{name: (0, _transformer) for name in _TRANSFORMERS},
     "WeightedLayerPooling": (1, _weighted_layers),
@@ -230,29 +208,24 @@ _READERS = {
     "Dense": (3, _dense),
     "LayerNorm": (3, lambda directory, folder: {"projections": [{"kind": "layer_norm"}]}),
     "Dropout": (3, lambda directory, folder: {}),  # only for training
-    "Normalize": (4, _normalize),
+    "Normalize": (4, lambda directory, folder: {"normalize": True}),
 }
 _ONCE = (0, 1, 2)  # stages with a single module
 
 
-def read_projections(directory):
+def read_projections(directory: Path) -> list[dict[str, np.ndarray]]:
     """Reads the tensors of the modules after the pooling.
 
-    Args:
-        directory: `Path` of a model directory.
-
     Returns:
-        list of dicts of NumPy arrays, one for each of the `projections` returned by
-        `read_sentence_settings`: `kernel` and optionally `bias`, or `gamma` and `beta`.
-
-    Raises:
-        InputError: a file or tensor is missing or damaged.
+        Tensors of each of the `projections` returned by `read_sentence_settings`: `kernel` and
+        optionally `bias`, or `gamma` and `beta`.
     """
-    found = []
-    for kind, folder, _ in _modules(directory):
-        if kind in ("Dense", "LayerNorm"):
-            found.append(_projection_tensors(directory / folder, kind))
-    return found
+    modules = _modules(directory)
+    return [
+        _projection_tensors(directory / folder, kind)
+        for kind, folder, _ in modules
+        if kind in ("Dense", "LayerNorm")
+    ]
 
 
 def _projection_tensors(folder, kind):
@@ -272,44 +245,36 @@ def _projection_tensors(folder, kind):
 
 
 def _prompts_and_similarity(directory):
-    name = "config_sentence_transformers.json"
-    settings, where = _config(directory, "", name), directory / name
+    settings = _config(directory, "", SENTENCE_SETTINGS)
     prompts = settings.get("prompts") or {}
     is_dict = isinstance(prompts, dict)
     if not is_dict or not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise InputError(f"{where}: prompts must be an object of names and strings.")
+        raise settings.error("prompts", "an object of names and strings")
     default = settings.get("default_prompt_name")
     if default is not None and default not in [*prompts, "query", "document"]:
-        raise InputError(f"{where}: default_prompt_name {default!r:.60} is none of the prompts.")
+        raise settings.error("default_prompt_name", "the name of a prompt")
     similarity = settings.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
-        raise InputError(
-            f"{where}: similarity_fn_name must be one of {', '.join(SIMILARITIES)}, not "
-            f"{similarity!r:.60}."
-        )
-    dim = settings.get("truncate_dim")
+        raise settings.error("similarity_fn_name", f"one of {', '.join(SIMILARITIES)}")
     return {
         "prompts": {key: prompt for key, prompt in prompts.items() if prompt},
         "default_prompt_name": default if prompts.get(default) else None,
         "similarity_fn_name": similarity,
-        "truncate_dim": None if dim is None else _whole(settings, "truncate_dim", 2**20),
+        "truncate_dim": settings.integer("truncate_dim", None, least=0, most=_MOST_DIM),
     }
 
 
 def _config(directory, folder, name="config.json"):
+    """Reads a JSON object as a `Document`, empty if there is no such file."""
     path = file_within(directory, f"{folder}/{name}" if folder else name)
-    return read_json(path) if path.exists() else {}
+    return read_json(path) if path.exists() else Document({}, path)
 
 
-def _whole(settings, key, limit=1000):
+def _count(settings, key):
+    return settings.integer(key, least=0, most=999)
+
+
+def _flag(settings, key, default):
+    """Reads a bool, which may be written as 0 or 1."""
     value = settings.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        raise InputError(f"a module's {key} must be a whole number. Received: {value!r:.40}")
-    return value
-
-
-def _bool(settings, key, default, where):
-    value = settings.get(key)
-    if value not in (None, True, False) or isinstance(value, float):
-        raise InputError(f"{where}: {key} must be true or false, not {value!r:.40}.")
-    return default if value is None else bool(value)
+    return bool(value) if type(value) is int and value in (0, 1) else settings.flag(key, default)

@@ -1,39 +1,47 @@
 """Writes `sentence-transformers` files into a model directory."""
 
-import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
+from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
+from keras_bert_impl.interop.directory import write_json, write_tensors
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, CONCATENATION, POOLINGS
 
 _LIBRARY = "sentence_transformers.models."
 
 
-def write_sentence_settings(directory, settings, projections, depth, hidden_dim):
+def write_sentence_settings(
+    directory: Path,
+    settings: dict[str, Any],
+    projections: list[dict[str, np.ndarray]],
+    depth: int,
+    hidden_dim: int,
+) -> None:
     """Writes the files that `read_sentence_settings` and the library read.
 
     The library rejects models with concatenated layers, which it does not support.
 
     Args:
-        directory: `Path`.
-        settings: dict, as returned by `read_sentence_settings`.
-        projections: list of dicts of arrays, as returned by `read_projections`.
-        depth: int. Total number of encoder layers.
-        hidden_dim: int. Hidden width of the encoder.
+        settings: Settings, as returned by `read_sentence_settings`.
+        projections: Tensors, as returned by `read_projections`.
+        depth: Total number of encoder layers.
+        hidden_dim: Hidden width of the encoder.
     """
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}
-    _write(directory, "sentence_bert_config.json", transformer)
+    write_json(directory / SENTENCE_ENCODER[0], transformer)
 
     def add(kind, content, tensors=None):
         folder = directory / f"{len(modules)}_{kind.rpartition('.')[2]}"
         modules.append((folder.name, kind))
-        _write(folder, "config.json", content)
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "config.json", content)
         if tensors is not None:
-            tensors = {name: np.ascontiguousarray(t, "float32") for name, t in tensors.items()}
-            safetensors.numpy.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+            tensors = {name: np.asarray(array, "float32") for name, array in tensors.items()}
+            write_tensors(folder / "model.safetensors", tensors)
 
     dim, num_layers = hidden_dim, settings["num_layers"]
     width = {"word_embedding_dimension": dim}
@@ -65,20 +73,11 @@ def write_sentence_settings(directory, settings, projections, depth, hidden_dim)
         dim = projection["dim"]
     if settings["normalize"]:
         add(f"{_LIBRARY}Normalize", {})
-    _write(
-        directory,
-        "modules.json",
-        [
-            {"idx": number, "name": str(number), "path": folder, "type": kind}
-            for number, (folder, kind) in enumerate(modules)
-        ],
-    )
+    described = [
+        {"idx": number, "name": str(number), "path": folder, "type": kind}
+        for number, (folder, kind) in enumerate(modules)
+    ]
+    write_json(directory / "modules.json", described)
     more = {name: settings[name] for name in ("prompts", "default_prompt_name", "truncate_dim")}
     more["similarity_fn_name"] = settings["similarity_fn_name"]
-    _write(directory, "config_sentence_transformers.json", more)
-
-
-def _write(directory, name, content):
-    directory.mkdir(exist_ok=True)
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    (directory / name).write_text(text, encoding="utf-8")
+    write_json(directory / SENTENCE_SETTINGS, more)

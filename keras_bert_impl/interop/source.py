@@ -1,78 +1,90 @@
 """A model with Hugging Face configuration keys and tensor names, whatever its file format."""
 
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 
-_DTYPES = ("F64", "F32", "F16", "BF16")
+Tensors: TypeAlias = dict[str, np.ndarray]  # by name
+# The supported dtypes, and their names in a header.
+DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 # Checkpoints converted from the original BERT code use these names for LayerNorm parameters.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+class TensorFile(Protocol):
+    """Tensors that are read one at a time, whatever their file format.
+
+    Attributes:
+        path: The file, for error messages.
+        header: Tensor names -> (dtype such as `"F32"`, shape).
+    """
+
+    path: Path
+    header: dict[str, tuple[str, tuple[int, ...]]]
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor of the header as an array."""
 
 
 class ModelSource:
     """A model with Hugging Face keys and names, opened for reading by `open_model`.
 
     Args:
-        path: `Path` of the tokenizer's files; also used in error messages.
-        config: dict with the content of a `config.json`.
-        tensors: object with the attributes `path`, for error messages, and `header`, a dict of
-            tensor names to (dtype such as `"F32"`, shape), and the method `read(name)`, which
-            returns an array.
+        path: Directory of the tokenizer's files; also used in error messages.
+        config: The content of a `config.json`.
+        tensors: Tensors under their Hugging Face names.
 
     Attributes:
-        config: `Document`.
         adapter: `Adapter` of fine-tuned weights, or None.
-        prefix: str. Optional prefix of the encoder's tensor names, found in models with a head.
-        task_path: `Path` of the task's files.
+        prefix: Optional prefix of the encoder's tensor names, found in models with a head.
+        task_path: Directory of the task's files.
     """
 
-    def __init__(self, path, config, tensors):
+    def __init__(self, path: Path, config: dict, tensors: TensorFile) -> None:
         self.path = self.task_path = path
         self.config = Document(config, f"{path}/config.json")
-        self._tensors = tensors
-        self._read = set()
-        self.adapter = None
+        self.adapter: Adapter | None = None
         self.prefix = "bert"
+        self._tensors = tensors
+        self._read: set[str] = set()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._tensors.header)
 
-    def shape(self, name):
-        """Returns the shape of a tensor, or None if the checkpoint lacks it.
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Returns the shape of a tensor, named with or without the prefix; None if there is none.
 
-        Args:
-            name: str. Tensor name with or without the `prefix`.
-
-        Raises:
-            InputError: the tensor's dtype is not supported.
+        Rejects dtypes that are not supported.
         """
         spelling = self._spelling(name)
         if spelling is None:
             return None
         dtype, shape = self._tensors.header[spelling]
-        if dtype not in _DTYPES:
+        if dtype not in DTYPES.values():
             raise InputError(
                 f"{self._tensors.path}: tensor {spelling} has dtype {dtype}; "
-                f"supported are {', '.join(_DTYPES)}."
+                f"supported are {', '.join(DTYPES.values())}."
             )
         return shape
 
-    def read(self, name):
-        """Returns a tensor as an array, or None if the checkpoint lacks it.
-
-        Args:
-            name: str. Tensor name with or without the `prefix`.
-        """
+    def read(self, name: str) -> np.ndarray | None:
+        """Returns a tensor, named with or without the prefix; None if there is none."""
         spelling = self._spelling(name)
         if spelling is None:
             return None
         self._read.add(spelling)
         return self._tensors.read(spelling)
 
-    def unread(self):
+    def unread(self) -> list[str]:
         """Returns the sorted names of the tensors that have not been read."""
         return sorted(set(self._tensors.header) - self._read)
 
-    def _spelling(self, name):
+    def _spelling(self, name: str) -> str | None:
         names = [name, f"{self.prefix}.{name}"]
         for new, old in _OLD_NAMES.items():
             if name.endswith(new):

@@ -14,13 +14,15 @@ import os
 import pickletools
 import struct
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, shown
 
-# A model's program has about 100 kB and 10,000 instructions.
+# The program of a 24-layer BERT has 79 kB and 15,500 instructions.
 _MAX_PROGRAM = 16 << 20  # bytes
 _MAX_INSTRUCTIONS = 1 << 20
 _MAX_MARKS = 100  # open at once
@@ -66,22 +68,24 @@ class _Tensor:
 
     storage: _Storage
     offset: int
-    shape: tuple
-    strides: tuple
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return _TYPES[self.storage.kind][1]
+
+    @property
+    def end(self) -> int:
+        """First element of the storage that lies after the tensor."""
+        if 0 in self.shape:
+            return self.offset
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
+        return self.offset + last + 1
 
 
 class TorchFile:
-    """The tensors in a `torch.save` file, in the format of PyTorch 1.6 and newer or older versions.
-
-    Args:
-        path: `Path`.
-
-    Attributes:
-        path: `Path`.
-        header: dict of the name of each tensor to (dtype such as `"F32"`, shape).
-
-    Raises:
-        InputError: the file is damaged, or holds something other than a dict of tensors.
+    """The tensors in a `torch.save` file of any PyTorch version, as a `TensorFile`.
 
     Example:
         >>> file = TorchFile(Path("pytorch_model.bin"))
@@ -89,58 +93,50 @@ class TorchFile:
         (768,)
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         with self._errors():
-            self._places = None  # storage -> byte offset, in old files
-            self._sizes = {}  # storage -> bytes available in the file
+            self._offsets: dict[str, int] | None = None  # storage -> byte offset, in old files
+            self._sizes: dict[str, int] = {}  # storage -> bytes available in the file
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
-                raise ValueError("it holds no dict of tensors")
+                raise ValueError("it does not hold a dict of tensors")
             inner = [name for name, inside in value.items() if isinstance(inside, dict)]
             self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
             if inner and not self._tensors:
                 raise InputError(
                     f"{path} is a training checkpoint, with weights in {shown(inner[0])}: save "
-                    f"torch.load(path)[{shown(inner[0])}] alone."
+                    f"only torch.load(path)[{shown(inner[0])}]."
                 )
             for name, tensor in self._tensors.items():
                 _check_extent(name, tensor)
                 self._check_stored(name, tensor)
-            self._check_shared()
+            # Reading all tensors must take memory in proportion to the file size.
+            sizes = (math.prod(t.shape) * t.dtype.itemsize for t in self._tensors.values())
+            if sum(sizes) > _MAX_SHARING * sum(self._sizes.values()):
+                raise ValueError("its tensors share their numbers too often")
             self.header = {
                 name: (_TYPES[tensor.storage.kind][0], tensor.shape)
                 for name, tensor in self._tensors.items()
             }
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
         tensor = self._tensors[name]
-        dtype = _TYPES[tensor.storage.kind][1]
+        itemsize = tensor.dtype.itemsize
         with self._errors():
-            end = tensor.offset + _extent(tensor)
-            data = self._read_storage(tensor.storage.key, tensor.offset, end, dtype.itemsize)
-            strides = [stride * dtype.itemsize for stride in tensor.strides]
-            return np.ndarray(tensor.shape, dtype, data, strides=strides)
+            data = self._read_storage(tensor.storage.key, tensor.offset, tensor.end, itemsize)
+            strides = [stride * itemsize for stride in tensor.strides]
+            return np.ndarray(tensor.shape, tensor.dtype, data, strides=strides)
 
     def _check_stored(self, name, tensor):
         """Checks that the file holds a tensor's data, so no more than that is ever allocated."""
         key = tensor.storage.key
         if key not in self._sizes:
             raise ValueError(f"it has no storage {self._folder}data/{key}")
-        end = tensor.offset + _extent(tensor)
-        if end * _TYPES[tensor.storage.kind][1].itemsize > self._sizes[key]:
+        if tensor.end * tensor.dtype.itemsize > self._sizes[key]:
             raise ValueError(f"tensor {name} is cut off")
-
-    def _check_shared(self):
-        """Checks that reading all tensors takes memory in proportion to the file size."""
-        sizes = (
-            math.prod(tensor.shape) * _TYPES[tensor.storage.kind][1].itemsize
-            for tensor in self._tensors.values()
-        )
-        if sum(sizes) > _MAX_SHARING * sum(self._sizes.values()):
-            raise ValueError("its tensors share their numbers too often")
 
     @contextlib.contextmanager
     def _errors(self):
@@ -181,9 +177,9 @@ class TorchFile:
 
     def _read_storage(self, key, begin, end, itemsize):
         size = (end - begin) * itemsize
-        if self._places is not None:
+        if self._offsets is not None:
             with open(self.path, "rb") as file:
-                file.seek(self._places[key] + begin * itemsize)
+                file.seek(self._offsets[key] + begin * itemsize)
                 return file.read(size)
         with zipfile.ZipFile(self.path) as archive:
             file = _entry(archive, f"{self._folder}data/{key}")
@@ -196,7 +192,7 @@ class TorchFile:
         with open(self.path, "rb") as file:
             start = io.BytesIO(file.read(_MAX_PROGRAM))
             if _interpret(start, self.path) != _MAGIC:
-                raise ValueError("it is no file of PyTorch")
+                raise ValueError("it is not a PyTorch file")
             _version, system = _interpret(start, self.path), _interpret(start, self.path)
             if not isinstance(system, dict) or system.get("little_endian") is not True:
                 raise ValueError("it was written on a big-endian machine")
@@ -205,15 +201,15 @@ class TorchFile:
             keys = _interpret(start, self.path)
             if not isinstance(keys, list):
                 raise ValueError("it has no list of storages")
-            self._places, self._folder = {}, ""
+            self._offsets, self._folder = {}, ""
             end = os.path.getsize(self.path)
             file.seek(start.tell())
             for key in map(_name, keys):
                 (size,) = struct.unpack("<q", file.read(8))
                 if size != storages[key].size:
                     raise ValueError(f"storage {key} has {size} numbers")
-                self._places[key] = file.tell()
-                self._sizes[key] = end - self._places[key]
+                self._offsets[key] = file.tell()
+                self._sizes[key] = end - self._offsets[key]
                 file.seek(size * _TYPES[storages[key].kind][1].itemsize, io.SEEK_CUR)
             return value
 
@@ -226,20 +222,13 @@ def _entry(archive, name):
     return archive.open(entry)
 
 
-def _extent(tensor):
-    """Returns how many elements of its storage a tensor spans."""
-    if 0 in tensor.shape:
-        return 0
-    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.strides))
-
-
 def _check_extent(name, tensor):
     if len(tensor.shape) != len(tensor.strides):
         raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
     # Zero strides would let a tensor claim any size.
     if math.prod(tensor.shape) > tensor.storage.size:
         raise ValueError(f"tensor {name} has more numbers than its storage")
-    if tensor.offset + _extent(tensor) > tensor.storage.size:
+    if tensor.end > tensor.storage.size:
         raise ValueError(f"tensor {name} reaches beyond its storage")
 
 
@@ -250,18 +239,17 @@ _EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE"}
 _VALUES |= {"SHORT_BINUNICODE", "BINUNICODE8", "SHORT_BINSTRING", "BINSTRING", "INT", "LONG"}
-_MARK = object()
 
 
 def _interpret(file, path, storages=None):
     """Evaluates the instructions of a pickle up to STOP, without executing anything.
 
-    Args:
-        file: `io.BytesIO`. Reading terabytes from it returns only what it holds.
-        path: `Path`, for error messages.
-        storages: dict that receives each `_Storage` by its key.
+    `file` is an `io.BytesIO`, from which reading terabytes returns only what it holds. `storages`
+    receives each `_Storage` by its key.
     """
-    stack, memo, marked = [], {}, []  # marked: the stacks below each mark
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    marked: list[list[Any]] = []  # the stacks below each mark
     for number, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if number == _MAX_INSTRUCTIONS:
             raise ValueError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
@@ -343,16 +331,16 @@ def _tuple(items):
 def _whole_numbers(values):
     """Returns a tuple of non-negative int, such as a shape or strides, after checking it."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
-        raise ValueError("a tensor in it has no proper shape")
+        raise ValueError("a tensor in it has an invalid shape")
     return values
 
 
 def _storage(identity, storages):
     if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
-        raise ValueError("a storage in it is not described as PyTorch does")
+        raise ValueError("a storage in it is not described as by PyTorch")
     kind, key, _location, size = identity[1:5]
     if type(kind) is not _Name or kind.name not in _TYPES:
-        raise ValueError("a storage in it is of an unknown kind")
+        raise ValueError("a storage in it has an unknown type")
     if len(identity) > 5 and identity[5] is not None:
         raise ValueError(f"storage {_name(key)} is a view of another one")
     _whole_numbers((size,))
@@ -365,7 +353,7 @@ def _storage(identity, storages):
 def _made(function, arguments, path):
     """Returns the result of a call, for the few calls that build a dict of tensors."""
     if type(function) is not _Name or type(arguments) is not tuple:
-        raise ValueError("a call in it is not one of a function")
+        raise ValueError("a call in it is not of a function")
     name = function.name
     if name == "collections.OrderedDict" and not arguments:
         return {}
@@ -384,6 +372,6 @@ def _made(function, arguments, path):
 
 def _refusal(path, what):
     return InputError(
-        f"{path} is more than weights: {what:.200} stands in it. Nothing was run. Save a state "
-        "dict of tensors alone, best with safetensors."
+        f"{path} contains more than weights: {what:.200}. Nothing was run. Save only a state dict "
+        "of tensors, preferably with safetensors."
     )

@@ -8,23 +8,23 @@ no `config.json` and, from older versions, an `adapter_model.bin`.
 
 import dataclasses
 import hashlib
-import json
 import re
-import shutil
+from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import peft
+from keras_bert_impl.interop.directory import write_json, write_tensors
 from keras_bert_impl.interop.huggingface import (
     class_of,
     encoder_config,
     encoder_tensors,
     tensor_prefix,
 )
-from keras_bert_impl.interop.source import ModelSource
+from keras_bert_impl.interop.source import ModelSource, Tensors
 from keras_bert_impl.interop.tensor_files import SafetensorsFile
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
@@ -33,22 +33,30 @@ from keras_bert_impl.io.reading import file_within, read_json
 
 OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
-_KINDS = {_TENSORS: SafetensorsFile, "adapter_model.bin": TorchFile}  # the latter of older peft
+_KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
+    _TENSORS: SafetensorsFile,
+    "adapter_model.bin": TorchFile,  # of older peft
+}
 
 
 class TunedSource(ModelSource):
     """A base model with fine-tuned weights that replace or extend its own.
 
     Args:
-        base: `ModelSource`.
-        config: dict with the content of a `config.json`.
-        adapter: `Adapter` or None.
-        tensors: dict of tensor names, without the prefix for the encoder's, and paths of the
-            adapter's variables, to arrays.
-        directory: `Path` of the fine-tuned weights.
+        config: The content of a `config.json`.
+        tensors: Fine-tuned tensors by name, without the prefix for the encoder's, and the adapter's
+            variables by path.
+        directory: Directory of the fine-tuned weights.
     """
 
-    def __init__(self, base, config, adapter, tensors, directory):
+    def __init__(
+        self,
+        base: ModelSource,
+        config: dict,
+        adapter: Adapter | None,
+        tensors: Tensors,
+        directory: Path,
+    ) -> None:
         super().__init__(base.path, config, base._tensors)
         self.config = Document(config, f"{directory}/config.json")
         self.task_path = directory
@@ -57,14 +65,14 @@ class TunedSource(ModelSource):
         self._own = tensors
         self._unread_own = set(tensors)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._base)
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...] | None:
         self._base.prefix = self.prefix
         return self._own[name].shape if name in self._own else self._base.shape(name)
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray | None:
         self._base.prefix = self.prefix
         if name in self._own:
             self._unread_own.discard(name)
@@ -72,40 +80,29 @@ class TunedSource(ModelSource):
             return self._own[name]
         return self._base.read(name)
 
-    def unread(self):
+    def unread(self) -> list[str]:
         return sorted({*self._unread_own, *self._base.unread()})
 
 
-def is_tuned(directory):
+def is_tuned(directory: Path) -> bool:
     """Returns whether a directory holds fine-tuned weights rather than a whole model."""
     return any(file_within(directory, name).exists() for name in _KINDS)
 
 
-def base_of(directory):
-    """Returns the name of the base model stated in a directory.
-
-    Raises:
-        InputError: the directory names no base model.
-    """
+def base_of(directory: Path) -> str:
+    """Returns the name of the base model stated in a directory."""
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
     if not name:
-        raise InputError(f"{directory} does not name the model that it was tuned from; give base.")
+        raise InputError(f"{directory} does not name its base model; pass it as base.")
     # peft writes hub names without a scheme.
     is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
     return f"hf://{name}" if is_on_hub else name
 
 
-def open_tuned(directory, base):
+def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
     """Opens a base model with fine-tuned weights.
-
-    Args:
-        directory: `Path` of the fine-tuned weights.
-        base: `ModelSource`.
-
-    Returns:
-        `TunedSource`.
 
     Raises:
         InputError: a file is missing or damaged, or the weights belong to another base model.
@@ -113,27 +110,27 @@ def open_tuned(directory, base):
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
     if config and not stated:
-        raise InputError(f"{directory}/config.json does not say what the model was tuned from.")
+        raise InputError(f"{directory}/config.json does not name the base model.")
     paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
     file = next(kind(path) for path, kind in paths.items() if path.exists())
     arrays = {name: file.read(name) for name in file.header}
     plain = encoder_config(config or base.config, directory)
     prefix = tensor_prefix(plain)
+    where = f"{directory}/config.json: adapter"
     if settings:
         base.prefix = prefix.removesuffix(".")
         adapter, added, tensors = peft.from_peft(plain, settings, arrays, base)
         if stated_adapter:
-            adapter = Adapter.of(stated_adapter, f"{stated_adapter.source}: adapter")
+            adapter = Adapter.of(stated_adapter, where)
             added = _own_blocks(plain, adapter, added)
     else:
-        adapter = Adapter.of(stated_adapter, f"{directory}/config.json: adapter")
+        adapter = Adapter.of(stated_adapter, where)
         tensors = {name.removeprefix(prefix): array for name, array in arrays.items()}
         added = {}
     if stated and stated.text("sha256") != fingerprint(base, plain, tensors):
         raise InputError(
-            f"{directory} was tuned from {stated.text('name', None)}, and the weights of "
-            f"{base.path} are "
-            "others; give the model that it was tuned from as base."
+            f"{directory} was fine-tuned from {stated.text('name', None)}, but the weights of "
+            f"{base.path} differ; pass the original base model as base."
         )
     if config:
         config = config | {OWN_SETTINGS: own}
@@ -143,18 +140,23 @@ def open_tuned(directory, base):
     return TunedSource(base, config, adapter, tensors | added, directory)
 
 
-def write_tuned(directory, config, encoder, head, added, changed, base_name, base):
-    """Writes fine-tuned weights for `open_tuned`.
+def write_tuned(
+    directory: Path,
+    config: dict,
+    encoder: EncoderConfig,
+    head: str | None,
+    added: Tensors,
+    changed: Tensors,
+    base_name: str,
+    base: ModelSource,
+) -> None:
+    """Writes fine-tuned weights for `open_tuned` into an existing directory.
 
     Args:
-        directory: `Path` of an existing directory.
-        config: dict for `config.json`.
-        encoder: `EncoderConfig`.
-        head: str or None. See `interop.head_tensors`.
-        added: dict of the adapter's variable paths to arrays.
-        changed: dict of other tensor names, with the encoder's prefix, to arrays.
-        base_name: str. Name of the base model.
-        base: `ModelSource`.
+        config: The content of `config.json`.
+        head: See `interop.head_tensors`.
+        added: The adapter's variables by path.
+        changed: Other tensors by name, with the encoder's prefix.
     """
     plain = dataclasses.replace(encoder, adapter=None)
     prefix = tensor_prefix(encoder)
@@ -165,26 +167,15 @@ def write_tuned(directory, config, encoder, head, added, changed, base_name, bas
     tensors = changed | added
     if encoder.adapter is not None and encoder.adapter.kind == "lora":
         settings, tensors = peft.to_peft(encoder, added, changed, head, base_name)
-        _write_json(directory / _PEFT, settings)
-    _write_json(directory / "config.json", config | {OWN_SETTINGS: own})
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    safetensors.numpy.save_file(tensors, directory / _TENSORS, metadata={"format": "pt"})
-    # safetensors creates a file that only its owner can read.
-    shutil.copymode(directory / "config.json", directory / _TENSORS)
+        write_json(directory / _PEFT, settings)
+    write_json(directory / "config.json", config | {OWN_SETTINGS: own})
+    write_tensors(directory / _TENSORS, tensors)
 
 
-def fingerprint(base, config, changed):
-    """Computes the checksum of a base model's encoder weights that were not fine-tuned.
+def fingerprint(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
+    """Computes the SHA-256, in hex, of a base model's encoder weights other than `changed`.
 
-    The pooler is not included.
-
-    Args:
-        base: `ModelSource`.
-        config: `EncoderConfig`.
-        changed: iterable of str. Names of tensors to exclude.
-
-    Returns:
-        str. SHA-256 over the name, shape and float32 values of each tensor, sorted by name.
+    It covers the name, shape and float32 values of each tensor, sorted by name; not the pooler.
     """
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
@@ -194,7 +185,7 @@ def fingerprint(base, config, changed):
         array = base.read(name)
         if array is not None:
             digest.update(f"{name} {array.shape} ".encode())
-            digest.update(np.ascontiguousarray(array, "<f4"))
+            digest.update(np.ascontiguousarray(array, "<f4").data)
     return digest.hexdigest()
 
 
@@ -214,8 +205,8 @@ def _own_settings(config):
 def _own_blocks(config, adapter, added):
     """Splits the block products written by `to_peft` into the original LoRA variables."""
     blocks = {}
-    for parts in peft.matrices(config).values():
-        parts = [part for part in parts if peft.place(part) in adapter.projections]
+    for all_parts in peft.matrices(config).values():
+        parts = [part for part in all_parts if peft.projection_of(part) in adapter.projections]
         if any(part + "a" not in added for part in parts):
             raise InputError(f"LoRA on {parts[0].removesuffix('/lora/')} is missing.")
         for number, part in enumerate(parts):
@@ -223,8 +214,3 @@ def _own_blocks(config, adapter, added):
             blocks[part + "a"] = added[part + "a"][:, own]
             blocks[part + "b"] = added[part + "b"][own]
     return blocks
-
-
-def _write_json(path, value):
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8")

@@ -2,6 +2,9 @@
 
 import math
 import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
 
@@ -16,9 +19,8 @@ class Document(dict):
     A `null` value counts as missing. The document is still a dict, so it can be passed on as is.
 
     Args:
-        values: dict.
-        source: str or `Path`. The file, for error messages.
-        inside: str. Key prefix of the object within the file, such as `"model."`.
+        source: The file, for error messages.
+        inside: Key prefix of the object within the file, such as `"model."`.
 
     Example:
         >>> config = read_json(Path("config.json"))
@@ -28,36 +30,40 @@ class Document(dict):
         InputError: config.json: text_config.dropout must be a number. Received: '0.1'
     """
 
-    def __init__(self, values, source, inside=""):
+    def __init__(self, values: dict, source: str | Path, inside: str = "") -> None:
         super().__init__(values)
         self.source = source
         self.inside = inside
 
-    def integer(self, key, default=_REQUIRED, least=None, most=_LARGEST):
+    def integer(
+        self, key: str, default: Any = _REQUIRED, least: int | None = None, most: int = _LARGEST
+    ) -> Any:
         """Returns an integer within limits, or `default` if it is missing.
 
         Args:
-            key: str.
-            default: any value. If not given, a missing value raises an error.
-            least, most: inclusive limits.
+            default: Any value. If not given, a missing value raises an error.
+            least, most: Inclusive limits.
 
         Raises:
             InputError: the value is missing without a default, or invalid.
         """
         low = -_LARGEST if least is None else least
         limits = f", at least {least}" if most == _LARGEST else f" from {low} to {most}"
-        what = f"a whole number{'' if least is None and most == _LARGEST else limits}"
+        what = f"an integer{'' if least is None and most == _LARGEST else limits}"
         return self._value(key, default, what, lambda v: type(v) is int and low <= v <= most)
 
-    def number(self, key, default=_REQUIRED, least=None, above=None, below=None, most=None):
-        """Returns a finite float or int within limits; see `integer`.
-
-        Args:
-            least, most: inclusive limits.
-            above, below: exclusive limits.
-        """
-        words = {"at least": least, "above": above, "below": below, "at most": most}
-        words = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
+    def number(
+        self,
+        key: str,
+        default: Any = _REQUIRED,
+        least: float | None = None,
+        above: float | None = None,
+        below: float | None = None,
+        most: float | None = None,
+    ) -> Any:
+        """Returns a finite float or int within limits; see `integer`."""
+        limits = {"at least": least, "above": above, "below": below, "at most": most}
+        words = [f"{word} {limit}" for word, limit in limits.items() if limit is not None]
 
         def holds(value):
             return (
@@ -71,11 +77,11 @@ class Document(dict):
 
         return self._value(key, default, " ".join(["a number", " and ".join(words)]).strip(), holds)
 
-    def flag(self, key, default=_REQUIRED):
+    def flag(self, key: str, default: Any = _REQUIRED) -> Any:
         """Returns a bool; see `integer`."""
         return self._value(key, default, "true or false", lambda value: type(value) is bool)
 
-    def text(self, key, default=_REQUIRED, choices=None):
+    def text(self, key: str, default: Any = _REQUIRED, choices: Iterable[str] | None = None) -> Any:
         """Returns a str, one of `choices` if given; see `integer`."""
         what = "a string" if choices is None else f"one of {', '.join(choices)}"
 
@@ -84,7 +90,7 @@ class Document(dict):
 
         return self._value(key, default, what, holds)
 
-    def mapping(self, key, default=_REQUIRED):
+    def mapping(self, key: str, default: Any = _REQUIRED) -> Any:
         """Returns a nested object as a `Document`, empty if it is missing; see `integer`."""
         default = {} if default is _REQUIRED else default
         value = self._value(key, default, "an object", lambda value: isinstance(value, dict))
@@ -92,18 +98,18 @@ class Document(dict):
             return value
         return Document(value, self.source, f"{self.inside}{key}.")
 
-    def mappings(self):
+    def mappings(self) -> list[tuple[str, "Document"]]:
         """Returns a list of (key, `Document`) for all values, each of which must be an object."""
         return [(key, self.mapping(key)) for key in self]
 
-    def list_of(self, key, kind, default=_REQUIRED):
+    def list_of(self, key: str, kind: type, default: Any = _REQUIRED) -> Any:
         """Returns a list of values of one type; `dict` values become `Document`s.
 
         Args:
-            key, default: see `integer`. An empty list is not missing.
-            kind: type of the values: `str`, `int`, `float` or `dict`.
+            key, default: See `integer`. An empty list is not missing.
+            kind: Type of the values: `str`, `int`, `float` or `dict`.
         """
-        names = {str: "strings", int: "whole numbers", float: "numbers", dict: "objects"}
+        names = {str: "strings", int: "integers", float: "numbers", dict: "objects"}
 
         def holds(value):
             is_kind = _is_text if kind is str else lambda item: type(item) is kind
@@ -117,19 +123,14 @@ class Document(dict):
             for number, value in enumerate(values)
         ]
 
-    def error(self, key, what):
-        """Creates the `InputError` for a missing or invalid value.
-
-        Args:
-            key: str.
-            what: str. The expected value, such as `"a string"`.
-        """
-        place = f"{self.source}: {self.inside}{key}"
+    def error(self, key: str, what: str) -> InputError:
+        """Creates the `InputError` for a value that is missing or not `what`, such as "a string"."""
+        name = f"{self.source}: {self.inside}{key}"
         if self.get(key) is None:
-            return InputError(f"{place} is missing; it must be {what}.")
-        return InputError(f"{place} must be {what}. Received: {shown(self[key])}")
+            return InputError(f"{name} is missing; it must be {what}.")
+        return InputError(f"{name} must be {what}. Received: {shown(self[key])}")
 
-    def _value(self, key, default, what, holds):
+    def _value(self, key: str, default: Any, what: str, holds: Callable[[Any], bool]) -> Any:
         value = self.get(key)
         if value is None and default is not _REQUIRED:
             return default

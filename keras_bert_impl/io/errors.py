@@ -1,6 +1,7 @@
 """The error raised for invalid input, and the formatting of names and values in its messages."""
 
 import reprlib
+from collections.abc import Iterable
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxlong, _REPR.maxother = 3, 60, 60, 60
@@ -13,13 +14,13 @@ class InputError(ValueError):
     """
 
 
-def listed(names):
+def listed(names: Iterable[object]) -> str:
     """Returns the first 20 names, formatted for a message."""
     names = list(names)
     return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
 
 
-def shown(value):
+def shown(value: object) -> str:
     """Returns any value for a message, cut to 80 characters without formatting all of it."""
     try:
         text = _REPR.repr(value)

@@ -18,7 +18,9 @@ import secrets
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import filelock
 
@@ -40,7 +42,8 @@ _OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
 _REPLACING = ".replacing"
 _OWNER = ".owner"
 _PATIENCE = 60  # maximum seconds for another process's few renames
-_CLAIMS = weakref.WeakValueDictionary()  # path -> lock held by this process
+# Path -> lock held by this process.
+_CLAIMS: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 # From version 4 on, filelock replaces a missing lock with a file that outlives its process.
 _NO_FALLBACK = (
@@ -52,34 +55,31 @@ _NO_FALLBACK = (
 _BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` reduces gs://bucket to one slash
 
 
-def is_remote(path):
+def is_remote(path: str | os.PathLike) -> bool:
     """Returns whether a str or `Path` names a file on a bucket; see `remote_files`."""
     return "://" in os.fspath(path)
 
 
-def exists(name):
+def exists(name: str | os.PathLike) -> bool:
     """Returns whether a file or folder of this name exists."""
     return os.path.exists(name)
 
 
-def files_in(folder):
+def files_in(folder: str | os.PathLike) -> list[Path] | None:
     """Returns the relative paths of all files below a folder; None if it is not a folder."""
     if not os.path.isdir(folder):
         return None
     return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
 
 
-def read_from(name):
+def read_from(name: str | os.PathLike) -> BinaryIO:
     """Opens a file for reading: binary, buffered."""
     return open(name, "rb")
 
 
 @contextlib.contextmanager
-def replace_file(path):
-    """Yields a path to write to, which becomes `path` if the block succeeds.
-
-    Args:
-        path: str or `Path` of the file. An existing file is replaced atomically.
+def replace_file(path: str | os.PathLike) -> Iterator[Path]:
+    """Yields a path to write to, which atomically becomes the file `path` if the block succeeds.
 
     Raises:
         InputError: the disk is full or the folder is not writable.
@@ -88,29 +88,24 @@ def replace_file(path):
         with replace_file("scores.json") as temporary:
             temporary.write_text("{}")
     """
-    path = absolute(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; give the name of a file to write.")
+    path = _absolute_file(path)
     with clear_errors(path), _scratch(path.parent, path.name) as scratch:
         yield scratch / path.name
         os.replace(scratch / path.name, path)
 
 
-def write_json(path, value):
+def write_json(path: str | os.PathLike, value: Any) -> None:
     """Writes a value as an indented JSON file atomically; raises as `replace_file` does."""
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def replace_directory(path):
+def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
     If `path` already exists, the new entries together replace those of the same names, and all
     other entries are kept: naming the wrong directory by mistake loses nothing else.
-
-    Args:
-        path: str or `Path` of the directory to create or fill.
 
     Raises:
         InputError: the disk is full, `path` is a file, or its parent is not writable.
@@ -134,29 +129,22 @@ def replace_directory(path):
 
 
 @contextlib.contextmanager
-def replace_files(*paths):
+def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     """Yields a path to write to for each of `paths`; all files appear together, or none.
 
-    Args:
-        *paths: str or `Path` of files in one folder, which is created if needed.
-
-    Raises:
-        InputError: see `replace_file`.
+    The files are in one folder, which is created if needed. Raises as `replace_file` does.
     """
-    paths = [absolute(path) for path in paths]
-    for path in paths:
-        if path.is_dir():
-            raise InputError(f"{path} is a directory; give the name of a file to write.")
-    folder = paths[0].parent
-    with clear_errors(paths[0]), _scratch(folder, paths[0].name) as scratch:
-        new = scratch / paths[0].name
+    files = [_absolute_file(path) for path in paths]
+    folder, name = files[0].parent, files[0].name
+    with clear_errors(files[0]), _scratch(folder, name) as scratch:
+        new = scratch / name
         new.mkdir()
-        yield [new / path.name for path in paths]
+        yield [new / file.name for file in files]
         _replace_entries(new, folder, scratch)
 
 
 @contextlib.contextmanager
-def temporary_directory():
+def temporary_directory() -> Iterator[Path]:
     """Yields an empty temporary directory, and removes it at the end.
 
     If the process is killed, the next call removes it, unlike the directories of `tempfile`.
@@ -166,14 +154,11 @@ def temporary_directory():
         yield scratch / "keras-bert"
 
 
-def recover(folder):
+def recover(folder: str | os.PathLike) -> None:
     """Completes a replacement of a folder's entries that was interrupted by the process's end.
 
     Call this before reading a folder that `replace_directory` or `replace_files` may have written.
     Waits for a running process that is replacing the entries.
-
-    Args:
-        folder: str or `Path`; need not exist.
 
     Raises:
         InputError: the replacement has to be completed, and the folder is not writable or another
@@ -183,11 +168,11 @@ def recover(folder):
     while (owner := _owner(folder)) is not None:
         with clear_errors(folder), _held(_pair(folder, owner)[1], _PATIENCE) as is_held:
             if not is_held:
-                raise InputError(f"another process replaces the content of {folder}; let it end.")
+                raise InputError(f"another process is replacing files in {folder}; try again.")
             _clear(folder, owner)
 
 
-def claim(path):
+def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting, for as long as the returned object is referenced.
 
     The lock belongs to the whole process: after interrupting a run in a notebook, where the
@@ -195,7 +180,7 @@ def claim(path):
     locks, every claim succeeds.
 
     Args:
-        path: `Path`. Its folder is created if needed.
+        path: Its folder is created if needed.
 
     Returns:
         An object with a `release` method, or None if another process holds the lock.
@@ -206,9 +191,9 @@ def claim(path):
     path = absolute(path)
     with clear_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path = str(path.resolve())
-        lock = _CLAIMS.get(path) or filelock.FileLock(path, timeout=0, thread_local=False)
-        _CLAIMS[path] = lock
+        name = str(path.resolve())
+        lock = _CLAIMS.get(name) or filelock.FileLock(name, timeout=0, thread_local=False)
+        _CLAIMS[name] = lock
         try:
             lock.acquire()
         except filelock.Timeout:
@@ -219,7 +204,7 @@ def claim(path):
         return lock
 
 
-def absolute(path):
+def absolute(path: str | os.PathLike) -> Path:
     """Returns an absolute `Path` that ends in a name instead of `.` or `..`.
 
     Raises:
@@ -227,9 +212,17 @@ def absolute(path):
     """
     if _BUCKET.match(os.fspath(path)):
         raise InputError(
-            f"{path} is no folder of this machine: write to one, and copy it there, or mount it."
+            f"{path} is not on this machine: write to a local folder and copy it, or mount the "
+            "bucket."
         )
     return Path(os.path.abspath(path))
+
+
+def _absolute_file(path: str | os.PathLike) -> Path:
+    path = absolute(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file to write.")
+    return path
 
 
 @contextlib.contextmanager
@@ -325,7 +318,7 @@ def _replace_entries(new, folder, scratch):
         if _becomes(new, folder / _REPLACING):
             _finish(folder, scratch)
             return
-    raise InputError(f"{folder / _REPLACING} is in the way; remove it.")
+    raise InputError(f"cannot write {folder}: {folder / _REPLACING} already exists; remove it.")
 
 
 def _owner(folder):
@@ -360,7 +353,10 @@ def _finish(folder, scratch):
 
 
 @contextlib.contextmanager
-def clear_errors(path, hint="Nothing was left behind; free some space or choose another place."):
+def clear_errors(
+    path: str | os.PathLike,
+    hint: str = "Nothing was written; free some space or choose another folder.",
+) -> Iterator[None]:
     """Converts disk errors inside the block to an `InputError` that names `path`.
 
     Non-Python libraries report a full disk only in the text of their errors.
@@ -368,10 +364,10 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
     try:
         yield
     except InputError as error:
-        inner = Path(error.path).parts if isinstance(error, _CannotWriteError) else ()
-        if not any(map(_OURS.fullmatch, inner)):
-            raise
-        raise _CannotWriteError(path, error.code, hint) from error  # hides the scratch path
+        if isinstance(error, _CannotWriteError):
+            if any(map(_OURS.fullmatch, Path(error.path).parts)):
+                raise _CannotWriteError(path, error.code, hint) from error  # hides the scratch path
+        raise
     except Exception as error:
         code = getattr(error, "errno", None)
         if code is None:
@@ -383,14 +379,8 @@ def clear_errors(path, hint="Nothing was left behind; free some space or choose 
 
 
 class _CannotWriteError(InputError):
-    """A file cannot be written to the disk.
+    """A file cannot be written: `code` is the `errno` code, `hint` says what to do."""
 
-    Args:
-        path: file to be written.
-        code: int. `errno` code.
-        hint: str. What to do.
-    """
-
-    def __init__(self, path, code, hint):
+    def __init__(self, path: str | os.PathLike, code: int, hint: str) -> None:
         super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")
         self.path, self.code = path, code

@@ -10,7 +10,9 @@ import itertools
 import lzma
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 from keras_bert_impl.io.errors import InputError
 
@@ -26,7 +28,7 @@ _WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
 }
 
 
-def suffix_of(path):
+def suffix_of(path: str | Path) -> str:
     """Returns a file's suffix in lower case, ignoring a compression suffix."""
     path = Path(path)
     if path.suffix.lower() in COMPRESSED:
@@ -34,21 +36,13 @@ def suffix_of(path):
     return path.suffix.lower()
 
 
-def read_lines(path):
-    """Yields (line number from 1, text without line ending) for each line of a text file.
-
-    Args:
-        path: str or `Path`; `"-"` for standard input. See `raw_lines`.
-
-    Raises:
-        InputError: the file does not exist, has the wrong encoding or contains a NUL; names the
-            line.
-    """
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, text without line ending) as `raw_lines` does; rejects NUL bytes."""
     for number, line in raw_lines(path):
         yield number, decoded(line, path, number)
 
 
-def raw_lines(path):
+def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yields (line number from 1, bytes with line ending) for each line of a text file.
 
     Lines end in LF or CRLF, or in CR if the file has no LF. Other characters, such as U+2028 or a
@@ -63,10 +57,9 @@ def raw_lines(path):
     """
     with open_bytes(path) as file:
         lines = _bounded_lines(file, path)
-        first, second = next(lines, b""), next(lines, None)
-        if second is None and b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
-            ended = first.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            lines = io.BytesIO(ended)
+        first, second = next(lines, b""), next(lines, b"")
+        if not second and b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
+            lines = io.BytesIO(first.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         else:
             lines = itertools.chain(filter(None, (first, second)), lines)
         yield from enumerate(lines, 1)
@@ -76,20 +69,13 @@ def _bounded_lines(file, path):
     readline = functools.partial(file.readline, _LONGEST_LINE + 1)
     for number, line in enumerate(iter(readline, b""), 1):
         if len(line) > _LONGEST_LINE:
-            raise InputError(f"{path}, line {number} has more than {_LONGEST_LINE >> 20} MiB.")
+            raise InputError(f"{path}, line {number} is longer than {_LONGEST_LINE >> 20} MiB.")
         yield line
 
 
 @contextlib.contextmanager
-def open_bytes(path):
-    """Opens a buffered binary file for reading: decompressed, UTF-8, without a byte order mark.
-
-    Args:
-        path: str or `Path`; `"-"` for standard input.
-
-    Raises:
-        InputError: the file cannot be read or is damaged.
-    """
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a buffered binary file for reading: decompressed, UTF-8, without a byte order mark."""
     try:
         with contextlib.ExitStack() as stack:
             yield _converted(_opened(path, stack), stack)
@@ -98,9 +84,7 @@ def open_bytes(path):
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}. Copy or compress it again.") from error
     except UnicodeError as error:
-        raise InputError(
-            f"{path} is not the text that its byte order mark says: {error}."
-        ) from error
+        raise InputError(f"{path} does not match its byte order mark: {error}.") from error
 
 
 def _opened(path, stack):
@@ -133,13 +117,13 @@ def _converted(file, stack):
 class _AsUtf8(io.RawIOBase):
     """Raw stream that encodes a text file as UTF-8."""
 
-    def __init__(self, text):
+    def __init__(self, text: TextIO) -> None:
         self._text, self._left = text, b""
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         if not self._left:
             self._left = self._text.read(len(buffer)).encode("utf-8", "surrogatepass")
         size = min(len(buffer), len(self._left))
@@ -147,7 +131,7 @@ class _AsUtf8(io.RawIOBase):
         return size
 
 
-def decoded(line, path, number):
+def decoded(line: bytes, path: str | Path, number: int) -> str:
     """Decodes the bytes of a line to a str without line ending; raises as `read_lines` does."""
     try:
         return text_of(line)
@@ -155,14 +139,12 @@ def decoded(line, path, number):
         raise InputError(f"{path}, line {number}: {error}") from error
 
 
-def text_of(line):
-    """Decodes the bytes of a line to a str without line ending.
-
-    Raises:
-        InputError: the line has a NUL byte, or bytes that are not UTF-8.
-    """
+def text_of(line: bytes) -> str:
+    """Decodes the bytes of a line to a str without line ending."""
     if b"\0" in line:
-        raise InputError("a NUL byte; this is no text file, or UTF-16 without its mark.")
+        raise InputError(
+            "a NUL byte; the file is not text, or is UTF-16 without a byte order mark."
+        )
     try:
         return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,7 +7,9 @@ Whatever the file contains, reading it either returns a value of the right type 
 import contextlib
 import functools
 import json
+import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import yaml
 
@@ -22,18 +24,14 @@ _YAML_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MAX_DIGITS = 100  # per number in YAML
 
 
-def file_within(directory, name):
+def file_within(directory: str | os.PathLike, name: str) -> Path:
     """Returns the path of a file that must lie inside a model directory.
 
     A symbolic link may lead to another place in the directory or, in the Hugging Face hub's cache,
     to `blobs` next to `snapshots`.
 
     Args:
-        directory: str or `Path`.
-        name: str. File name, with `/` between folders.
-
-    Returns:
-        `Path`. The file need not exist.
+        name: File name, with `/` between folders; the file need not exist.
 
     Raises:
         InputError: the name or a link leads out of the directory, or to something other than a
@@ -52,8 +50,7 @@ def file_within(directory, name):
         roots.append(roots[0].parents[1] / "blobs")
     if not any(target.is_relative_to(root) for root in roots):
         raise InputError(
-            f"{path} is a link that leads out of its directory, to {target}; put the file itself "
-            "there."
+            f"{path} links out of its directory, to {target}; replace the link with the file."
         )
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a regular file.")
@@ -66,52 +63,40 @@ def _check_content(path):
     with contextlib.suppress(OSError):  # reported when the file is read
         if path.stat().st_size < 1000 and path.read_bytes().startswith(_POINTER):
             raise InputError(
-                f"{path} is a pointer of Git LFS, not the file itself: run `git lfs pull` where it "
-                "was cloned, or download the file."
+                f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` in the "
+                "clone, or download the file."
             )
 
 
-def is_plain_name(name):
+def is_plain_name(name: str) -> bool:
     """Returns whether a str is a single file or folder name, valid on every system."""
     is_short = len(name.encode("utf-8", "surrogatepass")) <= 255
     is_name = name not in ("", ".", "..") and not set(name) & set("/\\")
     return is_name and is_short and name.isprintable()
 
 
-def read_bytes(path):
-    """Returns the content of a file that is expected to be small.
-
-    Args:
-        path: `Path`.
-
-    Raises:
-        InputError: the file cannot be read or is too large.
-    """
+def read_bytes(path: Path) -> bytes:
+    """Returns the content of a file that is expected to be small."""
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: too many for its kind.")
+            raise InputError(
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for such a file."
+            )
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}.") from error
 
 
-def read_text(path):
-    """Returns the text of a small UTF-8 file.
-
-    Args:
-        path: `Path`.
-
-    Raises:
-        InputError: the file cannot be read, is too large, or is not text; names the line.
-    """
+def read_text(path: Path) -> str:
+    """Returns the text of a small UTF-8 file."""
     data = read_bytes(path)
+    bad = data.find(b"\0")
     try:
         text = data.decode("utf-8")
-        bad = text.find("\0")
     except UnicodeDecodeError as error:
-        bad, text = error.start, data
+        bad = error.start
     if bad >= 0:
-        line = text[:bad].count(b"\n" if text is data else "\n") + 1
+        line = data.count(b"\n", 0, bad) + 1
         raise InputError(f"{path}, line {line}: not UTF-8 text; is it a binary file?")
     return text
 
@@ -119,82 +104,55 @@ def read_text(path):
 # === JSON and YAML ===
 
 
-def read_json(path):
-    """Reads the object in a small JSON file.
-
-    Args:
-        path: `Path`.
-
-    Returns:
-        `Document`.
-
-    Raises:
-        InputError: the file is damaged, has a duplicate key or does not hold an object.
-    """
+def read_json(path: Path) -> Document:
+    """Reads the object in a small JSON file."""
     return _document(parse_json(read_text(path), path), path, "one JSON object")
 
 
-def parse_json(text, source):
+def parse_json(text: str | bytes, source: str | Path) -> Any:
     """Parses a JSON text.
 
-    Args:
-        text: str or bytes.
-        source: name of the text in error messages.
-
-    Raises:
-        InputError: the text is damaged, nested too deeply, has a duplicate key, or a number with
-            more digits than Python reads.
+    Rejects duplicate keys, deep nesting, and numbers with more digits than Python reads. `source`
+    names the text in error messages.
     """
-    damaged = "{source}, line {error.lineno}, is not valid JSON: {error.msg}."
-    return _parsed(text, False, damaged, "{source} {error}.", source=source)
+    try:
+        return _json_value(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source}, line {error.lineno}, is not valid JSON: {error.msg}."
+        ) from error
+    except _NotRead as error:
+        raise InputError(f"{source} {error}.") from error
 
 
-def parse_json_line(text, source=None, finite=False):
+def parse_json_line(text: str | bytes, source: str | None = None, finite: bool = False) -> Any:
     """Parses one line of a JSON Lines file.
 
     Args:
-        text: str or bytes.
-        source: name of the line in error messages; None to omit it.
-        finite: bool. Whether to reject NaN and Infinity, which Python's JSON parser accepts.
-
-    Raises:
-        InputError: see `parse_json`.
+        source: Name of the line in error messages; None to omit it.
+        finite: Whether to reject NaN and Infinity, which Python's JSON parser accepts.
     """
     prefix = "" if source is None else f"{source}: "
-    damaged = "{prefix}not valid JSON: {error.msg} (character {error.pos})."
-    return _parsed(text, finite, damaged, "{prefix}the line {error}.", prefix=prefix)
-
-
-def _parsed(text, finite, damaged, not_read, **place):
-    """Parses a JSON text; the other arguments are the error messages and their parts."""
     try:
         return _json_value(text, finite)
     except json.JSONDecodeError as error:
-        raise InputError(damaged.format(error=error, **place)) from error
+        raise InputError(f"{prefix}not valid JSON: {error.msg} (character {error.pos}).") from error
     except _NotRead as error:
-        raise InputError(not_read.format(error=error, **place)) from error
+        raise InputError(f"{prefix}the line {error}.") from error
 
 
-def read_yaml(path):
-    """Reads the mapping in a small YAML file; empty if the file is.
-
-    Args:
-        path: `Path`.
-
-    Returns:
-        `Document`.
-
-    Raises:
-        InputError: the file is damaged, has a duplicate key or does not hold a mapping.
-    """
+def read_yaml(path: Path) -> Document:
+    """Reads the mapping in a small YAML file; empty if the file is."""
     value = parse_yaml(read_text(path), path)
     return _document({} if value is None else value, path, "a YAML mapping of keys to values")
 
 
-def parse_yaml(text, source):
+def parse_yaml(text: str, source: str | Path) -> Any:
     """Parses a YAML text into plain types; see `parse_json`."""
     if len(text) > _MAX_YAML_BYTES:
-        raise InputError(f"{source} has more than {_MAX_YAML_BYTES >> 10} KiB of YAML.")
+        raise InputError(
+            f"{source} is larger than {_MAX_YAML_BYTES >> 10} KiB, too large for YAML."
+        )
     try:
         value = yaml.load(text, _Loader)
         _check_nesting(value, len(text))
@@ -207,7 +165,7 @@ def parse_yaml(text, source):
     except _NotRead as error:
         raise InputError(f"{source} {error}.") from error
     except RecursionError as error:
-        raise InputError(f"{source} is nested too deeply to be YAML of settings.") from error
+        raise InputError(f"{source} is nested too deeply.") from error
     # PyYAML raises these for invalid numbers, dates and tags.
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise InputError(f"{source}: not valid YAML: {shown(str(error))}.") from error
@@ -234,7 +192,7 @@ def _unique(pairs):
 
 
 def _no_number(name):
-    raise _NotRead(f"has {name}, which is not valid JSON and no number to learn")
+    raise _NotRead(f"has {name}, which is not valid JSON")
 
 
 @functools.cache
@@ -255,9 +213,9 @@ def _json_value(text, finite=False):
     except UnicodeDecodeError as error:
         raise _NotRead(f"is not valid JSON: {error}") from error
     except RecursionError as error:
-        raise _NotRead("is not valid JSON of data: it is nested too deeply") from error
+        raise _NotRead("is nested too deeply") from error
     except ValueError as error:  # a number with more than 4,300 digits
-        raise _NotRead("is not valid JSON of data: it has a number of too many digits") from error
+        raise _NotRead("has a number with too many digits") from error
     if text.count("[") + text.count("{") > _MAX_NESTING:
         _check_nesting(value, len(text))
     return value
@@ -285,7 +243,7 @@ def _check_nesting(value, size):
 class _Loader(yaml.SafeLoader):
     """YAML loader of plain types; rejects duplicate keys and slow input."""
 
-    def flatten_mapping(self, node):
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
         seen = set()
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -294,7 +252,7 @@ class _Loader(yaml.SafeLoader):
                 raise _NotRead(f"has the key {shown(key.value)} twice")
             seen.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None)
 
-    def construct_object(self, node, deep=False):
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node.tag in _YAML_NUMBERS and len(node.value) > _MAX_DIGITS:
-            raise _NotRead("has a number of too many digits")
+            raise _NotRead("has a number with too many digits")
         return super().construct_object(node, deep)

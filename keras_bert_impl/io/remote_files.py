@@ -4,7 +4,9 @@ import contextlib
 import errno
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
 import tensorflow as tf
 
@@ -12,7 +14,7 @@ from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError
 
 
-def exists(name):
+def exists(name: str) -> bool:
     """Returns whether a file or folder of this name exists on a bucket.
 
     Raises:
@@ -24,7 +26,7 @@ def exists(name):
         raise InputError(f"cannot read {name}: {error.message}") from error
 
 
-def read_from(name):
+def read_from(name: str) -> BinaryIO:
     """Opens a file on a bucket as a Python file: binary, buffered.
 
     Raises:
@@ -34,24 +36,24 @@ def read_from(name):
 
 
 class _Raw(io.RawIOBase):
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._file = tf.io.gfile.GFile(name, "rb")
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         with os_errors():
             read = self._file.read(len(buffer))
         buffer[: len(read)] = read
         return len(read)
 
-    def close(self):
+    def close(self) -> None:
         self._file.close()
         super().close()
 
 
-def files_in(folder):
+def files_in(folder: str) -> list[PurePosixPath] | None:
     """Returns the relative paths of all files below a bucket folder; None if it is not a folder."""
     if not tf.io.gfile.isdir(folder):
         return None
@@ -64,7 +66,7 @@ def files_in(folder):
 
 
 @contextlib.contextmanager
-def replace_file(path):
+def replace_file(path: str | Path) -> Iterator[Path]:
     """Same as `files.replace_file`, but also accepts names on a bucket.
 
     Raises:
@@ -80,17 +82,12 @@ def replace_file(path):
         _copy(temporary, path)
 
 
-def upload(directory, name, last=None):
+def upload(directory: Path, name: str, last: str | None = None) -> None:
     """Copies the files of a directory to a folder on a bucket.
 
     Args:
-        directory: `Path` of a directory that contains only files.
-        name: str. Name of the folder.
-        last: str. File to copy last, which tells readers that all are there. Folders on a bucket
-            cannot be renamed, so files appear one by one.
-
-    Raises:
-        InputError: the bucket is not writable.
+        last: File to copy last, which tells readers that all are there. Folders on a bucket cannot
+            be renamed, so files appear one by one.
     """
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == last, path.name)):
         _copy(path, os.path.join(name, path.name))
@@ -104,7 +101,7 @@ def _copy(path, name):
 
 
 @contextlib.contextmanager
-def os_errors():
+def os_errors() -> Iterator[None]:
     """Converts TensorFlow's file errors inside the block to the equivalent `OSError`."""
     try:
         yield

@@ -104,7 +104,7 @@ def test_a_saved_model_of_the_hub(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_the_type_of_numbers_stays(theirs, tmp_path, dtype):
+def test_keeps_the_dtype(theirs, tmp_path, dtype):
     (tmp_path / "other").mkdir()
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         (tmp_path / "other" / name).write_bytes((theirs / name).read_bytes())
@@ -116,7 +116,7 @@ def test_the_type_of_numbers_stays(theirs, tmp_path, dtype):
     assert_same(tmp_path / "ours", tmp_path / "other")
 
 
-def test_what_has_no_meaning_is_named(theirs, tmp_path, caplog):
+def test_warns_about_unknown_tensors(theirs, tmp_path, caplog):
     model = transformers.BertForTokenClassification.from_pretrained(theirs)
     model.save_pretrained(tmp_path / "theirs")
     WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(tmp_path / "theirs")
@@ -137,7 +137,7 @@ def test_what_has_no_meaning_is_named(theirs, tmp_path, caplog):
         (["--from", "hf://a"], "must have the form hf://owner/name"),
     ],
 )
-def test_bad_input(theirs, tmp_path, capsys, arguments, message):
+def test_rejects_bad_input(theirs, tmp_path, capsys, arguments, message):
     command = ["convert", "--from", str(theirs), "--to", str(tmp_path / "ours"), *arguments]
     assert main(command) == 2
     assert message in capsys.readouterr().err

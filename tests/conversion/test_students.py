@@ -25,7 +25,7 @@ def teacher(tmp_path_factory):
     return directory
 
 
-def test_student_is_these_layers_with_embeddings_pooler_head_and_tokenizer(teacher, tmp_path):
+def test_student_has_the_layers_embeddings_pooler_head_and_tokenizer(teacher, tmp_path):
     assert student_of(teacher, tmp_path / "student", [1, 2, 4]) == [1, 2, 4]
     features = tokenizer()(["the film is a joy", "dull"])
     whole = TextClassifier.from_pretrained(teacher)
@@ -45,7 +45,7 @@ def test_student_is_these_layers_with_embeddings_pooler_head_and_tokenizer(teach
     assert theirs.config.num_hidden_layers == 3
 
 
-def test_the_command_says_which_layers(teacher, tmp_path, capsys):
+def test_command_prints_the_layers(teacher, tmp_path, capsys):
     out = tmp_path / "student"
     assert main(["student", "--teacher", str(teacher), "--layers", "3", "--out", str(out)]) == 0
     assert "wrote layers 0, 2, 4 to" in capsys.readouterr().err
@@ -56,7 +56,7 @@ def test_the_command_says_which_layers(teacher, tmp_path, capsys):
             np.testing.assert_array_equal(to_numpy(one.value), to_numpy(other.value))
 
 
-def test_six_of_twelve_are_those_of_distilbert(tmp_path):
+def test_six_of_twelve_layers_equal_distilbert(tmp_path):
     config = transformers.DistilBertConfig(
         vocab_size=19, dim=16, n_layers=12, n_heads=2, hidden_dim=32, max_position_embeddings=32
     )
@@ -76,13 +76,13 @@ def test_six_of_twelve_are_those_of_distilbert(tmp_path):
 
 
 @pytest.mark.parametrize("layers", [0, 6, [], [1, 0], [1, 1], [5], True, 2.0, [True], "2"])
-def test_layers_that_there_are_not_are_refused(teacher, tmp_path, layers):
+def test_rejects_invalid_layers(teacher, tmp_path, layers):
     with pytest.raises(InputError, match="layers must be"):
         student_of(teacher, tmp_path / "student", layers)
     assert not (tmp_path / "student").exists()
 
 
-def test_shared_layers_are_refused(tmp_path):
+def test_rejects_shared_layers(tmp_path):
     shared = {"architecture": "albert", "num_layer_groups": 1, "embedding_dim": 8}
     encoder(num_layers=4, **shared).save_pretrained(tmp_path / "teacher")
     with pytest.raises(InputError, match="share weights"):

@@ -29,7 +29,7 @@ def theirs(tmp_path_factory):
     return directory
 
 
-def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
+def test_keeps_old_rows_and_averages_new_ones(theirs, tmp_path):
     words = augment_vocabulary(theirs, tmp_path / "more", TEXTS, min_frequency=2)
     assert words == ["big", "faded"]  # 3 * 2 and 2 * 3 pieces saved: by the alphabet
     tokenizer = Tokenizer.from_pretrained(tmp_path / "more")
@@ -52,7 +52,7 @@ def test_old_rows_stay_and_new_ones_are_means(theirs, tmp_path):
     assert again.config.vocab_size == 55 and again.cls.predictions.bias.shape == (55,)
 
 
-def test_embeddings_of_added_tokens_are_means_of_their_pieces(theirs, tmp_path):
+def test_added_token_embeddings_are_means_of_subwords(theirs, tmp_path):
     larger = add_tokens(
         theirs, tmp_path / "more", ["[E1]", "bad", {"content": "fade", "lstrip": True}]
     )
@@ -71,7 +71,7 @@ def test_embeddings_of_added_tokens_are_means_of_their_pieces(theirs, tmp_path):
     assert MaskedLM.from_pretrained(tmp_path / "more").encoder.config.vocabulary_size == 55
 
 
-def test_the_command_writes_a_model_to_go_on_from(theirs, tmp_path, capsys):
+def test_command_writes_a_trainable_model(theirs, tmp_path, capsys):
     (tmp_path / "domain.txt").write_text("\n".join(TEXTS))
     command = ["vocab", str(tmp_path / "domain.txt"), "--extend", str(theirs), "--add", "1"]
     assert main([*command, "--min-frequency", "2", "--out", str(tmp_path / "more")]) == 0
@@ -79,11 +79,11 @@ def test_the_command_writes_a_model_to_go_on_from(theirs, tmp_path, capsys):
     model = MaskedLM.from_pretrained(tmp_path / "more")
     assert model.encoder.config.vocabulary_size == 54
     assert main([*command, "--min-frequency", "9", "--out", str(tmp_path / "none")]) == 2
-    assert "no word, and no pair of pieces, comes 9 times" in capsys.readouterr().err
+    assert "occurs 9 times in the texts" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_merges_of_a_model_go_on(tmp_path):
+def test_learns_further_merges(tmp_path):
     """Its table has rows for ids that the tokenizer lacks, as those of published models."""
     tokenizer = ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "ba"], [("b", "a")])
     assert tokenizer.vocabulary_size == 262

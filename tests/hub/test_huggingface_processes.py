@@ -24,7 +24,7 @@ def finished(process):
     return Path(output.splitlines()[-1])
 
 
-def test_a_killed_process_loses_little(cache):
+def test_killed_process_keeps_its_partial_download(cache):
     with HubServer() as hub:
         hub.add("owner/model", FILES | {"model.safetensors": BIG})
         stop = 11 * 2**20

@@ -44,15 +44,15 @@ def test_directories_that_do_not_exist(path, tmp_path, monkeypatch, asked):
     assert asked == []
 
 
-def test_a_file_is_no_directory(tmp_path):
+def test_rejects_a_file(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     for path in (tmp_path / "config.json", str(tmp_path / "config.json")):
         with pytest.raises(InputError, match="is a file; give the directory it is in"):
             local_directory(path)
 
 
-def test_a_directory_has_no_revision(tmp_path):
-    with pytest.raises(InputError, match="is a directory; a revision"):
+def test_rejects_a_revision_of_a_directory(tmp_path):
+    with pytest.raises(InputError, match="is a directory; revision"):
         local_directory(tmp_path, revision="main")
 
 
@@ -113,7 +113,7 @@ def test_hostile_repositories(name, asked):
     ],
 )
 def test_hostile_revisions(revision, asked):
-    with pytest.raises(InputError, match="A revision is a branch, tag or commit"):
+    with pytest.raises(InputError, match="revision must be a branch, tag or commit"):
         local_directory("hf://a/b", revision)
     with pytest.raises(InputError):
         local_directory(f"hf://a/b@{revision}" if isinstance(revision, str) else "hf://a/b@")
@@ -121,7 +121,7 @@ def test_hostile_revisions(revision, asked):
 
 
 def test_two_revisions():
-    with pytest.raises(InputError, match="names another revision than revision='v2'"):
+    with pytest.raises(InputError, match="and revision='v2' name different revisions"):
         local_directory("hf://a/b@v1", "v2")
 
 
@@ -147,7 +147,7 @@ def test_hostile_handles(name, asked):
     assert asked == []
 
 
-def test_a_handle_has_a_version_and_no_revision():
+def test_rejects_a_revision_of_a_kaggle_handle():
     with pytest.raises(InputError, match="'kaggle://a/b/c/d/2'"):
         local_directory("kaggle://a/b/c/d", revision="2")
 
@@ -174,7 +174,7 @@ def test_unknown_names(name, message, asked):
     assert asked == []
 
 
-def test_presets_are_those_of_keras_hub():
+def test_presets_equal_keras_hub():
     # Read, not imported: that would take longer than all other tests here.
     models = Path(importlib.util.find_spec("keras_hub").origin).parent / "src" / "models"
     handles = {}
@@ -194,7 +194,7 @@ def test_the_public_name_is_documented():
     assert "hf://owner/name[@revision]" in hub.local_directory.__doc__
 
 
-def test_a_replacement_that_was_cut_short_is_ended_before_a_directory_is_read(tmp_path):
+def test_completes_an_interrupted_replacement(tmp_path):
     model = tmp_path / "model"
     (model / ".replacing").mkdir(parents=True)
     (model / ".replacing" / ".owner").write_text(".model.0123abcd")

@@ -54,7 +54,7 @@ def assert_bits_equal(one, other):
 # === Round trips ===
 
 
-def test_ours_theirs_ours(directory, encoder, tmp_path):
+def test_round_trip_through_transformers(directory, encoder, tmp_path):
     original = transformers.BertModel.from_pretrained(directory)
     original.save_pretrained(tmp_path / "theirs")
     loaded = Encoder.from_pretrained(tmp_path / "theirs")
@@ -64,7 +64,7 @@ def test_ours_theirs_ours(directory, encoder, tmp_path):
         assert to_numpy(one.value).tobytes() == to_numpy(other.value).tobytes()
 
 
-def test_theirs_ours_theirs(tmp_path):
+def test_round_trip_from_transformers(tmp_path):
     random_original().save_pretrained(tmp_path / "theirs")
     Encoder.from_pretrained(tmp_path / "theirs").save_pretrained(tmp_path / "ours")
     assert_bits_equal(tensors(tmp_path / "ours"), tensors(tmp_path / "theirs"))
@@ -74,7 +74,7 @@ def test_theirs_ours_theirs(tmp_path):
         assert getattr(again.config, key) == getattr(CONFIG, key)
 
 
-def test_written_files_can_be_read_by_others(directory):
+def test_written_files_are_readable_by_other_users(directory):
     modes = {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
     (directory / "plain").write_text("")
     assert modes == {stat.S_IMODE((directory / "plain").stat().st_mode)}
@@ -153,7 +153,7 @@ def test_other_float_types(directory, encoder, dtype):
         assert (weights[name.variable] == (expected.T if name.transpose else expected)).all()
 
 
-def test_position_ids_of_old_checkpoints_are_no_news(directory, caplog):
+def test_does_not_warn_about_position_ids(directory, caplog):
     arrays = tensors(directory) | {"embeddings.position_ids": np.arange(12)[None]}
     write_tensors(directory, arrays)
     Encoder.from_pretrained(directory)
@@ -161,7 +161,7 @@ def test_position_ids_of_old_checkpoints_are_no_news(directory, caplog):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_no_numbers_are_named(directory, caplog, value):
+def test_rejects_unsupported_dtypes(directory, caplog, value):
     arrays = tensors(directory)
     arrays[KEY][3, 2] = value
     write_tensors(directory, arrays)
@@ -176,7 +176,7 @@ def test_overrides_and_dtype(directory):
     assert loaded.dtype_policy.name == "mixed_bfloat16"
 
 
-def test_loading_leaves_no_variables_to_be_filled(directory):
+def test_loading_leaves_no_uninitialized_variables(directory):
     Encoder.from_pretrained(directory)
     arrays = tensors(directory)
     del arrays[KEY]
@@ -188,11 +188,11 @@ def test_loading_leaves_no_variables_to_be_filled(directory):
         pass
 
 
-def test_keys_without_a_meaning_are_named(directory, caplog):
+def test_warns_about_unknown_keys(directory, caplog):
     edit_config(rope_theta=1e4, pooler_type="first_token_transform", note="x")(directory)
     Encoder.from_pretrained(directory)
     (message,) = caplog.messages
-    assert message == f"{directory}: keys without a meaning here: note, rope_theta"
+    assert message == f"{directory}: unknown keys are ignored: note, rope_theta"
 
 
 # === Damaged directories ===
@@ -253,7 +253,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
             r"config.json, line \d+, is not valid JSON",
         ),
         "no text": (edit_file("config.json", lambda b: b"\xff\xfe"), "line 1: not UTF-8 text"),
-        "deep JSON": (edit_file("config.json", lambda b: b"[" * 10**5), "is not valid JSON"),
+        "deep JSON": (edit_file("config.json", lambda b: b"[" * 10**5), "is nested too deeply"),
         "a list": (edit_file("config.json", lambda b: b"[1]"), "must hold one JSON object"),
         "no key": (edit_config(hidden_size=...), "config.json: hidden_size is missing"),
         "other model": (
@@ -277,11 +277,11 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "text for a number": (edit_config(hidden_dropout_prob="x"), "config.json: "),
         "negative": (
             edit_config(num_hidden_layers=-2),
-            "num_hidden_layers must be a whole number from 1 .*-2",
+            "num_hidden_layers must be an integer from 1 .*-2",
         ),
         "very many layers": (
             edit_config(num_hidden_layers=900),
-            "there are 900 layers, but in the weights only 39 tensors",
+            "states 900 layers, but the weights have only 39 tensors",
         ),
         "huge": (edit_config(hidden_size=10**9), r"must have shape \(40, 1000000000\).*\(40, 16\)"),
         "architectures": (

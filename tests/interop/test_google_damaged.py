@@ -39,9 +39,9 @@ def refused(path, *words, **arguments):
         assert word in str(caught.value)
 
 
-def test_nothing_there(tmp_path):
-    refused(tmp_path, str(tmp_path), "no checkpoint")
-    refused(tmp_path / "absent", "absent", "no checkpoint")
+def test_rejects_a_missing_checkpoint(tmp_path):
+    refused(tmp_path, str(tmp_path), "neither a TensorFlow checkpoint")
+    refused(tmp_path / "absent", "absent", "neither a TensorFlow checkpoint")
 
 
 def test_missing_data(path):
@@ -49,17 +49,17 @@ def test_missing_data(path):
     refused(path, "bert_model.ckpt.data-00000-of-00001 is missing")
 
 
-def test_data_that_lead_out_of_the_directory(path, tmp_path):
+def test_rejects_data_linked_out_of_the_directory(path, tmp_path):
     data = path / "bert_model.ckpt.data-00000-of-00001"
     data.rename(tmp_path / "elsewhere")
     data.symlink_to(tmp_path / "elsewhere")
-    refused(path, str(data), "leads out")
+    refused(path, str(data), "links out")
 
 
 def test_truncated_data(path):
     data = path / "bert_model.ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
-    refused(path, "bert_model.ckpt.index: tensor ", "its file has 1000")
+    refused(path, "bert_model.ckpt.index: tensor ", "its file has only 1000")
 
 
 def test_changed_data(path):
@@ -92,12 +92,12 @@ def test_changed_index(path):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"shape": [-5, 2]}, "has a shape that no tensor has"),
-        ({"shape": [1] * 300}, "has a shape that no tensor has"),
+        ({"shape": [-5, 2]}, "has an invalid shape"),
+        ({"shape": [1] * 300}, "has an invalid shape"),
         ({"shape": [1 << 40, 1 << 40]}, "must have 4835703278458516698824704 bytes, but has 16"),
-        ({"shape": [1 << 20, 1 << 20], "size": 1 << 42}, "its file has 16"),
+        ({"shape": [1 << 20, 1 << 20], "size": 1 << 42}, "its file has only 16"),
         ({"size": -16}, "must have 16 bytes, but has -16"),
-        ({"offset": 1 << 60}, "its file has 16"),
+        ({"offset": 1 << 60}, "its file has only 16"),
         ({"offset": -5}, "it is incomplete"),
         ({"dtype": 77}, "has dtype 77"),
         ({"dtype": 20}, "has dtype resource"),
@@ -105,7 +105,7 @@ def test_changed_index(path):
     ],
     ids=str,
 )
-def test_index_that_lies(entry, message, tmp_path):
+def test_rejects_an_index_with_false_shapes_or_offsets(entry, message, tmp_path):
     """With right checksums; TensorFlow itself ends the process at some of these."""
     fields = {"dtype": 1, "shape": [2, 2], "offset": 0, "size": 16, "shard_id": 0} | entry
     row = BundleEntryProto(**{name: fields[name] for name in fields if name != "shape"})
@@ -119,17 +119,17 @@ def test_index_that_lies(entry, message, tmp_path):
 
 
 @pytest.mark.parametrize("length", [1 << 50, 7, 0])
-def test_string_that_lies(length, tmp_path):
+def test_rejects_a_string_with_a_false_length(length, tmp_path):
     """With right checksums; TensorFlow itself ends the process for want of a petabyte."""
     checked = struct.pack("<Q" if length >> 32 else "<I", length)
     data = _number(length) + struct.pack("<I", _masked(checked)) + b"graph"
     row = BundleEntryProto(dtype=7, size=len(data), crc32c=_masked(checked + data[-9:]))
     _write(tmp_path, _table([(b"", _header()), (b"x", row.SerializeToString())]), data)
-    with pytest.raises(InputError, match="x is no string of its"):
+    with pytest.raises(InputError, match="x is not a string of"):
         Checkpoint(tmp_path / "bert_model.ckpt").read("x")
 
 
-def test_many_strings_in_little(tmp_path):
+def test_rejects_many_strings_in_a_small_file(tmp_path):
     row = BundleEntryProto(dtype=7, size=16)
     row.shape.dim.add().size = 1 << 40
     _write(tmp_path, _table([(b"", _header()), (b"x", row.SerializeToString())]), bytes(16))
@@ -138,7 +138,7 @@ def test_many_strings_in_little(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["blocks", "rows", "names"])
-def test_index_that_grows_when_it_is_read(kind, tmp_path, monkeypatch):
+def test_rejects_an_index_that_expands(kind, tmp_path, monkeypatch):
     """A kilobyte would be read as 100 MB or more."""
     rows = {
         "blocks": [(b"%05d" % number, b"") for number in range(20)],
@@ -163,7 +163,7 @@ def test_partitioned_variables(path, tensors):
     parts = {f"{WORDS}/part_{i}": part for i, part in enumerate(np.split(tensors[WORDS][:52], 2))}
     rest = {name: array for name, array in tensors.items() if name != WORDS}
     write_variables(path, rest | parts)
-    refused(path, f"bert_model.ckpt.index: tensor {WORDS}/part_0", "in parts")
+    refused(path, f"bert_model.ckpt.index: tensor {WORDS}/part_0", "is a part of a partitioned")
 
     tf.raw_ops.SaveV2(
         prefix=str(path / "bert_model.ckpt"),
@@ -171,31 +171,31 @@ def test_partitioned_variables(path, tensors):
         shape_and_slices=["106 32 0,53:0,32"],  # how the Saver of TensorFlow 1 does it
         tensors=[tensors[WORDS]],
     )
-    refused(path, f"bert_model.ckpt.index: tensor {WORDS} was saved in parts")
+    refused(path, f"bert_model.ckpt.index: tensor {WORDS} is a partitioned variable")
 
 
-def test_no_bert_in_it(tmp_path):
+def test_rejects_named_checkpoints_without_bert(tmp_path):
     write_variables(tmp_path, {"resnet/conv/kernel": np.zeros((2, 2), "float32")}, SIZES)
     refused(tmp_path, "bert_model.ckpt.index has no BERT", "resnet/conv/kernel")
 
 
-def test_no_bert_among_objects(tmp_path):
+def test_rejects_object_checkpoints_without_bert(tmp_path):
     model = tf.train.Checkpoint(variable=tf.Variable([1.0], name="resnet/kernel"))
     model.write(str(tmp_path / "ckpt-1"))
     refused(tmp_path, "ckpt-1.index has no BERT", "resnet/kernel")
 
 
 def test_no_generator(path):
-    refused(path, "bert_model.ckpt.index has no generator", generator=True)
+    refused(path, "bert_model.ckpt.index has no ELECTRA generator", generator=True)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("hidden_size", 64, ["is 64", "layer.0.attention.self.query.weight", "is for 32"]),
-        ("num_hidden_layers", 12, ["is 12", "bert.encoder.layer.2.", "is for 3"]),
-        ("vocab_size", "53", ["is '53'", "word_embeddings.weight", "is for 53"]),
-        ("type_vocab_size", 16, ["is 16", "token_type_embeddings.weight", "is for 2"]),
+        ("hidden_size", 64, ["is 64", "layer.0.attention.self.query.weight", "but 32 in"]),
+        ("num_hidden_layers", 12, ["is 12", "bert.encoder.layer.2.", "but 3 in"]),
+        ("vocab_size", "53", ["is '53'", "word_embeddings.weight", "but 53 in"]),
+        ("type_vocab_size", 16, ["is 16", "token_type_embeddings.weight", "but 2 in"]),
     ],
 )
 def test_config_that_contradicts_the_shapes(path, key, value, words):
@@ -207,12 +207,16 @@ def test_heads_that_contradict_the_shapes(tmp_path):
     path, _ = unpacked("encoder", tmp_path)
     config = json.loads((path / "bert_config.json").read_text())
     (path / "bert_config.json").write_text(json.dumps(config | {"num_attention_heads": 4}))
-    refused(path, "num_attention_heads is 4", "is for 3")
+    refused(path, "num_attention_heads is 4", "but 3 in")
 
 
 def test_no_config(path):
     (path / "bert_config.json").unlink()
-    refused(path, "bert_model.ckpt.index: nothing says the num_attention_heads", "bert_config.json")
+    refused(
+        path,
+        "bert_model.ckpt.index: the num_attention_heads of this bert is unknown",
+        "bert_config.json",
+    )
 
 
 def test_a_tensor_is_missing(path, tensors):
@@ -220,13 +224,13 @@ def test_a_tensor_is_missing(path, tensors):
     refused(path, "bert_model.ckpt.index: tensor bert.embeddings.word_embeddings.weight is missing")
 
 
-def test_a_kernel_that_is_no_matrix(path, tensors):
+def test_rejects_a_kernel_that_is_not_a_matrix(path, tensors):
     write_variables(path, tensors | {KEY: np.zeros(7, "float32")})
     refused(path, f"bert_model.ckpt.index: tensor {KEY} cannot have shape (7,)")
 
 
 @pytest.mark.parametrize("end", ["", ".index", ".data-00000-of-00001", ".meta"])
-def test_any_file_of_a_checkpoint_means_it(path, end):
+def test_accepts_any_file_of_a_checkpoint(path, end):
     (path / "bert_model.ckpt.meta").touch()
     file = path / f"bert_model.ckpt{end}"
     assert is_google_checkpoint(file)
@@ -258,7 +262,7 @@ def test_two_encoders(tmp_path):
         for name in names
     }
     tf.train.Checkpoint(**pair).write(str(tmp_path / "ckpt-1"))
-    refused(tmp_path, "ckpt-1.index: other/", "a checkpoint of two encoders")
+    refused(tmp_path, "ckpt-1.index: other/", "a checkpoint with two encoders")
 
 
 @pytest.mark.parametrize("change", ["empty", "cut", "noise"])

@@ -182,7 +182,7 @@ def test_electra(electra):
     assert source.config["num_hidden_layers"] == 2
 
 
-def test_generator_with_embeddings_of_its_own(electra, tmp_path):
+def test_reads_a_generator_with_separate_embeddings(electra, tmp_path):
     _, generator, _ = electra
     own = {
         name.replace("electra/embeddings/", "generator/embeddings/"): array
@@ -196,7 +196,7 @@ def test_generator_with_embeddings_of_its_own(electra, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_theirs_ours_theirs(kind, tmp_path):
+def test_round_trip_is_exact(kind, tmp_path):
     if kind == "bert":
         theirs, settings = variables(original("BertForPreTraining"), BERT), SIZES | SETTINGS
         heads = ("masked_lm", "next_sentence")
@@ -235,7 +235,7 @@ def test_theirs_ours_theirs(kind, tmp_path):
     assert (tmp_path / "ours" / "vocab.txt").read_text() == "[PAD]\n"
 
 
-def test_what_cannot_be_written(tmp_path):
+def test_rejects_what_google_checkpoints_cannot_express(tmp_path):
     config = {"model_type": "albert", "hidden_act": "gelu"}
     with pytest.raises(InputError, match="exact GELU"):
         write_google_checkpoint(tmp_path, config, {})
@@ -247,7 +247,7 @@ def test_what_cannot_be_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_adam_goes_on(bert, tmp_path):
+def test_resumes_adam_from_its_slots(bert, tmp_path):
     """One step from the slots is one of google-research/bert's `AdamWeightDecayOptimizer`."""
     model, _ = bert
     theirs = variables(model, BERT)
@@ -303,7 +303,7 @@ def test_adam_goes_on(bert, tmp_path):
     assert not google
 
 
-def test_checkpoints_without_slots_say_so(bert):
+def test_rejects_checkpoints_without_slots(bert):
     _, path = bert
     _, tensors = open_google_checkpoint(path)
     assert tensors.global_step is None

@@ -37,7 +37,7 @@ CASES["hub_albert"] = CASES["hub_bert"]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_outputs_are_those_of_the_model_garden(name, tmp_path):
+def test_outputs_equal_the_model_garden(name, tmp_path):
     path, expected = unpacked(name, tmp_path)
     heads = [ours for ours in CASES[name] if not ours.endswith("output")]
     # A published ELECTRA has no pooler; this one of the Model Garden's has.
@@ -59,7 +59,7 @@ def test_every_tensor_is_read(name, tmp_path):
     assert source.unread() == []
 
 
-def test_what_nothing_uses_is_named(tmp_path):
+def test_warns_about_unused_tensors(tmp_path):
     path, _ = unpacked("pretrainer", tmp_path)
     _, source = loaded(path, "masked_lm", "next_sentence")
     pooler = "bert_encoder_v2/pooler_transform"
@@ -94,7 +94,7 @@ def test_settings_of_a_training_run(tmp_path):
     assert config["architectures"] == ["BertForPreTraining"]
 
 
-def test_forms_of_the_path(tmp_path):
+def test_accepts_every_form_of_the_path(tmp_path):
     path, _ = unpacked("encoder", tmp_path)
     _, expected = open_google_checkpoint(path)
     for form in (path / "bert_model.ckpt", path / "bert_model.ckpt.index", str(path)):
@@ -104,7 +104,7 @@ def test_forms_of_the_path(tmp_path):
     assert not is_google_checkpoint(path / "vocab.txt")
 
 
-def test_shapes_are_those_of_hugging_face(tmp_path):
+def test_shapes_equal_hugging_face(tmp_path):
     directory = open_model(unpacked("encoder", tmp_path)[0])
     layer = "bert.encoder.layer.1"
     assert directory.shape(f"{layer}.attention.self.query.weight") == (12, 12)

@@ -76,18 +76,18 @@ def test_transformers_reads_ours():
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "'yarn'} are not supp"),
         ({"rope_parameters": {"rope_theta": 1.0}}, "rope_parameters.rope_theta must be an object"),
         ({"rope_parameters": 3}, "config.json: "),
-        ({"layer_types": TYPES[1:] + TYPES[:1]}, "layer_types must repeat a global layer"),
-        ({"layer_types": TYPES[:-1]}, "layer_types must repeat a global layer"),
+        ({"layer_types": TYPES[1:] + TYPES[:1]}, "layer_types must repeat one global layer"),
+        ({"layer_types": TYPES[:-1]}, "layer_types must repeat one global layer"),
         ({"layer_types": 3}, "config.json: "),
         ({"local_attention": 1}, "window must be a positive integer"),
         (
             {"global_attn_every_n_layers": 0},
-            "global_attn_every_n_layers must be a whole number, at least 1",
+            "global_attn_every_n_layers must be an integer, at least 1",
         ),
     ],
     ids=str,
 )
-def test_refused(more, message):
+def test_rejects_unsupported_settings(more, message):
     with pytest.raises(InputError, match=message):
         encoder_config(SHAPE | more)
 
@@ -103,8 +103,8 @@ def test_refused(more, message):
     ],
     ids=str,
 )
-def test_what_the_files_cannot_say(fields):
-    with pytest.raises(InputError, match="differ|a modernbert model directory cannot say"):
+def test_rejects_what_the_files_cannot_express(fields):
+    with pytest.raises(InputError, match="differ|a modernbert model directory cannot express"):
         huggingface_config(dataclasses.replace(MODERN, **fields))
 
 
@@ -140,7 +140,7 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
     assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0
 
 
-def test_a_causal_one_has_no_heads_for_tasks(tmp_path):
+def test_causal_encoder_has_no_task_heads(tmp_path):
     Encoder(dataclasses.replace(MODERN, causal=True)).save_pretrained(tmp_path)
     source = open_model(tmp_path)
     config = read_encoder_config(source)

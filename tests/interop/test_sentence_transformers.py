@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from keras_bert_impl import Encoder, TextEmbedder
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, read_sentence_settings
+from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
@@ -73,7 +74,7 @@ def test_settings_are_found_under_every_name(copy, name):
     assert (settings["max_length"], settings["do_lower_case"]) == (5, True)
 
 
-def test_settings_of_an_old_name_are_followed(plain, copy):
+def test_reads_settings_under_an_old_name(plain, copy):
     directory, write = copy
     (directory / "sentence_bert_config.json").unlink()
     write("sentence_roberta_config.json", {"max_seq_length": 5, "do_lower_case": True})
@@ -140,7 +141,7 @@ def test_old_directories_have_the_encoder_in_a_folder(plain, copy, kind):
      ({"max_seq_length": None}, {"model_max_length": 9}, 9), ({"max_seq_length": 7}, {}, 7),
      ({"max_seq_length": 512}, {}, 32)],
 )  # fmt: skip
-def test_texts_are_as_long_as_the_library_s(copy, caplog, of_transformer, of_tokenizer, length):
+def test_max_length_equals_the_library(copy, caplog, of_transformer, of_tokenizer, length):
     directory, write = copy
     config = json.loads((directory / "config.json").read_text())
     write("config.json", {k: v for k, v in config.items() if k != "keras_bert_impl"})
@@ -162,7 +163,7 @@ def tensors(*shapes, seed=0):
 
 
 @pytest.mark.parametrize("activation", ["gelu", "tanh"])
-def test_dense_and_layer_norm_are_those_of_pytorch(plain, copy, tmp_path_factory, activation):
+def test_dense_and_layer_norm_equal_pytorch(plain, copy, tmp_path_factory, activation):
     directory, write = copy
     kernel, bias, gamma, beta, last = tensors((7, 16), 7, 7, 7, (5, 7))
     dense = {"in_features": 16, "out_features": 7, "activation_function": ACTIVATIONS[activation]}
@@ -193,7 +194,7 @@ def test_dense_and_layer_norm_are_those_of_pytorch(plain, copy, tmp_path_factory
     np.testing.assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
 
 
-def test_projections_that_do_not_fit_their_files(copy):
+def test_rejects_projections_that_contradict_their_files(copy):
     directory, write = copy
     (kernel,) = tensors((7, 9))
     dense = {"out_features": 7, "bias": False}
@@ -205,7 +206,7 @@ def test_projections_that_do_not_fit_their_files(copy):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_projections_are_new_layers_for_training():
+def test_training_adds_new_projections():
     projections = [{"kind": "dense", "dim": 6}, {"kind": "layer_norm"}]
     small = encoder(dropout=0.0, use_pooler=False)
     model = TextEmbedder(small, tokenizer(), projections=projections, loss="multiple_negatives")
@@ -222,7 +223,7 @@ def test_projections_are_new_layers_for_training():
 # === Prompts, dimensions ===
 
 
-def test_the_default_prompt_is_before_every_text(plain, copy, tmp_path_factory):
+def test_default_prompt_precedes_every_text(plain, copy, tmp_path_factory):
     directory, write = copy
     prompts = {"query": "what ", "document": "", "other": "a "}
     settings = {"prompts": prompts, "default_prompt_name": "query", "truncate_dim": 3}
@@ -239,7 +240,19 @@ def test_the_default_prompt_is_before_every_text(plain, copy, tmp_path_factory):
     np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-6)
 
 
-# === What cannot be followed ===
+def test_written_tensors_are_readable_by_other_users(tmp_path):
+    settings = dict.fromkeys(("layer_weights", "default_prompt_name", "truncate_dim"))
+    settings |= {"do_lower_case": False, "max_length": 9, "num_layers": 1, "pooling": "mean"}
+    settings |= {"normalize": False, "prompts": {}, "similarity_fn_name": "cosine"}
+    settings["projections"] = [{"kind": "layer_norm"}]
+    gamma, beta = tensors(16, 16)
+    write_sentence_settings(tmp_path, settings, [{"gamma": gamma, "beta": beta}], 2, 16)
+    (folder,) = tmp_path.glob("*_LayerNorm")
+    modes = {path.name: oct(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
+
+
+# === What is not supported ===
 
 PATH = "sentence_transformers.models"
 
@@ -250,17 +263,33 @@ PATH = "sentence_transformers.models"
         (
             "sentence_bert_config.json",
             {"max_seq_length": "9"},
-            "must be a positive integer, not '9'",
+            "must be a positive integer. Received: '9'",
         ),
-        ("sentence_bert_config.json", {"do_lower_case": "yes"}, "must be true or false, not 'yes'"),
+        (
+            "sentence_bert_config.json",
+            {"do_lower_case": "yes"},
+            "must be true or false. Received: 'yes'",
+        ),
         ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
         ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "the pooling is weightedmean"),
-        ("1_Pooling/config.json", {"pooling_mode_cls_token": 3}, "must be true or false, not 3"),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_cls_token": 3},
+            "must be true or false. Received: 3",
+        ),
         ("config_sentence_transformers.json", {"prompts": ["a"]}, "prompts must be an object"),
-        ("config_sentence_transformers.json", {"default_prompt_name": "x"}, "'x' is none of the"),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "x"},
+            "must be the name of a prompt. Received: 'x'",
+        ),
         ("config_sentence_transformers.json", {"similarity_fn_name": "max"}, "similarity_fn_name"),
-        ("config_sentence_transformers.json", {"truncate_dim": -1}, "truncate_dim must be a whole"),
+        (
+            "config_sentence_transformers.json",
+            {"truncate_dim": -1},
+            "truncate_dim must be an integer",
+        ),
         (
             "config_sentence_transformers.json",
             {"truncate_dim": 17},
@@ -273,7 +302,7 @@ PATH = "sentence_transformers.models"
         ),
     ],
 )
-def test_settings_that_cannot_be_followed(copy, name, content, message):
+def test_rejects_unsupported_settings(copy, name, content, message):
     directory, write = copy
     write(name, content)
     with pytest.raises(InputError, match=message):
@@ -285,7 +314,7 @@ def test_settings_that_cannot_be_followed(copy, name, content, message):
     [
         (("WordWeights", {}, None), "WordWeights' is not supported"),
         (("LSTM", {}, None), "LSTM' is not supported"),
-        (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' at this place is not supported"),
+        (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' at this position is not supported"),
         (("Dense", {"out_features": 2, "use_residual": True}, {}), "use_residual=True is not"),
         (
             ("Dense", {"out_features": 2, "activation_function": "os.system"}, {}),
@@ -293,14 +322,14 @@ def test_settings_that_cannot_be_followed(copy, name, content, message):
         ),
     ],
 )
-def test_modules_that_cannot_be_followed(copy, module, message):
+def test_rejects_unsupported_modules(copy, module, message):
     directory, write = copy
     add_modules(directory, write, module)
     with pytest.raises(InputError, match=message):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_code_of_the_model_s_own_is_refused(copy):
+def test_rejects_custom_model_code(copy):
     directory, write = copy
     modules = json.loads((directory / "modules.json").read_text())
     modules[0]["type"] = "custom_st.Transformer"
@@ -309,15 +338,15 @@ def test_code_of_the_model_s_own_is_refused(copy):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_a_normalized_vector_is_not_projected(copy):
+def test_rejects_a_projection_after_normalization(copy):
     directory, write = copy
     dense = ("Dense", {"out_features": 2}, {})
     add_modules(directory, write, ("Normalize", {}, None), dense)
-    with pytest.raises(InputError, match="Dense' at this place is not supported"):
+    with pytest.raises(InputError, match="Dense' at this position is not supported"):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_prompts_that_are_not_pooled_are_refused(copy):
+def test_rejects_prompts_excluded_from_pooling(copy):
     directory, write = copy
     write("1_Pooling/config.json", {"pooling_mode": "cls", "include_prompt": False})
     assert TextEmbedder.from_pretrained(directory).pooling == "cls"  # there is no prompt
@@ -326,5 +355,5 @@ def test_prompts_that_are_not_pooled_are_refused(copy):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_the_tokenizer_is_that_of_the_directory(plain):
+def test_tokenizer_comes_from_the_directory(plain):
     assert Tokenizer.from_pretrained(plain.directory).vocabulary == plain.tokenizer.vocabulary

@@ -87,10 +87,10 @@ def link_out(directory, index):
         "..": (to("../elsewhere"), "is not the name of a file in this directory"),
         "absolute": (to("/etc/passwd"), "'/etc/passwd' is not the name of a file"),
         "backslash": (to("..\\x"), "is not the name of a file"),
-        "a number": (to(3), "has no weight_map of tensors to files"),
-        "missing shard": (to("absent"), "names absent, which is missing"),
+        "a number": (to(3), "has no weight_map from tensors to files"),
+        "missing shard": (to("absent"), "lists absent, which is missing"),
         "itself": (to("config.json"), "config.json is damaged"),
-        "link": (link_out, "is a link that leads out of its directory"),
+        "link": (link_out, "links out of its directory"),
         "no map": (edit_index(lambda content, _: content.pop("weight_map")), "has no weight_map"),
         "wrong shard": (
             edit_index(lambda _, places: places.update({KEY: places["pooler.dense.weight"]})),
@@ -98,7 +98,7 @@ def link_out(directory, index):
         ),
         "left out": (
             edit_index(lambda _, places: places.pop(KEY)),
-            f"does not say that .* has tensor {KEY}",
+            f"does not list tensor {KEY} of",
         ),
         "no tensor": (
             edit_index(lambda _, places: places.update(more=places[KEY])),
@@ -126,11 +126,11 @@ def test_damaged_index(directory, kind, damage, message):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_links_that_lead_out(original, tmp_path, name):
+def test_rejects_links_out_of_the_directory(original, tmp_path, name):
     original.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / name).rename(tmp_path / "moved")
     (tmp_path / "model" / name).symlink_to("../moved")
-    with pytest.raises(InputError, match=f"{name} is a link that leads out of its directory"):
+    with pytest.raises(InputError, match=f"{name} links out of its directory"):
         Encoder.from_pretrained(tmp_path / "model")
 
 
@@ -140,7 +140,7 @@ def test_safetensors_come_first(original, tmp_path):
     Encoder.from_pretrained(tmp_path)
 
 
-def test_the_same_tensor_twice(tmp_path):
+def test_rejects_duplicate_tensors(tmp_path):
     """Both at the same place, which the library of the format does not see."""
     entry = b'{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
     header = b'{"a":%s,"a":%s}' % (entry, entry)
@@ -150,7 +150,7 @@ def test_the_same_tensor_twice(tmp_path):
         SafetensorsFile(path)
 
 
-def test_a_header_that_is_no_header_of_a_model(tmp_path):
+def test_rejects_an_oversized_header(tmp_path):
     """The library reads headers of up to 100 MB, which Python's objects multiply."""
     path = tmp_path / "model.safetensors"
     names = ", ".join(

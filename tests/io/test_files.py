@@ -13,7 +13,7 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_file_is_made_with_its_folders(tmp_path):
+def test_creates_a_file_and_its_folders(tmp_path):
     with replace_file(tmp_path / "a" / "b" / "scores.json") as temporary:
         assert not (tmp_path / "a" / "b" / "scores.json").exists()
         temporary.write_text("{}")
@@ -40,7 +40,7 @@ def test_failed_file_leaves_the_old_one(tmp_path):
     assert names(tmp_path) == ["f"]
 
 
-def test_directory_is_made(tmp_path):
+def test_creates_a_directory(tmp_path):
     with replace_directory(tmp_path / "run") as temporary:
         (temporary / "a").write_text("1")
         assert not (tmp_path / "run").exists()
@@ -100,8 +100,8 @@ def test_long_name(tmp_path):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 @pytest.mark.parametrize("replace", [replace_file, replace_directory])
-def test_refused_write_is_one_clear_error(tmp_path, replace, code):
-    message = f"cannot write .*out: {os.strerror(code)}.*Nothing was left behind"
+def test_converts_write_errors_to_one_input_error(tmp_path, replace, code):
+    message = f"cannot write .*out: {os.strerror(code)}.*Nothing was written"
     with pytest.raises(InputError, match=message), replace(tmp_path / "out"):
         raise OSError(code, os.strerror(code))
     assert names(tmp_path) == []
@@ -127,9 +127,9 @@ def test_full_disk(tmp_path):
         assert (disk / "out").read_bytes() == b"old"
 
 
-def test_a_full_disk_of_which_a_library_speaks(tmp_path):
+def test_recognizes_a_full_disk_in_library_errors(tmp_path):
     words = "Error while serializing: I/O error: No space left on device (os error 28)"
-    message = f"cannot write {tmp_path / 'deep' / 'out'}: No space left on device. Nothing was left"
+    message = f"cannot write {tmp_path / 'deep' / 'out'}: No space left on device. Nothing was"
     with pytest.raises(InputError, match=message), replace_directory(tmp_path / "deep" / "out"):
         raise RuntimeError(words)
     assert names(tmp_path) == []
@@ -167,7 +167,7 @@ def test_scratch_of_others_is_left_alone(tmp_path):
     assert names(tmp_path) == [".out.0123abcd", ".out.0123abcd.bak", ".out.original", "out"]
 
 
-def test_an_entry_that_must_not_be_moved_leaves_all_as_they_were(tmp_path, monkeypatch):
+def test_restores_all_entries_if_one_cannot_be_moved(tmp_path, monkeypatch):
     with replace_directory(tmp_path / "out") as new:
         for name in "a", "b", "c":
             (new / name).write_text("old")
@@ -199,12 +199,12 @@ def test_path_of_the_wrong_kind(tmp_path):
         with replace_directory(tmp_path / "file" / "below"):
             raise AssertionError("the block must not run")
     for replace in replace_file, replace_directory:
-        with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
+        with pytest.raises(InputError, match="gs:.* is not on this machine"):
             with replace("gs://bucket/out"):
                 raise AssertionError("the block must not run")
 
 
-def test_of_outputs_inside_each_other_the_outer_one_is_named(tmp_path):
+def test_errors_name_the_outer_of_nested_outputs(tmp_path):
     with small_disk(tmp_path / "disk"):
         with pytest.raises(InputError, match=f"cannot write {tmp_path}/disk/out: "):
             with replace_directory(tmp_path / "disk" / "out") as folder:

@@ -19,7 +19,7 @@ def test_names():
     assert not files.is_remote("/data/records")
 
 
-def test_files_are_read_in_any_pieces(folder):
+def test_reads_in_blocks_of_any_size(folder):
     content = bytes(range(256)) * 20_000  # more than is buffered
     with tf.io.gfile.GFile(f"{folder}/content", "wb") as file:
         file.write(content)
@@ -39,7 +39,7 @@ def test_files_of_a_folder(folder, tmp_path):
     assert remote_files.files_in(f"{folder}/b") is None
 
 
-def test_a_file_is_there_when_it_is_written(folder, tmp_path):
+def test_file_appears_when_it_is_complete(folder, tmp_path):
     for name in f"{folder}/scores", f"{tmp_path}/scores":
         with pytest.raises(ZeroDivisionError), remote_files.replace_file(name) as path:
             path.write_text("1")
@@ -54,7 +54,7 @@ def test_a_file_is_there_when_it_is_written(folder, tmp_path):
             path.write_text("1")
 
 
-def test_the_last_file_is_last(folder, tmp_path, monkeypatch):
+def test_uploads_the_last_file_last(folder, tmp_path, monkeypatch):
     for name in "ab", "c", "b":
         (tmp_path / name).write_text(name)
     copied, copy = [], tf.io.gfile.copy

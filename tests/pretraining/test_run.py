@@ -62,7 +62,7 @@ def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path
     undisturbed, _ = undisturbed
     from_bucket = pretrain(bucket, tmp_path / "run", **settings)
     np.testing.assert_array_equal(weights(undisturbed), weights(from_bucket))
-    with pytest.raises(InputError, match="gs:.* is no folder of this machine"):
+    with pytest.raises(InputError, match="gs:.* is not on this machine"):
         pretrain(bucket, "gs://bucket/run", **settings)
     assert not Path("gs:").exists()
 

@@ -9,7 +9,7 @@ from keras_bert_impl.tasks import TextClassifier
 from tests.helpers import small_disk
 from tests.tasks import helpers
 
-FULL = "(No space left on device|File too large). Nothing was left behind"
+FULL = "(No space left on device|File too large). Nothing was written"
 
 
 @pytest.fixture(scope="module")

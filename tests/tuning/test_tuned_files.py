@@ -118,11 +118,13 @@ def test_another_base_is_refused(base, lora, tmp_path):
     other = tmp_path / "other"
     helpers.encoder(num_layers=2, seed=1).save_pretrained(other)
     helpers.tokenizer().save_pretrained(other)
-    with pytest.raises(InputError, match="the weights of .*other are others; give the model"):
+    with pytest.raises(InputError, match="the weights of .*other differ; pass the original"):
         load_tuned(directory, base=other)
     with pytest.raises(InputError, match="is not that of .*other: it was tuned from another"):
         save_tuned(classifier(base, "lora"), tmp_path / "tuned", other)
-    with pytest.raises(InputError, match="holds a whole model; a base is for what was tuned"):
+    with pytest.raises(
+        InputError, match="holds a whole model; base is only for fine-tuned weights"
+    ):
         load_tuned(base, base=other)
 
 
@@ -141,7 +143,7 @@ def test_a_base_that_has_moved(base, lora, tmp_path):
 
 def test_an_adapter_is_read_for_its_task_alone(lora, tmp_path):
     _, directory = lora
-    with pytest.raises(InputError, match="can be made an ordinary model by `keras-bert merge`"):
+    with pytest.raises(InputError, match="`keras-bert merge` converts a model with LoRA"):
         convert(directory, tmp_path / "whole")
     encoder = Encoder.from_pretrained(directory)
     assert encoder.config.adapter.kind == "lora"
@@ -158,8 +160,8 @@ def changed_config(config, **adapter):
         (lambda c: changed_config(c, projections=["query"]), "layer_0/attention/query is missing"),
         (lambda c: changed_config(c, kind="prefix"), "tensor .*prefix/keys is missing"),
         (lambda c: changed_config(c, odd=1), "config.json: adapter must be .*odd"),
-        (lambda c: c["keras_bert_impl"].pop("base"), "does not say what the model was tuned from"),
-        (lambda c: c.pop("keras_bert_impl"), "does not say what the model was tuned from"),
+        (lambda c: c["keras_bert_impl"].pop("base"), "does not name the base model"),
+        (lambda c: c.pop("keras_bert_impl"), "does not name the base model"),
     ],
 )
 def test_damaged_settings_are_one_error(lora, tmp_path, damage, message):

@@ -1,7 +1,9 @@
 """Finds TensorFlow checkpoints, and reads their variables one at a time."""
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.interop.google.index import read_index
 from keras_bert_impl.io.errors import InputError
@@ -14,17 +16,16 @@ _TYPES |= {name: name for name in ("int32", "int64", "bool", "string")}
 _FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
-def find_checkpoint(path):
+def find_checkpoint(path: str | os.PathLike) -> Path | None:
     """Finds the checkpoint that a path refers to.
 
     Args:
-        path: str or `Path`. The prefix of a checkpoint, one of its files (`.index`,
-            `.data-00000-of-00001`, `.meta`), a directory with one, or a SavedModel. If a directory
-            has several checkpoints, the one named in the file `checkpoint` is used, else the one
-            with the highest step.
+        path: The prefix of a checkpoint, one of its files (`.index`, `.data-00000-of-00001`,
+            `.meta`), a directory with one, or a SavedModel. If a directory has several checkpoints,
+            the one named in the file `checkpoint` is used, else the one with the highest step.
 
     Returns:
-        `Path` of the prefix, or None if there is no checkpoint.
+        The prefix, or None if there is no checkpoint.
 
     Raises:
         InputError: there are several checkpoints, and it is unclear which one to use.
@@ -49,7 +50,7 @@ def find_checkpoint(path):
     if all(steps.values()):
         return max(prefixes, key=lambda prefix: int(steps[prefix][1]))
     raise InputError(
-        f"{path} has several checkpoints: {', '.join(p.name for p in prefixes)}; give the path of "
+        f"{path} has several checkpoints: {', '.join(p.name for p in prefixes)}; pass the path of "
         "one of them."
     )
 
@@ -73,31 +74,27 @@ def _latest(directory):
 class Checkpoint:
     """The variables of a checkpoint, under their names in it.
 
-    Args:
-        prefix: `Path`. Prefix of the checkpoint's file names.
-
     Attributes:
-        path: `Path` of the index.
-        variables: dict of variable names to `Variable`.
-
-    Raises:
-        InputError: a file is missing, damaged, or shorter than its tensors.
+        path: The index, for error messages.
+        variables: Variable names -> `Variable`.
     """
 
-    def __init__(self, prefix):
+    def __init__(self, prefix: Path) -> None:
         self.path = file_within(prefix.parent, f"{prefix.name}.index")
         if not self.path.exists():
             raise InputError(f"{self.path} is missing.")
         self.variables = read_index(prefix)
         self._prefix = str(prefix)
 
-    def read(self, name):
+    def read(self, name: str) -> Any:
         """Returns a variable as an array; TensorFlow verifies its checksum."""
         import tensorflow as tf
 
         dtype, shape = self.variables[name].dtype, self.variables[name].shape
         if dtype not in _TYPES or (dtype == "string" and shape):
-            raise InputError(f"{self.path}: tensor {name:.200} has dtype {dtype}: no number.")
+            raise InputError(
+                f"{self.path}: tensor {name:.200} has dtype {dtype}, which is not supported."
+            )
         try:
             # A CheckpointReader makes copies, and fragments memory by a quarter of the model size.
             (tensor,) = tf.raw_ops.RestoreV2(

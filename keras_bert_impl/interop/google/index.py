@@ -9,6 +9,7 @@ tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
 import dataclasses
 import math
 import struct
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within
@@ -33,28 +34,20 @@ class Variable:
     """Dtype, such as `"F32"` or `"int64"`, and shape of a variable, as stated in an index."""
 
     dtype: str
-    shape: tuple
+    shape: tuple[int, ...]
 
 
-def read_index(prefix):
-    """Reads a checkpoint's variables, checking that the data files contain all of them.
-
-    Args:
-        prefix: `Path`. Prefix of the checkpoint's file names.
-
-    Returns:
-        dict of variable names to `Variable`.
-
-    Raises:
-        InputError: a file is missing, the index is damaged, or a tensor is not in the data.
-    """
+def read_index(prefix: Path) -> dict[str, Variable]:
+    """Reads a checkpoint's variables, checking that the data files contain all of them."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
     path = file_within(prefix.parent, f"{prefix.name}.index")
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has more than {_MAX_BYTES >> 20} MiB: no index of a model.")
+            raise InputError(
+                f"{path} is larger than {_MAX_BYTES >> 20} MiB, too large for an index."
+            )
         rows = _table(path.read_bytes())
         header = BundleHeaderProto.FromString(rows.pop(b"", b""))
         entries = {
@@ -94,8 +87,8 @@ def _check_string(path, name, entry, data):
         length = start.number()
     except _Damaged:
         length = -1
-    if start.place + 4 + length != entry.size:
-        raise InputError(f"{path}: tensor {name:.200} is no string of its {entry.size} bytes.")
+    if start.position + 4 + length != entry.size:
+        raise InputError(f"{path}: tensor {name:.200} is not a string of {entry.size} bytes.")
 
 
 def _variable(path, name, entry, sizes):
@@ -104,9 +97,9 @@ def _variable(path, name, entry, sizes):
     where = f"{path}: tensor {name:.200}"
     shape = tuple(dimension.size for dimension in entry.shape.dim)
     if entry.shape.unknown_rank or len(shape) > _MAX_RANK or any(size < 0 for size in shape):
-        raise InputError(f"{where} has a shape that no tensor has: {shape!s:.100}.")
+        raise InputError(f"{where} has an invalid shape: {shape!s:.100}.")
     if entry.slices:
-        raise InputError(f"{where} was saved in parts (a partitioned variable); save it whole.")
+        raise InputError(f"{where} is a partitioned variable, saved in parts; save it whole.")
     dtype = DataType.Name(entry.dtype) if entry.dtype in DataType.values() else str(entry.dtype)
     expected = math.prod(shape) * _ITEMSIZE.get(dtype, 0)
     if dtype in _ITEMSIZE and entry.size != expected:
@@ -115,8 +108,8 @@ def _variable(path, name, entry, sizes):
         )
     if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > sizes[entry.shard_id]:
         raise InputError(
-            f"{where} ends at byte {entry.offset + entry.size} of the data, but its file has "
-            f"{sizes[entry.shard_id]}; it is incomplete."
+            f"{where} ends at byte {entry.offset + entry.size}, but its file has only "
+            f"{sizes[entry.shard_id]} bytes; it is incomplete."
         )
     return Variable(_SHORT.get(dtype, dtype.removeprefix("DT_").lower()), shape)
 
@@ -124,10 +117,11 @@ def _variable(path, name, entry, sizes):
 def _table(data):
     """Returns a dict of all keys and values in a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise _Damaged("its end is not that of an index")
+        raise _Damaged("it does not end like an index")
     footer = _Bytes(data[-_FOOTER:])
     footer.handle()  # the metaindex, which is not needed
-    rows, end = {}, 0
+    rows: dict[bytes, bytes] = {}
+    end = 0
     for _, handle in _rows(data, *footer.handle()):
         offset, size = _Bytes(handle).handle()
         if offset < end:
@@ -143,7 +137,7 @@ def _table(data):
 def _rows(data, offset, size):
     """Yields the key-value pairs of a block."""
     if offset + size + 1 > len(data) or size < 4:
-        raise _Damaged("a block lies outside of it")
+        raise _Damaged("a block is outside of it")
     if data[offset + size]:
         raise _Damaged("a block is compressed")
     (num_restarts,) = struct.unpack_from("<I", data, offset + size - 4)
@@ -162,19 +156,19 @@ def _rows(data, offset, size):
 class _Bytes:
     """Bytes that are consumed from the front."""
 
-    def __init__(self, data):
-        self._data, self.place = data, 0
+    def __init__(self, data: bytes) -> None:
+        self._data, self.position = data, 0
 
-    def left(self):
-        return len(self._data) - self.place
+    def left(self) -> int:
+        return len(self._data) - self.position
 
-    def take(self, count):
+    def take(self, count: int) -> bytes:
         if count > self.left():
             raise _Damaged("it ends early")
-        self.place += count
-        return self._data[self.place - count : self.place]
+        self.position += count
+        return self._data[self.position - count : self.position]
 
-    def number(self):
+    def number(self) -> int:
         """Reads an unsigned variable-length integer: groups of seven bits, lowest first."""
         number = 0
         for shift in range(0, 64, 7):
@@ -184,6 +178,6 @@ class _Bytes:
                 return number
         raise _Damaged("a number is too long")
 
-    def handle(self):
+    def handle(self) -> tuple[int, int]:
         """Reads the location of a block: byte offset and size."""
         return self.number(), self.number()

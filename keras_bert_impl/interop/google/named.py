@@ -6,8 +6,17 @@ are below the module's name: `module/bert/...` next to the model's own `output_w
 
 import re
 
-from keras_bert_impl.interop.google.names import ALBERT, BERT, ELECTRA, electra_generator
-from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
+from keras_bert_impl.interop.google.names import (
+    ALBERT,
+    BERT,
+    ELECTRA,
+    Name,
+    electra_generator,
+    unknown_model,
+    unknown_variable,
+)
+from keras_bert_impl.interop.google.tensors import Location
 from keras_bert_impl.io.errors import InputError
 
 # Variables of a training run other than the model's.
@@ -19,24 +28,20 @@ _ELECTRA_SCOPES = {
 }
 
 
-def named_places(checkpoint, generator):
+def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str, Location]]:
     """Identifies the model in a checkpoint and locates its tensors.
 
     Args:
-        checkpoint: `Checkpoint`.
-        generator: bool. Whether to use ELECTRA's generator instead of the discriminator.
+        generator: Whether to use ELECTRA's generator instead of the discriminator.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, dict of tensor names to `Place`).
-        Variables with an unknown name keep it.
-
-    Raises:
-        InputError: the checkpoint has no such model, or its tensors are saved in parts.
+        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables with
+        an unknown name keep it.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
-    hidden = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
-    places = {}
+    hidden: tuple[str, ...] = _ELECTRA_SCOPES[generator] if model_type == "electra" else ()
+    locations = {}
     for short, variable in sorted(variables.items()):
         if _OF_THE_RUN.fullmatch(short) or short.startswith(hidden):
             continue
@@ -44,12 +49,9 @@ def named_places(checkpoint, generator):
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
         slot = short.rpartition("/")[0] in variables  # belongs to some optimizer
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
-            raise InputError(
-                f"{checkpoint.path}: {variable:.200} is in no layer of a BERT, ALBERT or ELECTRA; "
-                "an encoder of another kind cannot be read."
-            )
-        places[renamed] = Place(variable, transpose=name is not None and name.transpose)
-    return model_type, places
+            raise unknown_variable(checkpoint.path, variable)
+        locations[renamed] = Location(variable, transpose=name is not None and name.transpose)
+    return model_type, locations
 
 
 def _by_short_name(checkpoint):
@@ -59,12 +61,12 @@ def _by_short_name(checkpoint):
     for short, name in sorted(variables.items()):
         if short != name and short in checkpoint.variables:
             raise InputError(
-                f"{checkpoint.path} has both {short} and {name}; only one of them can be read."
+                f"{checkpoint.path} has both {short} and {name}, but only one encoder can be read."
             )
         if re.search(r"/part_\d+$", name):
             raise InputError(
-                f"{checkpoint.path}: tensor {name} is a part of a variable that was saved in "
-                "parts; save it whole, by the scope that it was partitioned in."
+                f"{checkpoint.path}: tensor {name} is a part of a partitioned variable; save it "
+                "whole, in the scope in which it was partitioned."
             )
     return variables
 
@@ -75,22 +77,24 @@ def _scope(checkpoint):
     found = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
     if len(found) > 1:
         raise InputError(
-            f"{checkpoint.path}: {found[0][0]:.200} and {found[1][0]:.200}; a checkpoint of two "
-            "encoders cannot be read."
+            f"{checkpoint.path} has {found[0][0]:.200} and {found[1][0]:.200}; a checkpoint with "
+            "two encoders is not supported."
         )
     return found[0][1] or "" if found else ""
 
 
-def _names(checkpoint, variables, generator):
+def _names(
+    checkpoint: Checkpoint, variables: dict[str, str], generator: bool
+) -> tuple[str, list[Name]]:
+    """Returns the `model_type` and the names of its tensors."""
     scopes = {"/".join(name.split("/")[:3]) for name in variables}
     electra = any(scope.startswith("electra/") for scope in scopes)
     if generator and not any(scope.startswith("generator/") for scope in scopes):
-        raise InputError(f"{checkpoint.path} has no generator of an ELECTRA in it.")
+        raise InputError(f"{checkpoint.path} has no ELECTRA generator.")
     if electra:
         return "electra", electra_generator(variables) if generator else ELECTRA
     if "bert/encoder/transformer" in scopes:
         return "albert", ALBERT
     if any(scope.startswith("bert/") for scope in scopes):
         return "bert", BERT
-    some = ", ".join(f"{name:.80}" for name in sorted(variables)[:3]) or "nothing"
-    raise InputError(f"{checkpoint.path} has no BERT, ALBERT or ELECTRA in it, but {some}.")
+    raise unknown_model(checkpoint.path, sorted(variables))

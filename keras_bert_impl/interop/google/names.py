@@ -6,6 +6,9 @@ repositories.
 
 import dataclasses
 import re
+from collections.abc import Collection
+
+from keras_bert_impl.io.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,20 +16,20 @@ class Name:
     """Google and Hugging Face names of a tensor.
 
     Args:
-        google: str. Name of the variable; `#` stands for a number.
-        huggingface: str. Name in a model directory, with the same number of `#`.
-        transpose: bool. Whether a model directory stores the transpose.
+        google: Name of the variable; `#` stands for a number.
+        huggingface: Name in a model directory, with the same number of `#`.
+        transpose: Whether a model directory stores the transpose.
     """
 
     google: str
     huggingface: str
     transpose: bool = False
 
-    def to_huggingface(self, name):
+    def to_huggingface(self, name: str) -> str | None:
         """Converts a Google name; returns None if it does not match."""
         return _renamed(name, self.google, self.huggingface)
 
-    def to_google(self, name):
+    def to_google(self, name: str) -> str | None:
         """Converts a Hugging Face name; returns None if it does not match."""
         return _renamed(name, self.huggingface, self.google)
 
@@ -40,7 +43,7 @@ def _renamed(name, source, target):
     return target
 
 
-def dense(google, huggingface):
+def dense(google: str, huggingface: str) -> list[Name]:
     """Returns the `Name`s of a dense layer's two tensors."""
     return [
         Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
@@ -48,7 +51,7 @@ def dense(google, huggingface):
     ]
 
 
-def layer_norm(google, huggingface):
+def layer_norm(google: str, huggingface: str) -> list[Name]:
     """Returns the `Name`s of a layer normalization's two tensors."""
     return [
         Name(f"{google}/gamma", f"{huggingface}.weight"),
@@ -138,12 +141,22 @@ ELECTRA = [
 ]
 
 
-def electra_generator(names):
-    """Returns a list of the generator's `Name`s; it may share the discriminator's embeddings.
+def unknown_variable(path: object, name: str) -> InputError:
+    """Creates the error for a variable in the layers of an encoder that is of no known kind."""
+    return InputError(
+        f"{path}: {name:.200} is in no layer of a BERT, ALBERT or ELECTRA; other encoders are not "
+        "supported."
+    )
 
-    Args:
-        names: names of all variables in the checkpoint.
-    """
+
+def unknown_model(path: object, names: Collection[str]) -> InputError:
+    """Creates the error for a checkpoint without a known encoder."""
+    some = ", ".join(f"{name:.80}" for name in list(names)[:3]) or "nothing"
+    return InputError(f"{path} has no BERT, ALBERT or ELECTRA, but {some}.")
+
+
+def electra_generator(names: Collection[str]) -> list[Name]:
+    """Returns the generator's names; it may share the discriminator's embeddings."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),

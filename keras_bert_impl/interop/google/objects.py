@@ -13,69 +13,61 @@ import dataclasses
 import math
 import re
 
-from keras_bert_impl.interop.google.names import Name, dense, layer_norm
-from keras_bert_impl.interop.google.tensors import Place
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
+from keras_bert_impl.interop.google.names import (
+    Name,
+    dense,
+    layer_norm,
+    unknown_model,
+    unknown_variable,
+)
+from keras_bert_impl.interop.google.tensors import Location
+from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _MAX_NAME = 1_000  # characters
 _NO_WEIGHTS = ("int32", "int64", "bool")
 _EMBEDDINGS = {
-    "word_embeddings": "word_embeddings",
-    "position_embedding": "position_embeddings",
-    "type_embeddings": "token_type_embeddings",
-}
-_FIRST_EMBEDDINGS = {  # of `BertModel`, whose word embeddings are named as above
+    "word_embeddings/embeddings": "word_embeddings",
+    "position_embedding/embeddings": "position_embeddings",
+    "type_embeddings/embeddings": "token_type_embeddings",
+    # Of `BertModel`, whose word embeddings have the same name.
     "embedding_postprocessor/position_embeddings": "position_embeddings",
     "embedding_postprocessor/type_embeddings": "token_type_embeddings",
 }
 _IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
 # Keras numbers layers of the same name in a program: the second model has `word_embeddings_1`.
 _COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
-_BERT_LAYER = {
-    "self_attention/query": "attention.self.query",
-    "self_attention/key": "attention.self.key",
-    "self_attention/value": "attention.self.value",
-    "self_attention/attention_output": "attention.output.dense",
-    "self_attention_output": "attention.output.dense",  # until 2020
-    "self_attention_layer_norm": "attention.output.LayerNorm",
-    "intermediate": "intermediate.dense",
-    "output": "output.dense",
-    "output_layer_norm": "output.LayerNorm",
-}
-_ALBERT_LAYER = {
-    "self_attention/query": "attention.query",
-    "self_attention/key": "attention.key",
-    "self_attention/value": "attention.value",
-    "self_attention/attention_output": "attention.dense",
-    "self_attention_output": "attention.dense",
-    "self_attention_layer_norm": "attention.LayerNorm",
-    "intermediate": "ffn",
-    "output": "ffn_output",
-    "output_layer_norm": "full_layer_layer_norm",
+_LAYER = {  # part of a layer -> part of our block
+    "self_attention/query": "attention/query",
+    "self_attention/key": "attention/key",
+    "self_attention/value": "attention/value",
+    "self_attention/attention_output": "attention/output",
+    "self_attention_output": "attention/output",  # until 2020
+    "self_attention_layer_norm": "attention_layer_norm",
+    "intermediate": "intermediate",
+    "output": "output",
+    "output_layer_norm": "output_layer_norm",
 }
 
 
 def _encoder(embeddings, projection, pooler):
     names = [
-        Name(f"{google}/embeddings", f"{embeddings}.{huggingface}.weight")
-        for google, huggingface in _EMBEDDINGS.items()
-    ]
-    names += [
         Name(google, f"{embeddings}.{huggingface}.weight")
-        for google, huggingface in _FIRST_EMBEDDINGS.items()
+        for google, huggingface in _EMBEDDINGS.items()
     ]
     for google in ("embeddings/layer_norm", "embedding_postprocessor/layer_norm"):
         names += layer_norm(google, f"{embeddings}.LayerNorm")
     return names + dense("embedding_projection", projection) + dense("pooler_transform", pooler)
 
 
-def _layer(google, huggingface, parts):
+def _layer(google, model_type, number):
     names = []
-    for ours, theirs in parts.items():
-        kind = layer_norm if ours.endswith("layer_norm") else dense
-        names += kind(f"{google}/{ours}", f"{huggingface}.{theirs}")
+    for part, ours in _LAYER.items():
+        kind = layer_norm if part.endswith("layer_norm") else dense
+        theirs = LAYOUTS[model_type].block[ours].format(number)
+        names += kind(f"{google}/{part}", f"{model_type}.{theirs}")
     return names
 
 
@@ -90,23 +82,21 @@ def _masked_lm(transform, bias):
 _NAMES = {
     "bert": [
         *_encoder("bert.embeddings", "bert.embeddings_project", "bert.pooler.dense"),
-        *_layer("transformer/layer_#", "bert.encoder.layer.#", _BERT_LAYER),
-        *_layer("encoder/layer_#", "bert.encoder.layer.#", _BERT_LAYER),
+        *_layer("transformer/layer_#", "bert", "#"),
+        *_layer("encoder/layer_#", "bert", "#"),
         *_masked_lm("cls.predictions.transform", "cls.predictions.bias"),
         *dense("next_sentence/logits", "cls.seq_relationship"),
     ],
     "electra": [
         *_encoder("electra.embeddings", "electra.embeddings_project", "electra.pooler.dense"),
-        *_layer("transformer/layer_#", "electra.encoder.layer.#", _BERT_LAYER),
+        *_layer("transformer/layer_#", "electra", "#"),
         *_masked_lm("generator_predictions", "generator_lm_head.bias"),
     ],
     "albert": [
         *_encoder(
             "albert.embeddings", "albert.encoder.embedding_hidden_mapping_in", "albert.pooler"
         ),
-        *_layer(
-            "transformer", "albert.encoder.albert_layer_groups.0.albert_layers.0", _ALBERT_LAYER
-        ),
+        *_layer("transformer", "albert", 0),
         *_masked_lm("predictions", "predictions.bias"),
         *dense("next_sentence/logits", "sop_classifier.classifier"),
     ],
@@ -116,18 +106,12 @@ _NAMES = {
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
-def object_places(checkpoint):
+def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], int | None]:
     """Identifies the model in an object-based checkpoint and locates its tensors.
 
-    Args:
-        checkpoint: `Checkpoint`.
-
     Returns:
-        (`model_type` as in a Hugging Face configuration, dict of tensor names to `Place`, number of
+        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
         attention heads or None). Variables with an unknown name keep it.
-
-    Raises:
-        InputError: the checkpoint has no such model, or two.
     """
     variables = _variables(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
@@ -137,21 +121,18 @@ def object_places(checkpoint):
             dataclasses.replace(n, google=n.google.replace("pooler_transform", _HEAD_POOLER))
             for n in names
         ]
-    places = {}
+    locations: dict[str, Location] = {}
     for key, full_name in sorted(variables.items()):
         name, renamed = _renamed(full_name, names)
         if name is None and _IN_A_LAYER.search(full_name):
+            raise unknown_variable(checkpoint.path, full_name)
+        if renamed in locations:
             raise InputError(
-                f"{checkpoint.path}: {full_name:.200} is in no layer of a BERT, ALBERT or ELECTRA; "
-                "an encoder of another kind cannot be read."
+                f"{checkpoint.path}: {key} and {locations[renamed].variable} are both called "
+                f"{full_name:.200}; a checkpoint with two encoders is not supported."
             )
-        if renamed in places:
-            raise InputError(
-                f"{checkpoint.path}: {key} and {places[renamed].variable} are both called "
-                f"{full_name:.200}; a checkpoint of two encoders cannot be read."
-            )
-        places[renamed] = _place(key, checkpoint.variables[key].shape, name)
-    return model_type, places, _num_heads(checkpoint, places)
+        locations[renamed] = _location(key, checkpoint.variables[key].shape, name)
+    return model_type, locations, _num_heads(checkpoint, locations)
 
 
 def _variables(checkpoint):
@@ -188,8 +169,7 @@ def _model_type(checkpoint, full_names):
     if re.search("(transformer|encoder)/layer_0/self_attention/query/kernel", names):
         # A BERT with narrow embeddings is equivalent to an ELECTRA.
         return "electra" if "embedding_projection/kernel" in names else "bert"
-    some = ", ".join(f"{name:.80}" for name in names.split("\n")[:3]) or "nothing"
-    raise InputError(f"{checkpoint.path} has no BERT, ALBERT or ELECTRA in it, but {some}.")
+    raise unknown_model(checkpoint.path, names.split("\n"))
 
 
 def _renamed(full_name, names):
@@ -207,21 +187,23 @@ def _renamed(full_name, names):
     return None, full_name
 
 
-def _place(key, shape, name):
+def _location(key, shape, name):
     """Locates a tensor, merging the heads and their width into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
-        return Place(key, transpose=name is not None and name.transpose)
+        return Location(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # a bias, [heads, width] or [hidden]
-        return Place(key, (math.prod(shape),))
+        return Location(key, (math.prod(shape),))
     if len(shape) == 3 and name.google.endswith("attention_output/kernel"):
-        return Place(key, (shape[0] * shape[1], shape[2]), transpose=True)
+        return Location(key, (shape[0] * shape[1], shape[2]), transpose=True)
     if len(shape) == 3:
-        return Place(key, (shape[0], shape[1] * shape[2]), transpose=True)
-    return Place(key, transpose=True)
+        return Location(key, (shape[0], shape[1] * shape[2]), transpose=True)
+    return Location(key, transpose=True)
 
 
-def _num_heads(checkpoint, places):
+def _num_heads(checkpoint, locations):
     """Returns the number of heads from the first query matrix, `[hidden, heads, width]`."""
-    query = next(place for name, place in sorted(places.items()) if ".query.weight" in name)
+    query = next(
+        location for name, location in sorted(locations.items()) if ".query.weight" in name
+    )
     shape = checkpoint.variables[query.variable].shape
     return shape[1] if len(shape) == 3 else None

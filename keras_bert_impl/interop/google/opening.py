@@ -1,43 +1,47 @@
 """Opens Google checkpoints and SavedModels like model directories."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
-from keras_bert_impl.interop.google.named import named_places
-from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_places
+from keras_bert_impl.interop.google.named import named_locations
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_locations
 from keras_bert_impl.interop.google.saved_model import read_program
-from keras_bert_impl.interop.google.settings import gelu, huggingface_settings, read_settings
+from keras_bert_impl.interop.google.settings import huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within
 
+# What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
+# used the tanh approximation since commit bee6030, after the first models. ELECTRA uses erf, ALBERT
+# tanh (`modeling.py` of each), and the Model Garden tanh (`official/modeling/activations`).
+_GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
-def is_google_checkpoint(path):
-    """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel.
 
-    Args:
-        path: str or `Path`. See `open_google_checkpoint`.
-    """
+def is_google_checkpoint(path: str | os.PathLike) -> bool:
+    """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel."""
     path = Path(path)
     if path.is_dir():
         return (path / "saved_model.pb").is_file() or any(path.glob("*.index"))
     return find_checkpoint(path) is not None
 
 
-def open_google_checkpoint(path, generator=False):
+def open_google_checkpoint(
+    path: str | os.PathLike, generator: bool = False
+) -> tuple[dict[str, Any], GoogleTensors]:
     """Opens a BERT, ALBERT or ELECTRA in one of Google's published formats.
 
     These are TensorFlow 1 checkpoints (`bert_model.ckpt`), checkpoints of the Model Garden's
     encoders and pre-trainers, and TF Hub modules or SavedModels. No code in them is run.
 
     Args:
-        path: str or `Path`. A directory, the prefix of the checkpoint in it
-            (`.../bert_model.ckpt`), or one of its files, such as `bert_model.ckpt.index`.
-        generator: bool, default False. Whether to open the generator of an ELECTRA instead of the
-            discriminator.
+        path: A directory, the prefix of the checkpoint in it (`.../bert_model.ckpt`), or one of its
+            files, such as `bert_model.ckpt.index`.
+        generator: Whether to open the generator of an ELECTRA instead of the discriminator.
 
     Returns:
-        (dict as in a Hugging Face `config.json`, `GoogleTensors` with Hugging Face names).
+        (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
 
     Raises:
         InputError: a file is missing or damaged; the checkpoint has no such model; or the
@@ -54,17 +58,17 @@ def open_google_checkpoint(path, generator=False):
     file, stated = read_settings(directory)
     num_heads, program = None, None
     if not by_objects:
-        model_type, places = named_places(checkpoint, generator)
+        model_type, locations = named_locations(checkpoint, generator)
     elif generator:
-        raise InputError(f"{checkpoint.path} has no generator of an ELECTRA in it.")
+        raise InputError(f"{checkpoint.path} has no ELECTRA generator.")
     else:
-        model_type, places, num_heads = object_places(checkpoint)
+        model_type, locations, num_heads = object_locations(checkpoint)
     if directory != prefix.parent:
         program = read_program(file_within(directory, "saved_model.pb"))
         stated["hidden_act"] = program.hidden_act
     elif stated.get("hidden_act", "gelu") == "gelu":
-        stated["hidden_act"] = gelu(model_type, by_objects)
-    tensors = GoogleTensors(checkpoint, places)
+        stated["hidden_act"] = "gelu_new" if by_objects else _GELU[model_type]
+    tensors = GoogleTensors(checkpoint, locations)
     settings = huggingface_settings(model_type, tensors, file, stated, num_heads, program)
     return settings, tensors
 
@@ -73,6 +77,6 @@ def _found(path):
     """Returns the prefix of a checkpoint, and the directory with the model's other files."""
     prefix = find_checkpoint(path)
     if prefix is None:
-        raise InputError(f"{path} is no checkpoint of TensorFlow and no directory with one.")
+        raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
     above = prefix.parent.parent  # above the folder `variables` of a SavedModel
     return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent

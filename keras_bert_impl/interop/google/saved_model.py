@@ -15,11 +15,10 @@ class Program:
     """Settings that tensor shapes do not always show.
 
     Args:
-        path: `Path` of the file, for error messages.
-        hidden_act: str, as in a Hugging Face configuration.
-        num_layers: int. Number of consecutive attentions.
-        head_width: int. Width of an attention head, or None if the program does not scale by a
-            constant.
+        path: The file, for error messages.
+        hidden_act: Activation, as in a Hugging Face configuration.
+        num_layers: Number of consecutive attentions.
+        head_width: Width of an attention head, or None if the program does not scale by a constant.
     """
 
     path: Path
@@ -28,18 +27,8 @@ class Program:
     head_width: int | None
 
 
-def read_program(path):
-    """Reads settings from the operations in a SavedModel.
-
-    Args:
-        path: `Path` of a `saved_model.pb`.
-
-    Returns:
-        `Program`.
-
-    Raises:
-        InputError: the file is damaged or contains no attention.
-    """
+def read_program(path: Path) -> Program:
+    """Reads settings from the operations in a `saved_model.pb`."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -53,9 +42,9 @@ def read_program(path):
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
-    widths = max(map(_head_widths, graphs), key=len, default=[])
+    widths: list[int | None] = max(map(_head_widths, graphs), key=len, default=[])
     if not widths:
-        raise InputError(f"{path} has no program with an encoder in it.")
+        raise InputError(f"{path} has no graph with an encoder.")
     operations = {node.op for nodes in graphs for node in nodes}
     return Program(path, _activation(operations), len(widths), widths[0])
 

@@ -1,5 +1,10 @@
 """Configuration of Google models, from their JSON or YAML files and their tensor shapes."""
 
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.interop.google.saved_model import Program
+from keras_bert_impl.interop.google.tensors import GoogleTensors
 from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json, read_yaml
@@ -12,47 +17,15 @@ _YAML_KEYS = {  # Model Garden encoder key -> key of `bert_config.json`
     "attention_dropout_rate": "attention_probs_dropout_prob",
     "embedding_width": "embedding_size",
 }
-# What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
-# used the tanh approximation since commit bee6030, after the first models. ELECTRA uses erf, ALBERT
-# tanh (`modeling.py` of each), and the Model Garden tanh (`official/modeling/activations`).
-_GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
-_MODEL_GARDEN_GELU = "gelu_new"
-_BLOCKS = {  # prefix of a block number, and two of the block's matrices
-    "bert": ("bert.encoder.layer.", "attention.self.query.weight", "intermediate.dense.weight"),
-    "electra": (
-        "electra.encoder.layer.",
-        "attention.self.query.weight",
-        "intermediate.dense.weight",
-    ),
-    "albert": (
-        "albert.encoder.albert_layer_groups.",
-        "albert_layers.0.attention.query.weight",
-        "albert_layers.0.ffn.weight",
-    ),
-}
-_MASKED_LM = {
-    "bert": "cls.predictions.bias",
-    "albert": "predictions.bias",
-    "electra": "generator_lm_head.bias",
-}
-_SECOND_HEAD = {
-    "bert": "cls.seq_relationship.weight",
-    "albert": "sop_classifier.classifier.weight",
-    "electra": "discriminator_predictions.dense.weight",
-}
+# Head of each model that was pre-trained together with the masked LM.
+_SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra": "replaced_token"}
 
 
-def read_settings(directory):
+def read_settings(directory: Path) -> tuple[Path | None, dict[str, Any]]:
     """Reads the configuration file of a directory.
 
-    Args:
-        directory: `Path`.
-
     Returns:
-        (`Path` of the file, dict with the keys of `bert_config.json`), or (None, {}).
-
-    Raises:
-        InputError: the file is damaged.
+        (path of the file, settings under the keys of `bert_config.json`), or (None, {}).
     """
     for name in (*_JSON_FILES, *(f"assets/{name}" for name in _JSON_FILES)):  # assets: TF Hub
         path = file_within(directory, name)
@@ -74,30 +47,28 @@ def _without_null(settings):
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def huggingface_settings(model_type, tensors, file, stated, num_heads=None, program=None):
+def huggingface_settings(
+    model_type: str,
+    tensors: GoogleTensors,
+    file: Path | None,
+    stated: dict[str, Any],
+    num_heads: int | None = None,
+    program: Program | None = None,
+) -> dict[str, Any]:
     """Creates a model's Hugging Face configuration.
 
     Args:
-        model_type: str. `"bert"`, `"albert"` or `"electra"`.
-        tensors: `GoogleTensors`.
-        file: `Path` of the configuration file, or None.
-        stated: dict with the content of the file.
-        num_heads: int. Number of attention heads, or None if no tensor shape shows it.
-        program: `Program` of a SavedModel, or None.
-
-    Returns:
-        dict for `encoder_config`.
-
-    Raises:
-        InputError: the file and the tensor shapes contradict each other, or neither determines a
-            setting.
+        model_type: `"bert"`, `"albert"` or `"electra"`.
+        file, stated: The configuration file, if any, and its content.
+        num_heads: Number of attention heads, if a tensor shape shows it.
+        program: Settings in the program of a SavedModel.
     """
     sizes = _sizes(model_type, tensors, num_heads)
     if program is not None:
         sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes
     for key, (value, where) in sizes.items():
         if stated.get(key, value) != value:
-            raise InputError(f"{file}: {key} is {shown(stated[key])}, but {where} is for {value}.")
+            raise InputError(f"{file}: {key} is {shown(stated[key])}, but {value} in {where}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
     if model_type == "electra":  # published without a configuration; all head widths are 64
@@ -105,24 +76,14 @@ def huggingface_settings(model_type, tensors, file, stated, num_heads=None, prog
     for key in ("num_hidden_layers", "num_attention_heads"):
         if key not in settings:
             raise InputError(
-                f"{tensors.path}: nothing says the {key} of this {model_type}; put its "
-                f"{model_type}_config.json beside it."
+                f"{tensors.path}: the {key} of this {model_type} is unknown; put its "
+                f"{model_type}_config.json next to it."
             )
     head = _head(model_type, tensors.header)
     if head == "classifier":
         settings["num_labels"] = _size(tensors, "classifier.weight", 0)[0]
     settings["architectures"] = [LAYOUTS[model_type].classes[head]]
     return settings | {"model_type": model_type}
-
-
-def gelu(model_type, by_objects):
-    """Returns Hugging Face's name for the activation `"gelu"` of a configuration file.
-
-    Args:
-        model_type: str. `"bert"`, `"albert"` or `"electra"`.
-        by_objects: bool. Whether the file is the Model Garden's.
-    """
-    return _MODEL_GARDEN_GELU if by_objects else _GELU[model_type]
 
 
 def _program_sizes(program, hidden_size):
@@ -145,8 +106,10 @@ def _sizes(model_type, tensors, num_heads):
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
-    blocks, query, inner = _BLOCKS[model_type]
-    query, inner = f"{blocks}0.{query}", f"{blocks}0.{inner}"
+    block = LAYOUTS[model_type].block
+    blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"  # ends before a number
+    query = f"{model_type}.{block['attention/query'].format(0)}.weight"
+    inner = f"{model_type}.{block['intermediate'].format(0)}.weight"
     sizes = {
         "vocab_size": _size(tensors, words, 0),
         "max_position_embeddings": _size(tensors, f"{embeddings}.position_embeddings.weight", 0),
@@ -184,7 +147,9 @@ def _of(tensors, name):
 
 def _head(model_type, header):
     """Returns the head that the tensors show, a key of `LAYOUTS[...].classes`."""
-    masked_lm, second = _MASKED_LM[model_type] in header, _SECOND_HEAD[model_type] in header
+    heads = LAYOUTS[model_type].heads()
+    masked_lm = heads["masked_lm"][-1].tensor in header
+    second = heads[_SECOND_HEADS[model_type]][0].tensor in header
     if "qa_outputs.weight" in header:
         return "question_answerer"
     if "classifier.weight" in header:

@@ -3,71 +3,62 @@
 import dataclasses
 import math
 
+import numpy as np
+
+from keras_bert_impl.interop.google.checkpoint import Checkpoint
 from keras_bert_impl.interop.google.index import Variable
 from keras_bert_impl.io.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """Location of a tensor in a checkpoint, and how to convert it.
 
     Args:
-        variable: str. Name of the variable.
-        shape: tuple of int. New shape; None to keep the variable's shape.
-        transpose: bool. Whether to transpose after reshaping.
+        variable: Name of the variable.
+        shape: New shape; None to keep the variable's shape.
+        transpose: Whether to transpose after reshaping.
     """
 
     variable: str
-    shape: tuple | None = None
+    shape: tuple[int, ...] | None = None
     transpose: bool = False
 
 
 class GoogleTensors:
-    """The tensors of a checkpoint, each read on request.
+    """The tensors of a checkpoint, as a `TensorFile`."""
 
-    Args:
-        checkpoint: `Checkpoint`.
-        places: dict of tensor names to `Place`.
-
-    Attributes:
-        path: `Path` of the checkpoint's index.
-        header: dict of tensor names to (dtype such as `"F32"`, shape).
-
-    Raises:
-        InputError: the shape of a variable does not fit its name.
-    """
-
-    def __init__(self, checkpoint, places):
+    def __init__(self, checkpoint: Checkpoint, locations: dict[str, Location]) -> None:
         self.path = checkpoint.path
         self._checkpoint = checkpoint
-        self._places = places
-        self.header = {name: self._entry(place) for name, place in places.items()}
+        self._locations = locations
+        self.header = {name: self._entry(location) for name, location in locations.items()}
 
-    def _entry(self, place):
-        variable = self._checkpoint.variables[place.variable]
-        stored, shape = variable.shape, place.shape or variable.shape
-        if math.prod(shape) != math.prod(stored) or (place.transpose and len(shape) != 2):
+    def _entry(self, location):
+        variable = self._checkpoint.variables[location.variable]
+        stored, shape = variable.shape, location.shape or variable.shape
+        if math.prod(shape) != math.prod(stored) or (location.transpose and len(shape) != 2):
             raise InputError(
-                f"{self.path}: tensor {place.variable} cannot have shape {stored}; it is a matrix."
+                f"{self.path}: tensor {location.variable} cannot have shape {stored}; it is a matrix."
             )
-        return variable.dtype, shape[::-1] if place.transpose else shape
+        return variable.dtype, shape[::-1] if location.transpose else shape
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        return self._turned(name, self._checkpoint.read(self._places[name].variable))
+        return self._turned(name, self._checkpoint.read(self._locations[name].variable))
 
-    def read_slot(self, name, slot):
+    def read_slot(self, name: str, slot: str) -> np.ndarray | None:
         """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it.
 
         Args:
-            name: str. Name of the tensor, as in `header`.
-            slot: str. `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
+            name: Name of the tensor, as in `header`.
+            slot: `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
         """
-        variable = f"{self._places[name].variable}/{slot}"
+        variable = f"{self._locations[name].variable}/{slot}"
         variables = self._checkpoint.variables
         if variable not in variables:
             return None
-        expected = variables[self._places[name].variable].shape
+        expected = variables[self._locations[name].variable].shape
         if variables[variable].shape != expected:
             raise InputError(
                 f"{self.path}: tensor {variable} must have shape {expected}. "
@@ -76,13 +67,13 @@ class GoogleTensors:
         return self._turned(name, self._checkpoint.read(variable))
 
     @property
-    def global_step(self):
-        """int. Number of training steps, or None if the checkpoint does not state it."""
+    def global_step(self) -> int | None:
+        """Number of training steps, or None if the checkpoint does not state it."""
         if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
             return None
         return int(self._checkpoint.read("global_step"))
 
     def _turned(self, name, array):
-        place = self._places[name]
-        array = array.reshape(place.shape or array.shape)
-        return array.T if place.transpose else array
+        location = self._locations[name]
+        array = array.reshape(location.shape or array.shape)
+        return array.T if location.transpose else array

@@ -3,42 +3,36 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.interop.google.names import ALBERT, BERT
+from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
 
 _KINDS = {"bert": BERT, "albert": ALBERT}
-_KEYS = (
-    "attention_probs_dropout_prob",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "hidden_size",
-    "initializer_range",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "type_vocab_size",
-    "vocab_size",
-)
-_ALBERT_KEYS = ("embedding_size", "inner_group_num", "num_hidden_groups")
+_KEYS = """
+    attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size initializer_range
+    intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
+    vocab_size
+""".split()
+_ALBERT_KEYS = ["embedding_size", "inner_group_num", "num_hidden_groups"]
 _PREFIX = "bert_model.ckpt"
 
 
-def write_google_checkpoint(directory, config, tensors, vocabulary=None):
+def write_google_checkpoint(
+    directory: str | Path, config: dict[str, Any], tensors: Tensors, vocabulary: Path | None = None
+) -> None:
     """Writes `bert_model.ckpt` with its configuration file and optionally `vocab.txt`.
 
     Args:
-        directory: `Path` of an existing directory.
-        config: dict of a BERT or ALBERT, as in a Hugging Face `config.json`.
-        tensors: dict of names, as in a model directory, to NumPy arrays.
-        vocabulary: `Path` of a `vocab.txt` to copy; None for none.
+        config: The content of a Hugging Face `config.json` of a BERT or ALBERT.
+        vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: the model is of another type, has a tensor without a name in such checkpoints,
-            or is an ALBERT with the exact GELU, for which Google's code has no name.
+        InputError: the model is of another type, is causal, has a tensor without a name in such
+            checkpoints, or is an ALBERT with the exact GELU, for which Google's code has no name.
 
     Example:
         source = open_model("path/to/model")
@@ -51,7 +45,7 @@ def write_google_checkpoint(directory, config, tensors, vocabulary=None):
     model_type = config.get("model_type", "bert")
     if model_type not in list(_KINDS):
         raise InputError(
-            f"a model of type {model_type!r} cannot be written as a checkpoint of Google's; only "
+            f"a model of type {model_type!r} cannot be written as a Google checkpoint; only "
             f"{' and '.join(_KINDS)} can."
         )
     settings = _settings(config, model_type)
@@ -87,13 +81,14 @@ def _google_name(name, model_type):
 
 def _settings(config, model_type):
     if config.get("is_decoder"):
-        raise InputError(f"{model_type}_config.json cannot say that attention is causal.")
+        raise InputError(f"{model_type}_config.json cannot express causal attention.")
+    keys = _KEYS + (_ALBERT_KEYS if model_type == "albert" else [])
+    settings = {key: config[key] for key in keys if key in config}
     if model_type == "bert":
-        return {key: config[key] for key in _KEYS if key in config}
-    settings = {key: config[key] for key in _KEYS + _ALBERT_KEYS if key in config}
+        return settings
     if config.get("hidden_act", "gelu_new") == "gelu":
         raise InputError(
-            'albert_config.json cannot say the exact GELU: its "gelu" is the tanh approximation '
+            'albert_config.json cannot express the exact GELU: its "gelu" is the tanh approximation '
             '("gelu_new").'
         )
     if settings.get("hidden_act") == "gelu_new":

@@ -1,11 +1,16 @@
 """Maps KerasHub task heads to ours, where both are computed the same way."""
 
+from typing import Any
+
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import (
     classifier_dropout_key,
     head_tensors,
     huggingface_config,
 )
-from keras_bert_impl.interop.keras_hub.places import head_places
+from keras_bert_impl.interop.keras_hub.locations import Location, head_locations
+from keras_bert_impl.interop.keras_hub.names import Kind
+from keras_bert_impl.interop.source import Tensors
 
 # Class name suffix -> head; the last suffix is from old presets.
 _TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
@@ -18,32 +23,32 @@ class Head:
     """A task head that KerasHub and this package compute the same way, or why there is none.
 
     Args:
-        kind: `Kind` of the backbone.
-        config: `EncoderConfig` of the backbone.
-        task: str. Name of the task class, such as `"BertTextClassifier"`.
-        arguments: dict returned by the task's `get_config`.
+        kind, config: Class and configuration of the backbone.
+        task: Name of the task class, such as `"BertTextClassifier"`.
+        arguments: Arguments of the task class, as returned by its `get_config`.
 
     Attributes:
-        name: str. `"classifier"` or `"masked_lm"`; None for none.
-        reason: str. Why there is none.
-        task: str. Name of the task class.
-        arguments: dict. Arguments of the class other than backbone and preprocessor.
-        config: dict for `config.json`.
-        places: list of `Place`.
+        name: `"classifier"` or `"masked_lm"`; None for none.
+        reason: Why there is none.
+        config: The content of a `config.json`.
+        locations: Location of each of the head's tensors.
     """
 
-    def __init__(self, kind, config, task, arguments):
-        prefix = kind.backbone.removesuffix("Backbone")
-        self.name = _TASKS.get(task.removeprefix(prefix)) if task.startswith(prefix) else None
+    def __init__(
+        self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
+    ) -> None:
+        is_of_kind = task.startswith(kind.prefix)
+        self.name = _TASKS.get(task.removeprefix(kind.prefix)) if is_of_kind else None
         self.task, self.arguments = task, arguments
-        self.places, more = [], {}
+        self.locations: list[Location] = []
         self.reason = self._difference(kind, config, task, arguments)
+        more: dict[str, Any] = {}
         if self.reason:
             self.name = None
-        elif self.name:
+        else:
             num_classes = arguments.get("num_classes", 0)
             names = head_tensors(config, self.name)
-            self.places = head_places(kind, config, names, num_classes)
+            self.locations = head_locations(kind, config, names, num_classes)
             if self.name == "classifier":
                 more = {
                     "id2label": {str(i): f"LABEL_{i}" for i in range(num_classes)},
@@ -52,9 +57,11 @@ class Head:
                 }
         self.config = huggingface_config(config, self.name, **more)
 
-    def _difference(self, kind, config, task, arguments):
+    def _difference(
+        self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
+    ) -> str | None:
         if self.name is None:
-            return f"{task} has no head that is known"
+            return f"{task} has no supported head"
         if self.name not in kind.tasks:
             return f"{task} computes its head with another GELU or epsilon than the encoder"
         if self.name == "masked_lm":
@@ -71,14 +78,15 @@ class Head:
         return None
 
 
-def head_of(kind, config, described, tensors):
+def head_of(
+    kind: Kind, config: EncoderConfig, described: dict[str, Any], tensors: Tensors
+) -> Head | None:
     """Finds the KerasHub task for the head of a model directory.
 
     Args:
-        kind: `Kind` of the backbone.
-        config: `EncoderConfig`.
-        described: dict, as in a `config.json`.
-        tensors: dict of Hugging Face names to arrays.
+        kind, config: Class and configuration of the backbone.
+        described: The content of a `config.json`.
+        tensors: Tensors under their Hugging Face names.
 
     Returns:
         `Head`, whose `name` is None if KerasHub computes it differently; None if the model has no
@@ -89,10 +97,10 @@ def head_of(kind, config, described, tensors):
         names = [tensor.tensor for tensor in head_tensors(config, name)]
         if described.get("architectures") != classes or not set(names) <= set(tensors):
             continue
-        arguments = {}
+        arguments: dict[str, Any] = {}
         if name == "classifier":
             dropout = described.get(classifier_dropout_key(config))
             arguments["num_classes"] = len(tensors[names[-1]])  # the last tensor is a bias
             arguments["dropout"] = config.dropout if dropout is None else dropout
-        return Head(kind, config, kind.backbone.removesuffix("Backbone") + end, arguments)
+        return Head(kind, config, kind.prefix + end, arguments)
     return None

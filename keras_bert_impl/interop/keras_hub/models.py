@@ -2,66 +2,58 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import tensor_prefix
 from keras_bert_impl.interop.keras_hub.heads import Head
+from keras_bert_impl.interop.keras_hub.locations import Location, encoder_locations
 from keras_bert_impl.interop.keras_hub.names import KINDS, arguments_of, config_of
-from keras_bert_impl.interop.keras_hub.places import encoder_places
+from keras_bert_impl.interop.source import DTYPES, Tensors
 from keras_bert_impl.io.errors import InputError
 
 _log = logging.getLogger(__name__)
-_DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}
 
 
 class KerasHubTensors:
-    """The variables of a KerasHub model under Hugging Face names.
-
-    Args:
-        model: backbone or task.
-        places: dict of tensor names to `Place`.
-
-    Attributes:
-        path: `Path` for error messages: the name of the class.
-        header: dict of tensor names to (dtype such as `"F32"`, shape).
+    """The variables of a KerasHub model under Hugging Face names, as a `TensorFile`.
 
     Raises:
         InputError: the variables differ from those of the class, as with LoRA or quantization.
     """
 
-    def __init__(self, model, places):
+    def __init__(self, model: Any, locations: dict[str, Location]) -> None:
         self.path = Path(type(model).__name__)
         variables = {variable.path: variable for variable in model.weights}
-        others = sorted(set(variables) ^ {p.path for p in places.values() if p.path})
+        others = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
         if others:
             raise InputError(
-                f"{self.path}: its variables are not those of its class: {', '.join(others):.200}."
+                f"{self.path}: its variables differ from its class's: {', '.join(others):.200}."
             )
-        self._places, self._variables = places, variables
+        self._locations, self._variables = locations, variables
         self.header = {}
-        for name, place in places.items():
-            if not place.path:
-                self.header[name] = "F32", place.original_shape
-                continue
-            variable = variables[place.path]
-            if tuple(variable.shape) != place.shape:
-                raise InputError(
-                    f"{self.path}: {place.path} must have shape {place.shape}. "
-                    f"Received: {tuple(variable.shape)}"
-                )
-            dtype = _DTYPES.get(variable.dtype, variable.dtype)
-            self.header[name] = dtype, place.original_shape
+        for name, location in locations.items():
+            dtype = "float32"
+            if location.path:
+                shape, dtype = tuple(variables[location.path].shape), variables[location.path].dtype
+                if shape != location.shape:
+                    raise InputError(
+                        f"{self.path}: {location.path} must have shape {location.shape}. "
+                        f"Received: {shape}"
+                    )
+            self.header[name] = DTYPES.get(dtype, dtype), location.original_shape
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        place = self._places[name]
-        if not place.path:
-            return np.zeros(place.original_shape, "float32")
-        return place.to_original(self._variables[place.path].numpy())
+        location = self._locations[name]
+        if not location.path:
+            return np.zeros(location.original_shape, "float32")
+        return location.to_original(self._variables[location.path].numpy())
 
 
-def open_keras_hub(model):
+def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
     """Presents a KerasHub backbone or task as a Hugging Face model directory.
 
     Heads that are computed the same way as ours are included: the text classifiers of BERT,
@@ -79,7 +71,7 @@ def open_keras_hub(model):
             `DistilBertBackbone` or `ElectraBackbone` of `keras_hub.models`, or a task with one.
 
     Returns:
-        (config, tensors): dict as in a `config.json`, and `KerasHubTensors`.
+        (content of a `config.json`, tensors).
 
     Raises:
         InputError: another class, an argument that our encoder does not support, or a head that is
@@ -92,11 +84,13 @@ def open_keras_hub(model):
     task = "" if backbone is model else type(model).__name__
     head = Head(kind, config, task, model.get_config())
     if task and head.name is None:
-        raise InputError(f"{head.reason}; give its backbone for the encoder alone.")
+        raise InputError(f"{head.reason}; pass its backbone to convert only the encoder.")
     prefix = tensor_prefix(config) if task else ""
-    places = {prefix + place.name.tensor: place for place in encoder_places(kind, config)}
-    places |= {place.name.tensor: place for place in head.places}
-    return head.config, KerasHubTensors(model, places)
+    locations = {
+        prefix + location.name.tensor: location for location in encoder_locations(kind, config)
+    }
+    locations |= {location.name.tensor: location for location in head.locations}
+    return head.config, KerasHubTensors(model, locations)
 
 
 def _kind_of(backbone):
@@ -106,91 +100,72 @@ def _kind_of(backbone):
         if type(backbone) is getattr(keras_hub.models, name):
             return kind
     raise InputError(
-        f"expected a backbone of KerasHub, one of {', '.join(KINDS)}, or a task with one. "
+        f"expected a KerasHub backbone, one of {', '.join(KINDS)}, or a task with one. "
         f"Received: {type(backbone).__name__}"
     )
 
 
-def to_keras_hub(config, tensors, dtype=None):
+def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
     It computes the same outputs, except for what it has no variables for: see `fit_encoder`.
 
     Args:
-        config: `EncoderConfig`.
-        tensors: dict of Hugging Face names, without a prefix, to arrays.
+        tensors: The encoder's tensors by Hugging Face name, without a prefix.
         dtype: Keras dtype policy of the backbone.
 
     Returns:
         A backbone of `keras_hub.models`. A pooler that the encoder lacks is newly initialized.
-
-    Raises:
-        InputError: no backbone supports the configuration; names the unsupported fields.
     """
     kind, arguments = arguments_of(config)
     tensors = fit_encoder(config, tensors)
     import keras_hub
 
     backbone = getattr(keras_hub.models, kind.backbone)(**arguments, dtype=dtype)
-    places = encoder_places(kind, config)
-    new = [place.path for place in places if place.name.tensor not in tensors]
+    locations = encoder_locations(kind, config)
+    new = [location.path for location in locations if location.name.tensor not in tensors]
     if new:
-        _log.warning("%s: newly made: %s", kind.backbone, ", ".join(new))
-    assign(backbone, places, tensors)
+        _log.warning("%s: newly initialized: %s", kind.backbone, ", ".join(new))
+    assign(backbone, locations, tensors)
     return backbone
 
 
-def assign(model, places, tensors):
-    """Sets the variables of a KerasHub model for which there are tensors.
-
-    Args:
-        model: backbone or task.
-        places: list of `Place`.
-        tensors: dict of Hugging Face names to arrays.
-    """
+def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
+    """Sets the variables of a KerasHub backbone or task for which there are tensors."""
     variables = {variable.path: variable for variable in model.weights}
-    for place in places:
-        if place.path and place.name.tensor in tensors:
-            array = np.asarray(tensors[place.name.tensor])
-            variables[place.path].assign(place.from_original(array))
+    for location in locations:
+        if location.path and location.name.tensor in tensors:
+            array = np.asarray(tensors[location.name.tensor])
+            variables[location.path].assign(location.from_original(array))
 
 
-def fit_encoder(config, tensors):
+def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
     """Returns an encoder's tensors as they would be read back from a KerasHub backbone.
 
     The pooler of RoBERTa, XLM-RoBERTa and DistilBERT is left out with a warning. A segment
     embedding of RoBERTa is added to the positions. Padding has no separate position, which changes
-    outputs only at padding.
-
-    Args:
-        config, tensors: see `to_keras_hub`.
-
-    Returns:
-        dict of names to arrays.
-
-    Raises:
-        InputError: see `to_keras_hub`.
+    outputs only at padding. Arguments and errors are those of `to_keras_hub`.
     """
     kind, _ = arguments_of(config)
-    places = encoder_places(kind, config)
-    left_out = sorted(set(tensors) - {place.name.tensor for place in places})
+    locations = encoder_locations(kind, config)
+    left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
     if left_out:
-        _log.warning("%s: has no place for: %s", kind.backbone, ", ".join(left_out))
-    segment = _only_segment(places, tensors)
+        _log.warning("%s: has no variables for: %s", kind.backbone, ", ".join(left_out))
+    segment = _only_segment(locations, tensors)
     fitted = {}
-    for place in places:
-        array = tensors.get(place.name.tensor)
-        if array is not None and not place.path:
+    for location in locations:
+        array = tensors.get(location.name.tensor)
+        if array is not None and not location.path:
             array = np.zeros_like(array)
-        elif array is not None and place.offset:
-            array = place.to_original(place.from_original(np.asarray(array)) + segment)
+        elif array is not None and location.offset:
+            array = location.to_original(location.from_original(np.asarray(array)) + segment)
         if array is not None:
-            fitted[place.name.tensor] = array
+            fitted[location.name.tensor] = array
     return fitted
 
 
-def _only_segment(places, tensors):
+def _only_segment(locations, tensors):
     """Returns the only segment embedding if KerasHub has none, or -0.0, which adds nothing."""
-    rows = [tensors[place.name.tensor] for place in places if not place.path]
+    rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)

@@ -1,6 +1,8 @@
 """Maps KerasHub backbone classes and their arguments to `EncoderConfig`."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.bert import READ
@@ -17,6 +19,7 @@ _ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
     "max_length": "max_sequence_length",
 }
 _SEGMENTS = {"num_segments": "num_segments"}
+_EMBEDDINGS = {"embedding_dim": "embedding_dim"}
 _NO_MATTER = {"name", "trainable", "dtype"}  # arguments that do not change the computation
 # Fields that a backbone cannot state and that do not change its computation: the first applies to
 # new weights, the second is the tokenizer's, the third follows from the tensors.
@@ -28,33 +31,38 @@ class Kind:
     """A KerasHub backbone class.
 
     Attributes:
-        backbone: str. Name of the class.
-        tokenizer: str. Name of its tokenizer class.
-        arguments: dict. Field of `EncoderConfig` -> argument of the class.
-        fixed: dict. Fields with a fixed value in this class.
-        tables: str. Layer that holds the embeddings, ending in `/`, or an empty string.
-        projection: str. Layer that projects the embeddings, if any.
-        has_pooler: bool. Whether the class has a pooler.
-        block: str. Layer name of a block, with a placeholder for its number.
-        tasks: tuple of str. Task heads that are computed the same way as ours.
+        prefix: Name of the class without `Backbone`; also begins the names of its tasks.
+        arguments: Field of `EncoderConfig` -> argument of the class.
+        fixed: Fields with a fixed value in this class.
+        tables: Layer that holds the embeddings, ending in `/`, or an empty string.
+        projection: Layer that projects the embeddings, if any.
+        has_pooler: Whether the class has a pooler.
+        block: Layer name of a block, with a placeholder for its number.
+        tasks: Task heads that are computed the same way as ours.
     """
 
-    backbone: str
-    tokenizer: str
-    arguments: dict
-    fixed: dict
+    prefix: str
+    arguments: dict[str, str]
+    fixed: dict[str, Any]
     tables: str = ""
     projection: str = ""
     has_pooler: bool = True
     block: str = "transformer_layer_{}"
-    tasks: tuple = ("classifier",)
+    tasks: tuple[str, ...] = ("classifier",)
 
     @property
-    def architecture(self):
+    def backbone(self) -> str:
+        """Name of the class."""
+        return f"{self.prefix}Backbone"
+
+    @property
+    def architecture(self) -> str:
+        """`architecture` of its `EncoderConfig`."""
         return self.fixed["architecture"]
 
     @property
-    def has_segments(self):
+    def has_segments(self) -> bool:
+        """Whether the class has segment embeddings."""
         return "num_segments" in self.arguments
 
 
@@ -62,8 +70,7 @@ def _roberta(prefix, architecture):
     # The position rows begin with the first token's, and there are no segments.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
-        f"{prefix}Backbone",
-        f"{prefix}Tokenizer",
+        prefix,
         _ARGUMENTS,
         fixed | {"architecture": architecture, "pad_token_id": 1, "position_offset": 2},
         tables="embeddings/",
@@ -72,40 +79,29 @@ def _roberta(prefix, architecture):
     )
 
 
+_TANH = {"activation": "gelu_tanh"}
 _KINDS = (
-    Kind(
-        "BertBackbone",
-        "BertTokenizer",
-        _ARGUMENTS | _SEGMENTS,
-        {"architecture": "bert", "activation": "gelu_tanh"},
-    ),
+    Kind("Bert", _ARGUMENTS | _SEGMENTS, _TANH | {"architecture": "bert"}),
     _roberta("Roberta", "roberta"),
     _roberta("XLMRoberta", "xlm-roberta"),
     Kind(
-        "AlbertBackbone",
-        "AlbertTokenizer",
-        _ARGUMENTS
-        | _SEGMENTS
-        | {"embedding_dim": "embedding_dim", "num_layer_groups": "num_groups"},
-        {"architecture": "albert", "activation": "gelu_tanh"},
+        "Albert",
+        _ARGUMENTS | _SEGMENTS | _EMBEDDINGS | {"num_layer_groups": "num_groups"},
+        _TANH | {"architecture": "albert"},
         projection="embedding_projection",
         block="group_{}_inner_layer_0",
     ),
     Kind(
-        "DistilBertBackbone",
-        "DistilBertTokenizer",
+        "DistilBert",
         _ARGUMENTS,
         {"architecture": "distilbert", "activation": "gelu", "num_segments": 0},
         tables="token_and_position_embedding/",
         has_pooler=False,
     ),
     Kind(
-        "ElectraBackbone",
-        "ElectraTokenizer",
-        _ARGUMENTS
-        | _SEGMENTS
-        | {"vocabulary_size": "vocab_size", "embedding_dim": "embedding_dim"},
-        {"architecture": "electra", "activation": "gelu_tanh"},
+        "Electra",
+        _ARGUMENTS | _SEGMENTS | _EMBEDDINGS | {"vocabulary_size": "vocab_size"},
+        _TANH | {"architecture": "electra"},
         projection="embeddings_projection",
         tasks=(),
     ),
@@ -113,28 +109,19 @@ _KINDS = (
 KINDS = {kind.backbone: kind for kind in _KINDS}
 
 
-def config_of(kind, arguments, source):
-    """Creates the `EncoderConfig` of a backbone.
-
-    Args:
-        kind: `Kind`.
-        arguments: dict returned by the backbone's `get_config`.
-        source: name of the backbone in error messages.
-
-    Raises:
-        InputError: an argument is missing or not supported by our encoder.
-    """
-    arguments = Document(arguments, source, "config.")
+def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> EncoderConfig:
+    """Creates the `EncoderConfig` of a backbone from the result of its `get_config`."""
+    arguments = Document(stated, source, "config.")
     if arguments.integer("num_inner_repetitions", 1) != 1:
         raise InputError(f"{source}: num_inner_repetitions must be 1.")
-    stated = set(arguments) - _NO_MATTER - {"num_inner_repetitions"}
-    for what, names in (
-        ("is missing", set(kind.arguments.values()) - stated),
-        ("is not supported", stated - set(kind.arguments.values())),
-    ):
-        if names:
-            names = ", ".join(f"{name:.60}" for name in sorted(names)[:20])
-            raise InputError(f"{source}: {names} {what}.")
+    names, known = (
+        set(stated) - _NO_MATTER - {"num_inner_repetitions"},
+        set(kind.arguments.values()),
+    )
+    for what, wrong in (("missing", known - names), ("not supported", names - known)):
+        if wrong:
+            listed = ", ".join(f"{name:.60}" for name in sorted(wrong)[:20])
+            raise InputError(f"{source}: {listed} is {what}.")
     fields = {
         ours: READ.get(ours, READ[None])(arguments, theirs)
         for ours, theirs in kind.arguments.items()
@@ -148,14 +135,8 @@ def config_of(kind, arguments, source):
         raise InputError(f"{source}: {error}") from error
 
 
-def arguments_of(config):
+def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
     """Finds the backbone class and arguments that compute the same as our encoder.
-
-    Args:
-        config: `EncoderConfig`.
-
-    Returns:
-        (`Kind`, dict).
 
     Raises:
         InputError: no backbone supports the configuration; names the fields.
@@ -179,8 +160,8 @@ def arguments_of(config):
         lost.append("num_segments")
     if lost:
         raise InputError(
-            f"KerasHub's {kind.backbone} cannot have {_listed(lost, fields)}; it would be "
-            f"{_listed(lost, there)}, which Encoder.from_pretrained takes to read an encoder so."
+            f"KerasHub's {kind.backbone} does not support {_listed(lost, fields)}. To use "
+            f"{_listed(lost, there)} instead, pass it to Encoder.from_pretrained."
         )
     return kind, arguments
 

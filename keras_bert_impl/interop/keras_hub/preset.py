@@ -8,14 +8,16 @@ import contextlib
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop.hdf5 import find_array, member, opened
+from keras_bert_impl.interop.hdf5 import StoredArray, find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub.heads import NOTES, Head
+from keras_bert_impl.interop.keras_hub.locations import Location, encoder_locations
 from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
-from keras_bert_impl.interop.keras_hub.places import encoder_places
+from keras_bert_impl.interop.source import DTYPES
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_json
 
@@ -23,7 +25,6 @@ _log = logging.getLogger(__name__)
 _PACKAGES = ("keras_hub", "keras_nlp")  # the latter in old presets
 _WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _SHARD = re.compile(r"model_\d{5}\.weights\.h5")
-_DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 _INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
 _INDICES |= {"bias": "1", "beta": "1"}
 # A layer's folder in the file is named after its class; repeats get a number.
@@ -50,33 +51,27 @@ _ATTRIBUTES = {
 }
 
 
-def is_preset(config):
+def is_preset(config: dict) -> bool:
     """Returns whether a `config.json` (a dict) belongs to a KerasHub preset."""
     return "registered_name" in config
 
 
-def open_preset(directory):
+def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]":
     """Presents a preset as a Hugging Face model directory, with the head of its task.
 
     Only the classes in `KINDS` are accepted; no class is instantiated and no code is run. Heads are
     included as in `open_keras_hub`; others are left out with a warning.
 
-    Args:
-        directory: str or `Path`, with `config.json` and `model.weights.h5` or shards.
-
     Returns:
-        (config, tensors): dict as in a `config.json`, and `PresetTensors`.
-
-    Raises:
-        InputError: a file is missing or damaged, contradicts the configuration, or has links to
-            the outside; another class; an argument that our encoder does not support.
+        (content of a `config.json`, tensors).
     """
     directory = Path(directory)
     path = file_within(directory, "config.json")
     name, arguments = _serialized(path)
     if name not in KINDS:
         raise InputError(
-            f"{path}: registered_name {name!r:.80} is not supported: {', '.join(KINDS)} are."
+            f"{path}: registered_name {name!r:.80} is not supported; supported are "
+            f"{', '.join(KINDS)}."
         )
     kind = KINDS[name]
     config = config_of(kind, arguments, path)
@@ -84,9 +79,9 @@ def open_preset(directory):
     _check_number_of_layers(path, config, files)
     head = _head(directory, kind, config)
     prefix = tensor_prefix(config) if head else ""
-    parts = [(prefix, encoder_places(kind, config), files)]
+    parts = [(prefix, encoder_locations(kind, config), files)]
     if head:
-        parts.append(("", head.places, [file_within(directory, _TASK_WEIGHTS)]))
+        parts.append(("", head.locations, [file_within(directory, _TASK_WEIGHTS)]))
     described = head.config if head else huggingface_config(config)
     return described, PresetTensors(directory, parts)
 
@@ -97,8 +92,8 @@ def _serialized(path):
     package, _, name = value.text("registered_name").partition(">")
     if package not in _PACKAGES or value.get("config") is None:
         raise InputError(
-            f"{path}: registered_name {shown(value['registered_name'])} is not of KerasHub, or "
-            "there is no config."
+            f"{path}: registered_name {shown(value['registered_name'])} is not KerasHub's, or "
+            "config is missing."
         )
     return name, value.mapping("config")
 
@@ -110,19 +105,21 @@ def _weights_files(directory):
         return [whole]
     if not index.exists():
         raise InputError(f"{directory} has no weights: neither {_WEIGHTS} nor {_INDEX}.")
-    places = read_json(index).mapping("weight_map", None)
-    if places is None:
+    locations = read_json(index).mapping("weight_map", None)
+    if locations is None:
         raise InputError(f"{index} has no weight_map.")
-    names = set()
-    for tensor, entry in places.items():
-        names.update([entry] if isinstance(entry, str) else places.list_of(tensor, str))
+    names: set[str] = set()
+    for tensor, entry in locations.items():
+        names.update([entry] if isinstance(entry, str) else locations.list_of(tensor, str))
     bad = sorted(name for name in names if not _SHARD.fullmatch(name))
     if bad or not names:
-        raise InputError(f"{index}: {bad[0]!r:.80} is no shard." if bad else f"{index} is empty.")
+        raise InputError(
+            f"{index}: {bad[0]!r:.80} is not the name of a shard." if bad else f"{index} is empty."
+        )
     files = [file_within(directory, name) for name in sorted(names)]
     for file in files:
         if not file.exists():
-            raise InputError(f"{index} names {file.name}, which is missing.")
+            raise InputError(f"{index} lists {file.name}, which is missing.")
     return files
 
 
@@ -136,7 +133,7 @@ def _check_number_of_layers(path, config, files):
                 found += len(group) if hasattr(group, "keys") else 0
     blocks = config.num_layer_groups or config.num_layers
     if blocks > found:
-        raise InputError(f"{path}: there are {blocks} blocks, but in the weights {found} layers.")
+        raise InputError(f"{path} states {blocks} blocks, but the weights have {found} layers.")
 
 
 def _head(directory, kind, config):
@@ -146,7 +143,7 @@ def _head(directory, kind, config):
         return None
     head = Head(kind, config, *_serialized(path))
     if head.name and not file_within(directory, _TASK_WEIGHTS).exists():
-        raise InputError(f"{directory} has no {_TASK_WEIGHTS}, but a task.json.")
+        raise InputError(f"{directory} has a task.json, but no {_TASK_WEIGHTS}.")
     if not head.name:
         _log.warning("%s: only the encoder is read: %s", directory, head.reason)
         return None
@@ -156,50 +153,42 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """The variables in HDF5 files under Hugging Face names, read one at a time.
+    """The variables in HDF5 files under Hugging Face names, as a `TensorFile`.
 
     Args:
-        path: `Path` of the preset, for error messages.
-        parts: list of (prefix of the tensor names, list of `Place`, list of files).
-
-    Attributes:
-        path: `Path`.
-        header: dict of tensor names to (dtype such as `"F32"`, shape).
-
-    Raises:
-        InputError: a variable is missing, its shape contradicts the configuration, it is not a
-            plain array of numbers in its file, or a file is damaged.
+        parts: (prefix of tensor names, their locations, their files) of the encoder and the head.
     """
 
-    def __init__(self, path, parts):
+    def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path
-        self.header, self._found = {}, {}
-        for prefix, places, files in parts:
-            stored = [place for place in places if place.path]
+        self.header: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._found: dict[str, tuple[Location, StoredArray | None]] = {}
+        for prefix, locations, files in parts:
+            stored = [location for location in locations if location.path]
             arrays = dict(zip(stored, _find(_names(stored), files)))
-            for place in places:
-                name = prefix + place.name.tensor
-                self._found[name] = place, arrays.get(place)
-                self.header[name] = _dtype(place, arrays.get(place)), place.original_shape
+            for location in locations:
+                name = prefix + location.name.tensor
+                self._found[name] = location, arrays.get(location)
+                self.header[name] = _dtype(location, arrays.get(location)), location.original_shape
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
-        place, array = self._found[name]
+        location, array = self._found[name]
         if array is None:
-            return np.zeros(place.original_shape, "float32")
-        return place.to_original(array.read())
+            return np.zeros(location.original_shape, "float32")
+        return location.to_original(array.read())
 
 
-def _dtype(place, array):
+def _dtype(location, array):
     """Returns a tensor's dtype after checking its shape."""
     if array is None:
         return "F32"
-    if array.shape != place.shape:
+    if array.shape != location.shape:
         raise InputError(
-            f"{array.file}: {array.name} must have shape {place.shape} by the configuration. "
+            f"{array.file}: {array.name} must have shape {location.shape}, by the configuration. "
             f"Received: {array.shape}"
         )
-    return _DTYPES[array.dtype.newbyteorder("=").name]
+    return DTYPES[array.dtype.newbyteorder("=").name]
 
 
 def _find(names, files):
@@ -227,12 +216,12 @@ def _spellings(name):
     return [*spellings, *older]
 
 
-def _names(places):
+def _names(locations):
     """Returns the names that Keras gives to the variables in a weights file."""
-    numbers = {}  # class -> layer -> index, in model order
+    numbers: dict[str, dict[str, int]] = {}  # class -> layer -> index, in model order
     names = []
-    for place in places:
-        layer, *inner, variable = place.path.split("/")
+    for location in locations:
+        layer, *inner, variable = location.path.split("/")
         folder = _CLASSES.get(layer, "transformer_encoder")
         number = numbers.setdefault(folder, {}).setdefault(layer, len(numbers[folder]))
         inner = [_ATTRIBUTES.get(part, f"_{part}") for part in inner]

@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +11,16 @@ from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, ten
 from keras_bert_impl.interop.keras_hub.heads import NOTES, head_of
 from keras_bert_impl.interop.keras_hub.models import assign, fit_encoder, to_keras_hub
 from keras_bert_impl.interop.keras_hub.names import arguments_of
+from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 
 _log = logging.getLogger(__name__)
 
 
-def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
+def write_keras_hub_preset(
+    directory: str | Path, described: dict[str, Any], tensors: Tensors, tokenizer: Any = None
+) -> Tensors:
     """Writes a directory that the `from_preset` of KerasHub models and tokenizers loads.
 
     A head that a KerasHub task computes the same way is written too, with a preprocessor if a
@@ -24,15 +28,13 @@ def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
     strings, up to the encoder's maximum length. Other heads are left out with a warning.
 
     Args:
-        directory: str or `Path`; files of the same names are replaced.
-        described: dict, as in a `config.json`.
-        tensors: dict of Hugging Face names to arrays, with or without the prefix that the
-            encoder's names have in models with a head.
-        tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub.tokenizers.to_keras_hub`;
-            None for none.
+        described: The content of a `config.json`.
+        tensors: Tensors by Hugging Face name, with or without the prefix that the encoder's names
+            have in models with a head.
+        tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub.tokenizers.to_keras_hub`.
 
     Returns:
-        dict of names to the arrays written, as they are read back.
+        The tensors written, as they are read back.
 
     Raises:
         InputError: no backbone supports the configuration (names the unsupported fields), or the
@@ -52,11 +54,13 @@ def write_keras_hub_preset(directory, described, tensors, tokenizer=None):
     written = encoder
     if head:
         model = _task(model, head, others, tokenizer, config.max_length)
-        names = [place.name.tensor for place in head.places]
+        names = [location.name.tensor for location in head.locations]
         written = {tensor_prefix(config) + name: array for name, array in encoder.items()}
         written |= {name: others.pop(name) for name in names}
     if others:
-        _log.warning("%s: has no place for: %s", type(model).__name__, ", ".join(sorted(others)))
+        _log.warning(
+            "%s: has no variables for: %s", type(model).__name__, ", ".join(sorted(others))
+        )
     with replace_directory(directory) as temporary:
         try:
             model.save_to_preset(str(temporary))
@@ -96,13 +100,13 @@ def _task(backbone, head, tensors, tokenizer, max_length):
         preprocessor = kind(tokenizer, sequence_length=max_length)
     kind = getattr(keras_hub.models, head.task)
     task = kind(backbone=backbone, preprocessor=preprocessor, **head.arguments)
-    assign(task, head.places, tensors)
+    assign(task, head.locations, tensors)
     return task
 
 
 def _write_notes(path, described):
     """Adds to task.json what only this package needs, such as the class names."""
     notes = {name: described[name] for name in NOTES if name in described}
-    settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    settings = json.loads(path.read_text(encoding="utf-8"))
     text = json.dumps(settings | {"keras_bert_impl": notes}, indent=4)
-    Path(path).write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")

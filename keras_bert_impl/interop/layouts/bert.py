@@ -1,6 +1,18 @@
 """File layouts of BERT and of models with similar files: RoBERTa and ELECTRA."""
 
-from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+from collections.abc import Callable
+from typing import Any
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.interop.layouts.names import (
+    Heads,
+    TensorName,
+    dense,
+    layer_norm,
+    masked_lm,
+    task_classes,
+    two_layers,
+)
 from keras_bert_impl.io.document import Document
 
 _MOST_LAYERS = 1_000  # if layers share weights, no tensor shows that there are fewer
@@ -17,36 +29,35 @@ ACTIVATIONS = {  # of `transformers`; the first of several equivalent names is w
 }
 
 
-def _count(config, key):
+def _rate(config: Document, key: str) -> float:
+    return config.number(key, least=0, below=1)
+
+
+def _count(config: Document, key: str) -> int:
     return config.integer(key, least=1)
 
 
-def _from_zero(config, key):
+def _from_zero(config: Document, key: str) -> int:
     return config.integer(key, least=0)
 
 
-def rate(config, key, *default):
-    """Reads a dropout rate from a `Document`; a missing one is the default, if given."""
-    return config.number(key, *default, least=0, below=1)
-
-
-def _up_to_one(config, key):
+def _up_to_one(config: Document, key: str) -> float:
     return config.number(key, above=0, most=1)
 
 
-def _base(config, key):
+def _base(config: Document, key: str) -> float:
     return config.number(key, above=0)
 
 
 # `EncoderConfig` field -> function that reads it from a `Document`; None is for all others.
-READ = {
+READ: dict[str | None, Callable[[Document, str], Any]] = {
     None: _count,
     "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
     "num_segments": _from_zero,
     "pad_token_id": _from_zero,
-    "dropout": rate,
-    "mlp_dropout": rate,
-    "attention_dropout": rate,
+    "dropout": _rate,
+    "mlp_dropout": _rate,
+    "attention_dropout": _rate,
     "layer_norm_epsilon": _up_to_one,
     "initializer_range": _up_to_one,
     "rotary_base": _base,
@@ -58,34 +69,39 @@ READ = {
     "rotary": Document.mapping,
     "layer_types": lambda config, key: config.list_of(key, str),
 }
+# `EncoderConfig` field -> key of `config.json`, in most architectures.
+SIZE_KEYS = {
+    "vocabulary_size": "vocab_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "max_length": "max_position_embeddings",
+}
 
 
 class BertLayout:
     """Keys of `config.json` and tensor names of BERT.
 
     Attributes:
-        model_type: str. `model_type` in `config.json`.
-        architecture: str. `architecture` of the `EncoderConfig`.
-        prefix: str. Prefix of the encoder's tensor names in models with a head.
-        keys: dict. `EncoderConfig` field -> key of `config.json`.
-        required: tuple of str. Fields that `config.json` must state.
-        silent: dict. Values of fields that `config.json` does not state, where they differ from
-            the defaults of `EncoderConfig`.
-        fixed: dict. Keys that change the computation -> the only supported value.
-        classes: dict. Head -> class of `transformers`.
-        dropout_key: str. Key of `config.json` for the dropout rate before the classifier.
-        read: dict. Field -> function of a `Document` and a key that reads the value by its type.
+        model_type: `model_type` in `config.json`.
+        prefix: Prefix of the encoder's tensor names in models with a head.
+        keys: `EncoderConfig` field -> key of `config.json`.
+        required: Fields that `config.json` must state.
+        read: Field -> function of a `Document` and a key that reads the value by its type.
+        silent: Values of fields that `config.json` does not state, where they differ from the
+            defaults of `EncoderConfig`.
+        fixed: Keys that change the computation -> the only supported value.
+        dropout_key: Key of `config.json` for the dropout rate before the classifier.
+        decoder: Output matrix of the masked LM head.
+        block: Layer of a block -> module in a checkpoint, with `{}` for the number of the block.
+        pooler, projection: Modules of the pooler and of the projection of the embeddings, if any.
+        classes: Head -> class of `transformers`.
     """
 
     model_type = "bert"
     prefix = "bert"
-    keys = {
-        "vocabulary_size": "vocab_size",
-        "hidden_dim": "hidden_size",
-        "num_layers": "num_hidden_layers",
-        "num_heads": "num_attention_heads",
-        "intermediate_dim": "intermediate_size",
-        "max_length": "max_position_embeddings",
+    keys = SIZE_KEYS | {
         "num_segments": "type_vocab_size",
         "activation": "hidden_act",
         "dropout": "hidden_dropout_prob",
@@ -95,63 +111,76 @@ class BertLayout:
         "pad_token_id": "pad_token_id",
         "causal": "is_decoder",
     }
-    required = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim")
+    required: tuple[str, ...] = (
+        "vocabulary_size",
+        "hidden_dim",
+        "num_layers",
+        "num_heads",
+        "intermediate_dim",
+    )
     read = READ
-    silent = {}
-    fixed = {"position_embedding_type": "absolute", "add_cross_attention": False}
+    silent: dict[str, Any] = {}
+    fixed: dict[str, Any] = {"position_embedding_type": "absolute", "add_cross_attention": False}
     dropout_key = "classifier_dropout"
-    decoder = "cls.predictions.decoder"  # output matrix of the masked LM head
+    decoder = "cls.predictions.decoder"
     token_embeddings = "embeddings.word_embeddings.weight"
-    classes = {
-        None: "BertModel",
-        "pretraining": "BertForPreTraining",
-        "masked_lm": "BertForMaskedLM",
-        "left_to_right": "BertLMHeadModel",
-        "next_sentence": "BertForNextSentencePrediction",
-        "sentence_order": "BertForPreTraining",
-        "classifier": "BertForSequenceClassification",
-        "token_classifier": "BertForTokenClassification",
-        "question_answerer": "BertForQuestionAnswering",
-        "multiple_choice": "BertForMultipleChoice",
+    block = {
+        "attention/query": "encoder.layer.{}.attention.self.query",
+        "attention/key": "encoder.layer.{}.attention.self.key",
+        "attention/value": "encoder.layer.{}.attention.self.value",
+        "attention/output": "encoder.layer.{}.attention.output.dense",
+        "attention_layer_norm": "encoder.layer.{}.attention.output.LayerNorm",
+        "intermediate": "encoder.layer.{}.intermediate.dense",
+        "output": "encoder.layer.{}.output.dense",
+        "output_layer_norm": "encoder.layer.{}.output.LayerNorm",
     }
+    pooler: str | None = "pooler.dense"
+    projection: str | None = None
+    classes = task_classes(
+        "Bert",
+        pretraining="ForPreTraining",
+        left_to_right="LMHeadModel",
+        next_sentence="ForNextSentencePrediction",
+        sentence_order="ForPreTraining",
+    )
 
     @property
-    def architecture(self):
+    def architecture(self) -> str:
+        """`architecture` of the `EncoderConfig`."""
         return self.model_type.removesuffix("-decoder")
 
-    def stated(self, config):
-        """Returns a dict of the fields stated in a configuration to the values of their keys.
-
-        Args:
-            config: `Document`.
-        """
+    def stated(self, config: Document) -> dict[str, Any]:
+        """Reads the fields that a configuration states, as values of their keys."""
         return {
             name: self.read.get(name, self.read[None])(config, key)
             for name, key in self.keys.items()
             if name in self.required or config.get(key) is not None
         }
 
-    def to_fields(self, settings):
-        """Converts values of `config.json` to `EncoderConfig` fields.
-
-        Args:
-            settings: dict of the stated fields to their values in `config.json`.
-        """
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Converts stated fields from their values in `config.json` to those of `EncoderConfig`."""
         return settings
 
-    def to_settings(self, fields):
-        """Converts `EncoderConfig` fields to values of `config.json`."""
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Converts fields from their values in `EncoderConfig` to those of `config.json`."""
         return {name: fields[name] for name in self.keys}
 
-    def encoder_tensors(self, config):
-        """Returns a list of the `TensorName`s of an encoder."""
+    def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:
+        """Returns the names of all tensors of an encoder."""
         names = self._embeddings(config)
-        for index in range(config.num_layers):
-            names += self._block(f"layer_{index}", f"encoder.layer.{index}")
-        return names + self._pooler(config)
+        if self.projection and config.embedding_dim:
+            names += dense("embeddings/projection", self.projection)
+        for index in range(config.num_layer_groups or config.num_layers):
+            for ours, theirs in self.block.items():
+                kind = layer_norm if ours.endswith("layer_norm") else dense
+                names += kind(f"layer_{index}/{ours}", theirs.format(index))
+        if self.pooler and config.use_pooler:
+            # Checkpoints with only a masked LM have no pooler.
+            names += dense("pooler/dense", self.pooler, optional=True)
+        return names
 
-    def tied_tensors(self):
-        """Returns a dict of duplicate head tensors in some files to the tensors they copy."""
+    def tied_tensors(self) -> dict[str, str]:
+        """Maps duplicate head tensors in some files to the tensors they copy."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -159,7 +188,7 @@ class BertLayout:
         }
         return {copy: name for copy, name in copies.items() if copy != name}
 
-    def _embeddings(self, config):
+    def _embeddings(self, config: EncoderConfig) -> list[TensorName]:
         names = [
             TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/position_embeddings", "embeddings.position_embeddings.weight"),
@@ -169,31 +198,14 @@ class BertLayout:
             names.append(TensorName("embeddings/segment_embeddings", table))
         return names + layer_norm("embeddings/layer_norm", "embeddings.LayerNorm")
 
-    def _block(self, ours, theirs):
-        names = []
-        for part in ("query", "key", "value"):
-            names += dense(f"{ours}/attention/{part}", f"{theirs}.attention.self.{part}")
-        return [
-            *names,
-            *dense(f"{ours}/attention/output", f"{theirs}.attention.output.dense"),
-            *layer_norm(f"{ours}/attention_layer_norm", f"{theirs}.attention.output.LayerNorm"),
-            *dense(f"{ours}/intermediate", f"{theirs}.intermediate.dense"),
-            *dense(f"{ours}/output", f"{theirs}.output.dense"),
-            *layer_norm(f"{ours}/output_layer_norm", f"{theirs}.output.LayerNorm"),
-        ]
-
-    def _pooler(self, config):
-        # Checkpoints with only a masked LM have no pooler.
-        return dense("pooler/dense", "pooler.dense", optional=True) if config.use_pooler else []
-
-    def heads(self):
-        """Returns a dict of head names to lists of `TensorName`."""
+    def heads(self) -> Heads:
+        """Returns the names of the tensors of each head."""
         return {
-            "masked_lm": [
-                *dense("masked_lm/dense", "cls.predictions.transform.dense"),
-                *layer_norm("masked_lm/layer_norm", "cls.predictions.transform.LayerNorm"),
-                TensorName("masked_lm/output_bias", "cls.predictions.bias"),
-            ],
+            "masked_lm": masked_lm(
+                "cls.predictions.transform.dense",
+                "cls.predictions.transform.LayerNorm",
+                "cls.predictions.bias",
+            ),
             "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
             # Same tensor as next_sentence, as in ALBERT's published code.
             "sentence_order": dense("sentence_order/dense", "cls.seq_relationship"),
@@ -211,36 +223,24 @@ class RobertaLayout(BertLayout):
     decoder = "lm_head.decoder"
     silent = {"pad_token_id": 1}
 
-    def __init__(self, model_type, class_prefix):
+    def __init__(self, model_type: str, class_prefix: str) -> None:
         self.model_type = model_type
-        self.classes = {
-            head: name.replace("Bert", class_prefix)
-            for head, name in BertLayout.classes.items()
-            if head not in ("pretraining", *_OF_PAIRS)
-        }
-        self.classes["left_to_right"] = f"{class_prefix}ForCausalLM"
+        self.classes = task_classes(class_prefix, left_to_right="ForCausalLM")
 
-    def to_fields(self, settings):
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         # Rows before the first token's: padding's row and, before that, unused ones.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}
 
-    def to_settings(self, fields):
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         settings = super().to_settings(fields)
         return settings | {"max_length": fields["max_length"] + fields["position_offset"]}
 
-    def heads(self):
+    def heads(self) -> Heads:
         return without_pairs(super().heads()) | {
-            "masked_lm": [
-                *dense("masked_lm/dense", "lm_head.dense"),
-                *layer_norm("masked_lm/layer_norm", "lm_head.layer_norm"),
-                TensorName("masked_lm/output_bias", "lm_head.bias"),
-            ],
-            "classifier": [
-                *dense("classifier/transform", "classifier.dense"),
-                *dense("classifier/dense", "classifier.out_proj"),
-            ],
+            "masked_lm": masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+            "classifier": two_layers("classifier", "classifier.dense", "classifier.out_proj"),
         }
 
 
@@ -252,55 +252,34 @@ class ElectraLayout(BertLayout):
     decoder = "generator_lm_head"
     keys = BertLayout.keys | {"embedding_dim": "embedding_size"}
     silent = {"embedding_dim": 128, "use_pooler": False}
-    classes = {
-        None: "ElectraModel",
-        "masked_lm": "ElectraForMaskedLM",
-        "left_to_right": "ElectraForCausalLM",
-        "replaced_token": "ElectraForPreTraining",
-        "classifier": "ElectraForSequenceClassification",
-        "token_classifier": "ElectraForTokenClassification",
-        "question_answerer": "ElectraForQuestionAnswering",
-        "multiple_choice": "ElectraForMultipleChoice",
-    }
+    projection = "embeddings_project"
+    classes = task_classes("Electra", left_to_right="ForCausalLM", replaced_token="ForPreTraining")
 
-    def to_fields(self, settings):
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         # The embedding projection exists only if the widths differ.
         same = settings["embedding_dim"] == settings["hidden_dim"]
         return settings | {"embedding_dim": None if same else settings["embedding_dim"]}
 
-    def to_settings(self, fields):
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         settings = super().to_settings(fields)
         return settings | {"embedding_dim": fields["embedding_dim"] or fields["hidden_dim"]}
 
-    def _embeddings(self, config):
-        names = super()._embeddings(config)
-        if config.embedding_dim:
-            names += dense("embeddings/projection", "embeddings_project")
-        return names
-
-    def heads(self):
+    def heads(self) -> Heads:
         generator, discriminator = "generator_predictions", "discriminator_predictions"
         return without_pairs(super().heads()) | {
-            "masked_lm": [
-                *dense("masked_lm/dense", f"{generator}.dense"),
-                *layer_norm("masked_lm/layer_norm", f"{generator}.LayerNorm"),
-                TensorName("masked_lm/output_bias", "generator_lm_head.bias"),
-            ],
-            "replaced_token": [
-                *dense("replaced_token/transform", f"{discriminator}.dense"),
-                *dense("replaced_token/dense", f"{discriminator}.dense_prediction"),
-            ],
-            "classifier": [
-                *dense("classifier/transform", "classifier.dense"),
-                *dense("classifier/dense", "classifier.out_proj"),
-            ],
-            "multiple_choice": [
-                *dense("multiple_choice/transform", "sequence_summary.summary"),
-                *dense("multiple_choice/dense", "classifier"),
-            ],
+            "masked_lm": masked_lm(
+                f"{generator}.dense", f"{generator}.LayerNorm", "generator_lm_head.bias"
+            ),
+            "replaced_token": two_layers(
+                "replaced_token", f"{discriminator}.dense", f"{discriminator}.dense_prediction"
+            ),
+            "classifier": two_layers("classifier", "classifier.dense", "classifier.out_proj"),
+            "multiple_choice": two_layers(
+                "multiple_choice", "sequence_summary.summary", "classifier"
+            ),
         }
 
 
-def without_pairs(heads):
+def without_pairs(heads: Heads) -> Heads:
     """Returns the heads of `BertLayout` that similar architectures share."""
     return {name: tensors for name, tensors in heads.items() if name not in _OF_PAIRS}

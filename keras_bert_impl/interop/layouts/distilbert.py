@@ -1,7 +1,7 @@
 """File layout of DistilBERT."""
 
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
-from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+from keras_bert_impl.interop.layouts.names import Heads, masked_lm, task_classes, two_layers
 
 
 class DistilBertLayout(BertLayout):
@@ -25,46 +25,24 @@ class DistilBertLayout(BertLayout):
     }
     silent = {"num_segments": 0, "use_pooler": False}
     fixed = {}
-    dropout_key = "seq_classif_dropout"
-    classes = {
-        None: "DistilBertModel",
-        "masked_lm": "DistilBertForMaskedLM",
-        "classifier": "DistilBertForSequenceClassification",
-        "token_classifier": "DistilBertForTokenClassification",
-        "question_answerer": "DistilBertForQuestionAnswering",
-        "multiple_choice": "DistilBertForMultipleChoice",
+    block = {
+        "attention/query": "transformer.layer.{}.attention.q_lin",
+        "attention/key": "transformer.layer.{}.attention.k_lin",
+        "attention/value": "transformer.layer.{}.attention.v_lin",
+        "attention/output": "transformer.layer.{}.attention.out_lin",
+        "attention_layer_norm": "transformer.layer.{}.sa_layer_norm",
+        "intermediate": "transformer.layer.{}.ffn.lin1",
+        "output": "transformer.layer.{}.ffn.lin2",
+        "output_layer_norm": "transformer.layer.{}.output_layer_norm",
     }
+    pooler = None
+    dropout_key = "seq_classif_dropout"
+    classes = task_classes("DistilBert")
 
-    def encoder_tensors(self, config):
-        names = self._embeddings(config)
-        for index in range(config.num_layers):
-            names += self._block(f"layer_{index}", f"transformer.layer.{index}")
-        return names
-
-    def _block(self, ours, theirs):
-        names = []
-        for part in ("query", "key", "value"):
-            names += dense(f"{ours}/attention/{part}", f"{theirs}.attention.{part[0]}_lin")
-        return [
-            *names,
-            *dense(f"{ours}/attention/output", f"{theirs}.attention.out_lin"),
-            *layer_norm(f"{ours}/attention_layer_norm", f"{theirs}.sa_layer_norm"),
-            *dense(f"{ours}/intermediate", f"{theirs}.ffn.lin1"),
-            *dense(f"{ours}/output", f"{theirs}.ffn.lin2"),
-            *layer_norm(f"{ours}/output_layer_norm", f"{theirs}.output_layer_norm"),
-        ]
-
-    def heads(self):
+    def heads(self) -> Heads:
         heads = without_pairs(super().heads()) | {
-            "masked_lm": [
-                *dense("masked_lm/dense", "vocab_transform"),
-                *layer_norm("masked_lm/layer_norm", "vocab_layer_norm"),
-                TensorName("masked_lm/output_bias", "vocab_projector.bias"),
-            ],
+            "masked_lm": masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
         }
         for head in ("classifier", "multiple_choice"):
-            heads[head] = [
-                *dense(f"{head}/transform", "pre_classifier"),
-                *dense(f"{head}/dense", "classifier"),
-            ]
+            heads[head] = two_layers(head, "pre_classifier", "classifier")
         return heads

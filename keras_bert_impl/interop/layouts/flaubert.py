@@ -1,7 +1,17 @@
 """File layout of FlauBERT, which follows XLM's."""
 
+from typing import Any
+
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.bert import BertLayout, without_pairs
-from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm
+from keras_bert_impl.interop.layouts.names import (
+    Heads,
+    TensorName,
+    dense,
+    layer_norm,
+    task_classes,
+    two_layers,
+)
 from keras_bert_impl.io.document import Document
 
 
@@ -31,50 +41,43 @@ class FlaubertLayout(BertLayout):
     silent = {"num_segments": 0, "use_pooler": False, "pad_token_id": 2, "activation": True}
     fixed = {"causal": False, "asm": False, "is_encoder": True, "n_langs": 1}
     fixed |= {"sinusoidal_embeddings": False}
-    dropout_key = "summary_first_dropout"
-    classes = {
-        None: "FlaubertModel",
-        "masked_lm": "FlaubertWithLMHeadModel",
-        "classifier": "FlaubertForSequenceClassification",
-        "token_classifier": "FlaubertForTokenClassification",
-        "question_answerer": "FlaubertForQuestionAnsweringSimple",
-        "multiple_choice": "FlaubertForMultipleChoice",
+    block = {
+        "attention/query": "attentions.{}.q_lin",
+        "attention/key": "attentions.{}.k_lin",
+        "attention/value": "attentions.{}.v_lin",
+        "attention/output": "attentions.{}.out_lin",
+        "attention_layer_norm": "layer_norm1.{}",
+        "intermediate": "ffns.{}.lin1",
+        "output": "ffns.{}.lin2",
+        "output_layer_norm": "layer_norm2.{}",
     }
+    pooler = None
+    dropout_key = "summary_first_dropout"
+    classes = task_classes(
+        "Flaubert", masked_lm="WithLMHeadModel", question_answerer="ForQuestionAnsweringSimple"
+    )
 
-    def to_fields(self, settings):
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         return settings | {
             "intermediate_dim": 4 * settings["hidden_dim"],
             "activation": "gelu" if settings["activation"] else "relu",
         }
 
-    def to_settings(self, fields):
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         return super().to_settings(fields) | {"activation": fields["activation"] == "gelu"}
 
-    def encoder_tensors(self, config):
-        names = [
+    def _embeddings(self, config: EncoderConfig) -> list[TensorName]:
+        return [
             TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/position_embeddings", "position_embeddings.weight"),
             *layer_norm("embeddings/layer_norm", "layer_norm_emb"),
         ]
-        for index in range(config.num_layers):
-            ours = f"layer_{index}"
-            for part in ("query", "key", "value"):
-                names += dense(f"{ours}/attention/{part}", f"attentions.{index}.{part[0]}_lin")
-            names += [
-                *dense(f"{ours}/attention/output", f"attentions.{index}.out_lin"),
-                *layer_norm(f"{ours}/attention_layer_norm", f"layer_norm1.{index}"),
-                *dense(f"{ours}/intermediate", f"ffns.{index}.lin1"),
-                *dense(f"{ours}/output", f"ffns.{index}.lin2"),
-                *layer_norm(f"{ours}/output_layer_norm", f"layer_norm2.{index}"),
-            ]
-        return names
 
-    def heads(self):
+    def heads(self) -> Heads:
         return without_pairs(super().heads()) | {
             "masked_lm": [TensorName("masked_lm/output_bias", "pred_layer.proj.bias")],
             "classifier": dense("classifier/dense", "sequence_summary.summary"),
-            "multiple_choice": [
-                *dense("multiple_choice/transform", "sequence_summary.summary"),
-                *dense("multiple_choice/dense", "logits_proj"),
-            ],
+            "multiple_choice": two_layers(
+                "multiple_choice", "sequence_summary.summary", "logits_proj"
+            ),
         }

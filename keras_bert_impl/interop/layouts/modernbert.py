@@ -1,11 +1,15 @@
 """File layouts of ModernBERT and of its causal decoder."""
 
-from keras_bert_impl.interop.layouts.bert import BertLayout
-from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel
+from typing import Any
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.interop.layouts.bert import SIZE_KEYS, BertLayout
+from keras_bert_impl.interop.layouts.names import Heads, TensorName, dense, kernel, task_classes
 from keras_bert_impl.io.errors import InputError, shown
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _BASES = {_FULL: "rotary_base", _SLIDING: "local_rotary_base"}
+_OUTPUT_BIAS = TensorName("masked_lm/output_bias", "decoder.bias")
 
 
 class ModernBertLayout(BertLayout):
@@ -15,13 +19,7 @@ class ModernBertLayout(BertLayout):
     prefix = "model"
     decoder = "decoder"
     token_embeddings = "embeddings.tok_embeddings.weight"
-    keys = {
-        "vocabulary_size": "vocab_size",
-        "hidden_dim": "hidden_size",
-        "num_layers": "num_hidden_layers",
-        "num_heads": "num_attention_heads",
-        "intermediate_dim": "intermediate_size",
-        "max_length": "max_position_embeddings",
+    keys = SIZE_KEYS | {
         "activation": "hidden_activation",
         "dropout": "embedding_dropout",
         "mlp_dropout": "mlp_dropout",
@@ -59,16 +57,9 @@ class ModernBertLayout(BertLayout):
     fixed |= {"rope_scaling": None, "classifier_bias": False}
     fixed |= {"classifier_activation": "gelu", "decoder_bias": True}
     dropout_key = "classifier_dropout"
-    classes = {
-        None: "ModernBertModel",
-        "masked_lm": "ModernBertForMaskedLM",
-        "classifier": "ModernBertForSequenceClassification",
-        "token_classifier": "ModernBertForTokenClassification",
-        "question_answerer": "ModernBertForQuestionAnswering",
-        "multiple_choice": "ModernBertForMultipleChoice",
-    }
+    classes = task_classes("ModernBert")
 
-    def to_fields(self, settings):
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         fields = dict(settings)
         rates = {fields[name] for name in ("dropout", "attention_dropout", "mlp_dropout")}
         if len(rates) > 1:  # attention_dropout also applies to the attention's outputs
@@ -85,14 +76,14 @@ class ModernBertLayout(BertLayout):
             fields["local_rotary_base"] = None
         return fields
 
-    def to_settings(self, fields):
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         settings = {name: fields[name] for name in self.keys if fields.get(name) is not None}
         if fields["window"] is not None:
             settings["window"] = 2 * fields["window"]
             settings["local_rotary_base"] = fields["local_rotary_base"] or fields["rotary_base"]
         return settings | {"mlp_dropout": fields["dropout"]}
 
-    def encoder_tensors(self, config):
+    def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:
         names = [
             TensorName("embeddings/token_embeddings", self.token_embeddings),
             TensorName("embeddings/layer_norm/gamma", "embeddings.norm.weight"),
@@ -101,7 +92,7 @@ class ModernBertLayout(BertLayout):
             names += self._block(f"layer_{index}", f"layers.{index}", with_norm=index > 0)
         return [*names, TensorName("final_layer_norm/gamma", "final_norm.weight")]
 
-    def _block(self, ours, theirs, with_norm):
+    def _block(self, ours: str, theirs: str, with_norm: bool) -> list[TensorName]:
         norm = TensorName(f"{ours}/attention_layer_norm/gamma", f"{theirs}.attn_norm.weight")
         return [
             *([norm] if with_norm else []),
@@ -114,23 +105,14 @@ class ModernBertLayout(BertLayout):
         ]
 
     def _projections(self, ours, theirs):
-        places = enumerate(("query", "key", "value"))
-        return [kernel(f"{ours}/{name}", f"{theirs}.Wqkv", place, 3) for place, name in places]
+        parts = enumerate(("query", "key", "value"))
+        return [kernel(f"{ours}/{name}", f"{theirs}.Wqkv", part, 3) for part, name in parts]
 
-    def heads(self):
-        heads = {
-            "masked_lm": [
-                kernel("masked_lm/dense", "head.dense"),
-                TensorName("masked_lm/layer_norm/gamma", "head.norm.weight"),
-                TensorName("masked_lm/output_bias", "decoder.bias"),
-            ]
-        }
+    def heads(self) -> Heads:
+        heads = {"masked_lm": [*_transform("masked_lm", "dense", "head"), _OUTPUT_BIAS]}
         for head in ("classifier", "token_classifier", "question_answerer", "multiple_choice"):
-            heads[head] = [
-                kernel(f"{head}/transform", "head.dense"),
-                TensorName(f"{head}/layer_norm/gamma", "head.norm.weight"),
-                *dense(f"{head}/dense", "classifier"),
-            ]
+            output = dense(f"{head}/dense", "classifier")
+            heads[head] = _transform(head, "transform", "head") + output
         return heads
 
 
@@ -145,13 +127,13 @@ class ModernBertDecoderLayout(ModernBertLayout):
         "classifier": "ModernBertDecoderForSequenceClassification",
     }
 
-    def to_fields(self, settings):
+    def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
         fields = super().to_fields(settings)
         if fields["window"] is not None:  # here half of `local_attention` includes the token itself
             fields["window"] -= 1
         return fields
 
-    def to_settings(self, fields):
+    def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
         settings = super().to_settings(fields)
         if fields["window"] is not None:
             settings["window"] += 2
@@ -161,19 +143,19 @@ class ModernBertDecoderLayout(ModernBertLayout):
         names = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
         return [kernel(f"{ours}/{name}", f"{theirs}.{own}") for name, own in names.items()]
 
-    def heads(self):
+    def heads(self) -> Heads:
+        output = kernel("classifier/dense", "classifier")
         return {
-            "masked_lm": [
-                kernel("masked_lm/dense", "lm_head.dense"),
-                TensorName("masked_lm/layer_norm/gamma", "lm_head.norm.weight"),
-                TensorName("masked_lm/output_bias", "decoder.bias"),
-            ],
-            "classifier": [
-                kernel("classifier/transform", "head.dense"),
-                TensorName("classifier/layer_norm/gamma", "head.norm.weight"),
-                kernel("classifier/dense", "classifier"),
-            ],
+            "masked_lm": [*_transform("masked_lm", "dense", "lm_head"), _OUTPUT_BIAS],
+            "classifier": [*_transform("classifier", "transform", "head"), output],
         }
+
+
+def _transform(head: str, layer: str, theirs: str) -> list[TensorName]:
+    return [
+        kernel(f"{head}/{layer}", f"{theirs}.dense"),
+        TensorName(f"{head}/layer_norm/gamma", f"{theirs}.norm.weight"),
+    ]
 
 
 def _rotary_bases(parameters):
@@ -193,5 +175,7 @@ def _global_every(types, num_layers):
     every = next((i for i, kind in enumerate(types) if i and kind == _FULL), num_layers)
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:
-        raise InputError("layer_types must repeat a global layer and a number of sliding ones.")
+        raise InputError(
+            "layer_types must repeat one global layer and a fixed number of local ones."
+        )
     return every

@@ -76,7 +76,7 @@ def test_encoder(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_theirs_ours_theirs_is_exact(case):
+def test_round_trip_from_keras_hub_is_exact(case):
     backbone = random_backbone(case)
     has_pooler = isinstance(backbone.output, dict)
     again = Encoder.from_keras_hub(backbone, use_pooler=has_pooler).to_keras_hub()
@@ -86,7 +86,7 @@ def test_theirs_ours_theirs_is_exact(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ours_theirs_ours_is_exact(case):
+def test_round_trip_to_keras_hub_is_exact(case):
     backbone = random_backbone(case)
     first = Encoder.from_keras_hub(backbone, use_pooler=isinstance(backbone.output, dict))
     randomize(first)
@@ -140,13 +140,13 @@ def test_pooler_of_roberta(caplog):
     assert "RobertaBackbone: newly made, to be trained: pooler/dense/kernel" in caplog.text
     caplog.clear()
     encoder.to_keras_hub()
-    assert "has no place for: pooler.dense.bias, pooler.dense.weight" in caplog.text
+    assert "has no variables for: pooler.dense.bias, pooler.dense.weight" in caplog.text
 
 
 def test_bert_without_pooler(caplog):
     backbone = random_backbone("bert")
     again = Encoder.from_keras_hub(backbone, use_pooler=False).to_keras_hub()
-    assert "newly made: pooled_dense/kernel, pooled_dense/bias" in caplog.text
+    assert "newly initialized: pooled_dense/kernel, pooled_dense/bias" in caplog.text
     block = "transformer_layer_1"
     assert_same_weights(backbone.get_layer(block), again.get_layer(block))
 
@@ -231,14 +231,17 @@ def test_classifier_in_transformers(case, tmp_path):
             lambda: random_backbone("albert", num_inner_repetitions=2),
             "AlbertBackbone: num_inner_repetitions must be 1",
         ),
-        "another class": (lambda: keras.layers.Dense(2), "expected a backbone.*Received: Dense"),
+        "another class": (
+            lambda: keras.layers.Dense(2),
+            "expected a KerasHub backbone.*Received: Dense",
+        ),
         "a subclass": (
             lambda: type("Mine", (keras_hub.models.BertBackbone,), {})(**SIZES),
-            "expected a backbone.*Received: Mine",
+            "expected a KerasHub backbone.*Received: Mine",
         ),
         "head of bert": (
             lambda: random_task("bert", "MaskedLM"),
-            "BertMaskedLM computes its head with another GELU or epsilon.*; give its backbone",
+            "BertMaskedLM computes its head with another GELU or epsilon.*; pass its backbone",
         ),
         "head of albert": (lambda: random_task("albert", "MaskedLM"), "AlbertMaskedLM computes"),
         "head of distilbert": (
@@ -255,21 +258,21 @@ def test_classifier_in_transformers(case, tmp_path):
         ),
         "another task": (
             lambda: keras_hub.models.BertTextEmbedder(random_backbone("bert")),
-            "BertTextEmbedder has no head that is known",
+            "BertTextEmbedder has no supported head",
         ),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_refused(make, message):
+def test_rejects_unsupported_models(make, message):
     with pytest.raises(InputError, match=message) as caught:
         open_keras_hub(make())
     assert "\n" not in str(caught.value)
 
 
-def test_other_variables_are_refused():
+def test_rejects_models_with_other_variables():
     backbone = random_backbone("bert")
     backbone.enable_lora(2)
-    with pytest.raises(InputError, match="BertBackbone: its variables are not those.*lora_kernel"):
+    with pytest.raises(InputError, match="BertBackbone: its variables differ from.*lora_kernel"):
         open_keras_hub(backbone)
 
 
@@ -278,25 +281,28 @@ def test_other_variables_are_refused():
     {
         "activation": (
             {"activation": "gelu"},
-            "BertBackbone cannot have activation='gelu'; it would be activation='gelu_tanh', which",
+            "BertBackbone does not support activation='gelu'. To use activation='gelu_tanh' instead",
         ),
         "epsilon": (
             {"layer_norm_epsilon": 1e-5},
-            "cannot have activation='gelu', layer_norm_epsilon=1e-05",
+            "does not support activation='gelu', layer_norm_epsilon=1e-05",
         ),
         "dropout": ({"attention_dropout": 0.0}, "attention_dropout=0.0"),
         "no segments": ({"num_segments": 0}, "num_segments=0"),
         "camembert": ({"architecture": "camembert"}, "KerasHub has no camembert; it has bert, rob"),
         "flaubert": ({"architecture": "flaubert"}, "KerasHub has no flaubert"),
-        "segments": ({"architecture": "roberta"}, "RobertaBackbone cannot have .*num_segments=3"),
+        "segments": (
+            {"architecture": "roberta"},
+            "RobertaBackbone does not support .*num_segments=3",
+        ),
         "offset": (
             {"architecture": "roberta", "num_segments": 1, "layer_norm_epsilon": 1e-5},
-            "RobertaBackbone cannot have position_offset=0",
+            "RobertaBackbone does not support position_offset=0",
         ),
         "no map": ({"architecture": "albert"}, "AlbertBackbone"),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_configurations_that_keras_hub_cannot_have(changes, message):
+def test_rejects_configurations_that_keras_hub_lacks(changes, message):
     with pytest.raises(InputError, match=message):
         to_keras_hub(dataclasses.replace(TINY, **changes), {})

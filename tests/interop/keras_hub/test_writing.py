@@ -53,7 +53,7 @@ def edit_config(directory, **changes):
 
 
 @pytest.mark.parametrize(("case", "kind"), TASKS)
-def test_theirs_ours_theirs_is_exact(case, kind, tmp_path):
+def test_round_trip_from_keras_hub_is_exact(case, kind, tmp_path):
     is_classifier = kind == "TextClassifier"
     task = random_task(case, kind, **({"num_classes": 3, "dropout": 0.25} if is_classifier else {}))
     task.save_to_preset(str(tmp_path / "theirs"))
@@ -66,7 +66,7 @@ def test_theirs_ours_theirs_is_exact(case, kind, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_the_type_of_numbers_stays(dtype, tmp_path):
+def test_keeps_the_dtype(dtype, tmp_path):
     backbone = random_backbone("albert", dtype=dtype)
     task = keras_hub.models.AlbertTextClassifier(backbone=backbone, num_classes=2)
     randomize(task)
@@ -89,7 +89,7 @@ def test_a_model_of_transformers(case, head, tmp_path, caplog):
     written = convert(tmp_path / "theirs", tmp_path / "preset", "keras_hub")
     if head == "masked_lm" and case not in MASKED_LMS:
         assert "MaskedLM computes its head with another GELU or epsilon" in caplog.text
-        assert "Backbone: has no place for: " in caplog.text
+        assert "Backbone: has no variables for: " in caplog.text
         assert not (tmp_path / "preset" / "task.json").exists()
         assert not {name for name in written if "prediction" in name or "vocab" in name}
         return
@@ -192,10 +192,10 @@ def test_masked_lm_masks_raw_strings(case, tmp_path):
     assert set(np.asarray(labels)[np.asarray(weights) == 1]) <= set(expected)
 
 
-# === What KerasHub's files cannot say ===
+# === What KerasHub's files cannot express ===
 
 
-def test_names_of_classes_and_kind_of_problem_come_back(tmp_path):
+def test_round_trip_keeps_class_names_and_problem_type(tmp_path):
     random_task("distilbert", "TextClassifier", num_classes=2).save_to_preset(str(tmp_path / "a"))
     convert(tmp_path / "a", tmp_path / "ours")
     names = {"id2label": {"0": "bad", "1": "good"}, "label2id": {"bad": 0, "good": 1}}
@@ -211,7 +211,7 @@ def test_names_of_classes_and_kind_of_problem_come_back(tmp_path):
         open_model(tmp_path / "made")
 
 
-def test_dropout_that_is_not_stated_is_the_encoders(tmp_path):
+def test_default_head_dropout_is_the_encoders(tmp_path):
     random_task("bert", "TextClassifier", num_classes=2).save_to_preset(str(tmp_path / "theirs"))
     convert(tmp_path / "theirs", tmp_path / "ours")
     edit_config(tmp_path / "ours", classifier_dropout=None, hidden_dropout_prob=0.3)
@@ -220,10 +220,13 @@ def test_dropout_that_is_not_stated_is_the_encoders(tmp_path):
     assert keras_hub.models.TextClassifier.from_preset(str(tmp_path / "made")).dropout == 0.3
 
 
-def test_heads_without_a_task_stay_behind(tmp_path, caplog):
+def test_leaves_out_heads_without_a_task(tmp_path, caplog):
     """A token classifier has tensors of the same names as a classifier of texts."""
     original("distilbert", "token_classifier").save_pretrained(tmp_path / "theirs")
     with caplog.at_level(logging.WARNING):
         convert(tmp_path / "theirs", tmp_path / "made", "keras_hub")
-    assert "DistilBertBackbone: has no place for: classifier.bias, classifier.weight" in caplog.text
+    assert (
+        "DistilBertBackbone: has no variables for: classifier.bias, classifier.weight"
+        in caplog.text
+    )
     assert open_model(tmp_path / "made").config["architectures"] == ["DistilBertModel"]

@@ -83,7 +83,7 @@ def test_an_interrupted_upload_goes_on(
 def test_a_closed_bucket_is_known_before_anything_is_read(scratch, tokenizer):
     with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
         prepare("no text", "nowhere://records", tokenizer)
-    with pytest.raises(InputError, match="gs:/bucket/records is no folder of this machine"):
+    with pytest.raises(InputError, match="gs:/bucket/records is not on this machine"):
         prepare("no text", Path("gs://bucket/records"), tokenizer)  # which has lost a slash
     assert not list(scratch.iterdir())
 

@@ -23,8 +23,8 @@ def test_settings_come_back_with_their_types():
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"max_length": "16"}, "keras_bert_impl.max_length must be a whole number from 1"),
-        ({"max_length": -1}, "max_length must be a whole number from 1 .*Received: -1"),
+        ({"max_length": "16"}, "keras_bert_impl.max_length must be an integer from 1"),
+        ({"max_length": -1}, "max_length must be an integer from 1 .*Received: -1"),
         (
             {"head_dropout": float("nan")},
             "keras_bert_impl.head_dropout must be a number at least 0",

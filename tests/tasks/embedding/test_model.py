@@ -359,7 +359,7 @@ def test_files_of_the_sixth_version(written):
     [
         ("modules.json", {"a": 1}, "must hold a list of modules"),
         ("modules.json", [{"path": "", "type": f"{LIBRARY}.CNN"}], "CNN' is not supported"),
-        ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "names no module Pooling"),
+        ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "has no Pooling module"),
         (
             "modules.json",
             [{"path": "../x", "type": f"{LIBRARY}.Pooling"}],

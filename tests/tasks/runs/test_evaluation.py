@@ -197,7 +197,10 @@ def test_further_sets_are_scored_under_their_names(scored, tmp_path):
         (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task needs --data"),
         (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: the label"),
         (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "holds a run; give another"),
-        (["--dev", "{0}/1.tsv", *TABLE, "--base", "nowhere"], "a base is for what was tuned"),
+        (
+            ["--dev", "{0}/1.tsv", *TABLE, "--base", "nowhere"],
+            "base is only for fine-tuned weights",
+        ),
         (["--dev", "{0}/1.tsv", *TABLE, "--model", "{0}"], "has no config.json"),
     ],
 )

@@ -112,7 +112,10 @@ def trained_as(**options):
         (damage("spiece.model", lambda data: data[: len(data) // 3]), "spiece.model .*damaged"),
         (damage("spiece.model", lambda data: b""), "spiece.model .*has no pieces"),
         (damage("spiece.model", lambda data: TEXT.encode()), "spiece.model is no SentencePiece"),
-        (damage("spiece.model", lambda data: bytes(70 << 20)), "spiece.model has more than 64 MiB"),
+        (
+            damage("spiece.model", lambda data: bytes(70 << 20)),
+            "spiece.model is larger than 64 MiB",
+        ),
         (damage("spiece.model", lambda data: data + data), "spiece.model has .* pieces, but says"),
         (trained_as(model_type="bpe"), "spiece.model: .* of type BPE is not supported"),
         (trained_as(model_type="char"), "spiece.model: .* of type character is not supported"),

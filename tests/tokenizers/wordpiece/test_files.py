@@ -128,7 +128,7 @@ def test_bad_vocabulary_files(tmp_path, content, message):
 def test_a_file_too_big_is_not_read(tmp_path):
     with open(tmp_path / "vocab.txt", "wb") as file:
         file.truncate(65 << 20)
-    with pytest.raises(InputError, match="more than 64 MiB"):
+    with pytest.raises(InputError, match="larger than 64 MiB"):
         Tokenizer.from_pretrained(tmp_path)
 
 

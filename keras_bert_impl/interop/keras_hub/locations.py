@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import encoder_tensors
+from keras_bert_impl.interop.keras_hub.names import Kind
 from keras_bert_impl.interop.layouts.names import TensorName
 
 _BLOCK = {  # part of our block -> KerasHub layer
@@ -28,72 +30,67 @@ _HEADS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """Location of a tensor in a KerasHub model.
 
     Args:
-        name: `TensorName`. Maps our variable to the Hugging Face tensor.
-        path: str. KerasHub variable path of layer names and variable name; "" if KerasHub has no
-            such variable, and the Hugging Face tensor is rows of zeros.
-        shape: tuple of int. Shape of the KerasHub variable.
-        offset: int. Number of rows in the Hugging Face tensor before KerasHub's.
+        name: Maps our variable to the Hugging Face tensor.
+        path: KerasHub variable path of layer names and variable name; "" if KerasHub has no such
+            variable, and the Hugging Face tensor is rows of zeros.
+        shape: Shape of the KerasHub variable.
+        offset: Number of rows in the Hugging Face tensor before KerasHub's.
     """
 
     name: TensorName
     path: str
-    shape: tuple
+    shape: tuple[int, ...]
     offset: int = 0
 
     @property
-    def original_shape(self):
-        """tuple of int. Shape of the Hugging Face tensor."""
+    def original_shape(self) -> tuple[int, ...]:
+        """Shape of the Hugging Face tensor."""
         shape = self._flat
         return shape[::-1] if self.name.transpose else (shape[0] + self.offset, *shape[1:])
 
     @property
-    def _flat(self):
-        """tuple of int. Shape with all attention heads in one dimension."""
+    def _flat(self) -> tuple[int, ...]:
+        """Shape with all attention heads in one dimension."""
         if len(self.shape) == 3:
             hidden = math.isqrt(math.prod(self.shape))
             return hidden, hidden
         return (math.prod(self.shape),) if self.path.endswith("/bias") else self.shape
 
-    def to_original(self, array):
+    def to_original(self, array: np.ndarray) -> np.ndarray:
         """Converts a KerasHub array to the Hugging Face tensor."""
         array = array.reshape(self._flat)
         if self.offset:
             array = np.concatenate([np.zeros((self.offset, array.shape[1]), array.dtype), array])
         return array.T if self.name.transpose else array
 
-    def from_original(self, array):
+    def from_original(self, array: np.ndarray) -> np.ndarray:
         """Converts a Hugging Face tensor to the KerasHub array."""
         return (array.T if self.name.transpose else array[self.offset :]).reshape(self.shape)
 
 
-def encoder_places(kind, config):
-    """Returns a list of the `Place` of every variable in a backbone."""
-    places = []
+def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a backbone."""
+    locations = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
         shape = _shape(name.variable, config)
         if "segment_embeddings" in name.variable and not kind.has_segments:
-            places.append(Place(name, "", (0, shape[1]), offset=shape[0]))
+            locations.append(Location(name, "", (0, shape[1]), offset=shape[0]))
         else:
             offset = config.position_offset if "position_embeddings" in name.variable else 0
-            places.append(Place(name, _path(kind, name.variable), shape, offset))
-    return places
+            locations.append(Location(name, _path(kind, name.variable), shape, offset))
+    return locations
 
 
-def head_places(kind, config, names, num_classes):
-    """Returns a list of the `Place` of every variable in a head.
-
-    Args:
-        kind: `Kind`.
-        config: `EncoderConfig`.
-        names: list of `TensorName`.
-        num_classes: int. Number of classes of a classifier.
-    """
+def head_locations(
+    kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
+) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a head."""
     return [
-        Place(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
+        Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
         for name in names
     ]
 
