@@ -13,7 +13,7 @@ from tokenizers import models, processors
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.added_tokens import AddedTokens, as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, as_added_tokens
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
 from tests.tokenizers.kinds import ENGLISH, like_modernbert
 
@@ -112,7 +112,7 @@ def test_detokenize(ours):
 
 def find(tokens, text):
     """What is found in two copies of a text: (text there, token)."""
-    tokens = as_added_tokens(tokens)
+    tokens = dict(enumerate(as_added_tokens(tokens)))
     code_points = [*map(ord, text), CODE_POINTS] * 2
     found = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
     rows = np.transpose(found).tolist()
@@ -161,7 +161,7 @@ def test_found_as_tokenizers_finds_them():
 
 def test_a_long_token_takes_little_memory():
     tracemalloc.start()
-    AddedTokens(["a" * 60_000])
+    AddedTokens({0: AddedToken("a" * 60_000)})
     assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
 

@@ -120,9 +120,9 @@ def test_detokenize(ours):
             "vocab.json, line 1, is not valid JSON",
         ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
-        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
+        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
         (edit("vocab.json", lambda ids: ids.pop("!")), "vocabulary lacks '!'"),
-        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 is no pair"),
+        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 must be a pair"),
         (lambda path: (path / "merges.txt").write_text("zzz yyy\n"), "vocabulary lacks 'zzz'"),
         (lambda path: (path / "merges.txt").write_bytes(b"\xff\n"), "line 1: not UTF-8"),
         (
@@ -157,7 +157,7 @@ def test_damaged_files(directory, tmp_path, damage, message):
         (lambda whole: whole["model"].pop("merges"), "model.merges is missing"),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>"}),
-            "an added token has no content or no id: {'content': '<new>'}",
+            "an added token needs a content and an id: {'content': '<new>'}",
         ),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>", "id": 99999}),

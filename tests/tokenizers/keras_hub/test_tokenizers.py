@@ -107,7 +107,7 @@ def test_extra_tokens_come_back_and_are_named(tokenizers, tmp_path, caplog):
     )
     with caplog.at_level(logging.WARNING):
         write_preset(tmp_path, tokenizer, to_keras_hub(tokenizer, "xlm-roberta"))
-    assert f"takes these for ordinary text: {token}" in caplog.text
+    assert f"treats these tokens as ordinary text: {token}" in caplog.text
     assert Tokenizer.from_pretrained(tmp_path).get_config() == tokenizer.get_config()
 
 
@@ -143,12 +143,20 @@ WORDPIECE = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
 @pytest.mark.parametrize(
     ("tokenizer", "architecture", "message"),
     [
-        (WORDPIECE, "roberta", "a WordPieceTokenizer cannot be written as KerasHub's RobertaTok"),
-        (WORDPIECE, "camembert", "cannot be written as KerasHub's tokenizer of camembert"),
+        (WORDPIECE, "roberta", "a WordPieceTokenizer cannot be converted to KerasHub's RobertaTok"),
+        (WORDPIECE, "camembert", "cannot be converted to KerasHub's tokenizer of camembert"),
         (xlm(*FIRST, "<mask>"), "albert", "Tokenizer of XLM-RoBERTa cannot be .* AlbertTokenizer"),
-        (xlm(*FIRST, "<mask>", "x"), "xlm-roberta", "ends with <mask>, but .* <unk> and x"),
-        (xlm(*FIRST[::-1], "<mask>"), "xlm-roberta", "but this one has <unk> </s> <pad> <s> and"),
-        (xlm(*FIRST, "", "<mask>"), "xlm-roberta", "cannot have an empty piece"),
+        (
+            xlm(*FIRST, "<mask>", "x"),
+            "xlm-roberta",
+            "end with <mask>, but .* <unk> and ends with x",
+        ),
+        (xlm(*FIRST[::-1], "<mask>"), "xlm-roberta", "but .* begins with <unk> </s> <pad> <s> and"),
+        (
+            xlm(*FIRST, "", "<mask>"),
+            "xlm-roberta",
+            "id without a token, which a SentencePiece model cannot have",
+        ),
     ],
 )
 def test_refused(tokenizer, architecture, message):
@@ -164,7 +172,7 @@ def test_refused(tokenizer, architecture, message):
         ({}, {"added_tokens": "x"}, "keras_bert_impl is damaged"),
         ({}, {"added_tokens": [["x"]]}, "must be a non-empty string"),
         ({}, {"mask_strips_left": "no"}, "keras_bert_impl is damaged"),
-        ({}, {"character_map": "%"}, "the map of characters .* is damaged"),
+        ({}, {"character_map": "%"}, "the character map .* is damaged"),
     ],
 )
 def test_damaged_presets(inner, notes, message, tokenizers, tmp_path):

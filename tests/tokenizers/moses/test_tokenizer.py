@@ -144,9 +144,12 @@ def test_offsets_of_words():
     words = MosesSplitter(lowercase=False)(tf.constant(list(words_of)))
     lengths = tf.ones_like(words.starts)
     whole = tf.RaggedTensor.from_row_lengths(tf.zeros_like(words.starts), lengths)
-    starts, ends = (part.to_list() for part in words.offsets(whole))
-    for (text, expected), begin, end in zip(words_of.items(), starts, ends):
-        assert [text[slice(*place)] for place in zip(begin, end)] == expected
+    spans = [*zip(*(part.numpy() for part in words.characters_of(whole)))]
+    first = words.text_starts.numpy()
+    for number, (text, expected) in enumerate(words_of.items()):
+        of_text = spans[slice(*words.texts.numpy()[number : number + 2])]
+        found = [text[begin - first[number] : end - first[number]] for begin, end in of_text]
+        assert found == expected
 
 
 def test_leftmost_is_a_search_from_the_left():
@@ -197,14 +200,23 @@ def test_detokenize(ours):
         ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (lambda path: (path / "merges.txt").unlink(), "cannot read .*merges.txt"),
-        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
-        (edit("vocab.json", lambda ids: ids.update({"x": [1]})), r"the id of 'x' is \[1\]"),
+        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
+        (
+            edit("vocab.json", lambda ids: ids.update({"x": [1]})),
+            r"the id of 'x' must be a whole number, not \[1\]",
+        ),
         (
             edit("vocab.json", lambda ids: ids.update({"z": ids.pop("<unk>")})),
             "'<unk>' has the id 3, but in",
         ),
-        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "line 2: no pair"),
-        (lambda path: (path / "merges.txt").write_text("a b\nb c\na b 5\n"), "stands in line 1"),
+        (
+            lambda path: (path / "merges.txt").write_text("a b\nc\n"),
+            "line 2: expected a pair of tokens",
+        ),
+        (
+            lambda path: (path / "merges.txt").write_text("a b\nb c\na b 5\n"),
+            "line 3 repeats the pair of line 1",
+        ),
         (
             edit("tokenizer_config.json", lambda config: config.update(do_lowercase="no")),
             "do_lowercase='no' is not supported",

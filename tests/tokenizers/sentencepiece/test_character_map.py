@@ -1,4 +1,4 @@
-"""The map of characters that SentencePiece models bring along, against `tokenizers`."""
+"""The character map of SentencePiece models, compared with `tokenizers`."""
 
 import base64
 
@@ -50,7 +50,7 @@ def test_what_a_character_with_marks_begins_with_stands_for_all_of_it():
 @pytest.mark.parametrize("size", [1, 5, 1000, 100_000])
 def test_damaged(encoded, size):
     data = base64.b64decode(encoded)
-    with pytest.raises(InputError, match="map of characters .* is damaged"):
+    with pytest.raises(InputError, match="character map .* is damaged"):
         read_map(base64.b64encode(data[:size]).decode())
 
 

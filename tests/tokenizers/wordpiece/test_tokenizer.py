@@ -230,7 +230,7 @@ def test_features_of_single_texts_and_pairs():
         (["a", None], "text 1 must be a string, not NoneType"),
         ([("a", "b", "c")], "tuple of 3"),
         ((["a"], ["b", "c"]), "1 first segments but 2 second ones"),
-        ((["a"], ["b"], ["c"]), "got 3 members"),
+        ((["a"], ["b"], ["c"]), "Received: 3 members"),
         (tf.constant([[1]]), "int32"),
         (tf.constant("scalar"), "shape"),
     ],

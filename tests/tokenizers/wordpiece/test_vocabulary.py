@@ -89,5 +89,5 @@ def test_empty_corpus(texts):
 
 
 def test_too_small_for_the_characters():
-    with pytest.raises(InputError, match="vocabulary_size=10 is too small.* take 15"):
+    with pytest.raises(InputError, match="vocabulary_size=10 is too small.* need 15"):
         learn_wordpiece_vocabulary(["abcde abcde eabcd"], vocabulary_size=10)
