@@ -214,7 +214,8 @@ def with_added_tokens(
         special: These get no id from their name alone.
 
     Raises:
-        InputError: If an id belongs to another token or is far beyond the vocabulary.
+        InputError: If an id belongs to another token, is far beyond the vocabulary, or leaves a
+            gap in added_tokens.json.
     """
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
@@ -222,10 +223,17 @@ def with_added_tokens(
         name = token.content
         if number is None and name in special:
             continue
-        number = ids.get(name, len(vocabulary)) if number is None else number
-        if number > len(vocabulary) + MAX_TOKENS:
+        size = len(vocabulary)
+        number = ids.get(name, size) if number is None else number
+        if number > size and name in read_if_there(where / "added_tokens.json"):
+            # `transformers` would ignore the id and number the token consecutively.
+            raise InputError(
+                f"{where / 'added_tokens.json'}: {name!r:.60} has the id {number}, but no token has "
+                f"the ids {size} to {number - 1}. Give these to tokens, or {name!r:.60} the id {size}."
+            )
+        if number > size + MAX_TOKENS:
             raise InputError(f"{where}: the id {number} of {name!r:.60} is far beyond the others.")
-        vocabulary += [""] * (number + 1 - len(vocabulary))
+        vocabulary += [""] * (number + 1 - size)
         if vocabulary[number] not in ("", name) or ids.get(name, number) != number:
             raise InputError(
                 f"{where}: the added token {name!r:.60} has the id {number}, but in the vocabulary "

@@ -312,12 +312,25 @@ def test_side_files_are_followed(tmp_path, files):
     ("number", "message"),
     [
         (6, r"'\[X\]' has the id 6, but in the vocabulary that is the id of 'b'"),
-        (10**7, "far beyond the others"),
+        (20, r"added_tokens.json: '\[X\]' has the id 20, but no token has the ids 18 to 19"),
+        (10**7, "no token has the ids 18 to 9999999"),
     ],
 )
-def test_ids_that_added_tokens_cannot_have(tmp_path, number, message):
+def test_rejects_ids_that_added_tokens_cannot_have(tmp_path, number, message):
     write(tmp_path, added_tokens={"[X]": number})
     with pytest.raises(InputError, match=message):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_added_tokens_decoder_may_leave_a_gap(tmp_path):
+    """Tokenizers with a gap were written there, and their models have rows for all ids."""
+    decoder = {"20": {"content": "[X]"}}
+    write(tmp_path, tokenizer_config={"do_lower_case": True, "added_tokens_decoder": decoder})
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    assert (tokenizer.token_to_id("[X]"), len(tokenizer)) == (20, 21)
+    decoder = {str(10**7): {"content": "[X]"}}
+    write(tmp_path, tokenizer_config={"do_lower_case": True, "added_tokens_decoder": decoder})
+    with pytest.raises(InputError, match="far beyond the others"):
         Tokenizer.from_pretrained(tmp_path)
 
 
