@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer against `transformers`, in ids; its offsets by what must hold of them."""
+"""FlauBERT's tokenizer: ids equal those of `transformers`; offsets have their properties."""
 
 import random
 import unicodedata
@@ -52,7 +52,7 @@ def random_texts(count, seed=0):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A vocabulary that `tokenizers` learned, some pieces left out, in the files of FlauBERT."""
+    """FlauBERT's files with a vocabulary learned by `tokenizers`, without some of its tokens."""
     path = tmp_path_factory.mktemp("flaubert")
     learn_french(path)
     return path
@@ -99,7 +99,7 @@ def test_equals_transformers_on_random_text(ours, theirs):
 
 
 def test_words_equal_transformers(theirs, monkeypatch):
-    """Words that no vocabulary has must not hide behind `<unk>`."""
+    """Compares words, since differences are invisible where both tokenizers give `<unk>`."""
     monkeypatch.setattr(theirs, "bpe", lambda word: f"{word}</w>")
     # What all versions of Python and TensorFlow know: Unicode 3.2.
     known = unicodedata.ucd_3_2_0.category
@@ -164,7 +164,7 @@ def test_leftmost_is_a_search_from_the_left():
         assert leftmost(tf.constant(starts), tf.constant(ends)).numpy().tolist() == expected
 
 
-def test_files_go_there_and_back(ours, theirs, tmp_path):
+def test_saves_and_loads(ours, theirs, tmp_path):
     ours.save_pretrained(tmp_path)
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert type(loaded) is type(theirs)
@@ -234,7 +234,7 @@ def test_detokenize(ours):
         ),
     ],
 )
-def test_damaged_files(directory, tmp_path, damage, message):
+def test_rejects_damaged_files(directory, tmp_path, damage, message):
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     damage(tmp_path)

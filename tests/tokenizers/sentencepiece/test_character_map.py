@@ -14,7 +14,7 @@ from tests.tokenizers.sentencepiece_models import train
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
-    """The map that nearly all published models have: nmt_nfkc."""
+    """The map of nearly all published models, nmt_nfkc."""
     return read_model(train(tmp_path_factory.mktemp("model"), "XLM-RoBERTa"))[2]
 
 
@@ -41,7 +41,7 @@ def test_every_pair_is_normalized(encoded):
     assert normalized(changes, text) == normalize(text)
 
 
-def test_what_a_character_with_marks_begins_with_stands_for_all_of_it():
+def test_the_beginning_of_a_short_grapheme_replaces_all_of_it():
     changes = {"ﬁ": "fi", "e\u0301": "é"}
     assert normalized(changes, "ﬁ\u0301 e\u0301\u0302 e\u0302\u0301") == "fi é e\u0302\u0301"
     assert normalized(changes, "ﬁ\u0301\u0301") == "fi\u0301\u0301"  # seven bytes are too long

@@ -1,4 +1,4 @@
-"""Reading SentencePiece models: damaged ones, and those of families that are not supported."""
+"""Reading SentencePiece models, damaged models and unsupported families."""
 
 import json
 import shutil
@@ -131,14 +131,14 @@ def trained_as(**options):
         (lambda directory: (directory / "spiece.model").unlink(), "no tokenizer"),
     ],
 )
-def test_damaged_model(albert, spoil, message):
+def test_rejects_damaged_models(albert, spoil, message):
     spoil(albert)
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(albert)
 
 
 @pytest.mark.parametrize("name", ["T5", "XLNet", "MBart", "DebertaV2"])
-def test_other_families_are_refused(albert, name):
+def test_rejects_other_families(albert, name):
     write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
     with pytest.raises(InputError, match=f"'{name}Tokenizer' is not supported; the SentencePiece"):
         Tokenizer.from_pretrained(albert)
@@ -158,13 +158,13 @@ def test_other_families_are_refused(albert, name):
         ({"extra_special_tokens": [["("]]}, "an added token must be a non-empty string"),
     ],
 )
-def test_settings_not_supported(albert, settings, message):
+def test_rejects_unsupported_settings(albert, settings, message):
     write(albert / "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer", **settings})
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(albert)
 
 
-def test_more_tokens_than_the_model_has_rows(albert):
+def test_rejects_more_tokens_than_embeddings(albert):
     write(albert / "config.json", {"model_type": "albert", "vocab_size": 50})
     with pytest.raises(InputError, match="tokens, but config.json says vocab_size=50"):
         Tokenizer.from_pretrained(albert)
@@ -193,7 +193,7 @@ def test_more_tokens_than_the_model_has_rows(albert):
         (lambda w: w["added_tokens"][0].update(lstrip=3), "'<pad>': lstrip must be true"),
     ],
 )
-def test_damaged_whole(whole, change, message):
+def test_rejects_damaged_tokenizer_json(whole, change, message):
     settings = json.loads((whole / "tokenizer.json").read_text())
     change(settings)
     write(whole / "tokenizer.json", settings)
@@ -201,7 +201,7 @@ def test_damaged_whole(whole, change, message):
         Tokenizer.from_pretrained(whole)
 
 
-def test_unknown_layout(whole):
+def test_rejects_an_unknown_layout(whole):
     (whole / "tokenizer_config.json").unlink()
     settings = json.loads((whole / "tokenizer.json").read_text())
     settings["model"]["vocab"].insert(0, ["<cls>", 0.0])
@@ -211,7 +211,7 @@ def test_unknown_layout(whole):
 
 
 @pytest.mark.parametrize("scheme", ["never", "first"])
-def test_which_words_get_a_mark(tmp_path, scheme):
+def test_prepend_scheme_selects_the_marked_words(tmp_path, scheme):
     """`prepend_scheme` of tokenizer.json; `tokenizers` is the oracle."""
     train(tmp_path, "XLM-RoBERTa")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path).backend_tokenizer
