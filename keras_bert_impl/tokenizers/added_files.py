@@ -22,6 +22,7 @@ from keras_bert_impl.tokenizers.added_tokens import (
 )
 from keras_bert_impl.tokenizers.files import check_settings
 
+FoundTokens = list[tuple[AddedToken, int | None]]  # each with its id if a file gives one
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
 _ROWS = {  # settings of all kinds that would change rows, with their supported values
@@ -65,17 +66,11 @@ def check_config(
     check_settings(path, contents, tokens)
 
 
-def read_added_tokens(
-    directory: Path, special: tuple[str, ...]
-) -> list[tuple[AddedToken, int | None]]:
-    """Reads the added tokens of a directory.
+def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
+    """Reads the added tokens of a directory, in the order in which those without an id get theirs.
 
     Args:
         special: The tokenizer's own special tokens, which are special whatever a file says.
-
-    Returns:
-        Each token and its id if a file gives one, in the order in which tokens without an id get
-        theirs.
 
     Raises:
         InputError: If a file is damaged, or two files give a token different ids.
@@ -167,23 +162,21 @@ class _Found:
                 f"file gives it the id {self._numbers[token.content]}."
             )
 
-    def in_order(self) -> list[tuple[AddedToken, int | None]]:
+    def in_order(self) -> FoundTokens:
         found = [(token, self._numbers.get(name)) for name, token in self._tokens.items()]
         return sorted(found, key=lambda pair: float("inf") if pair[1] is None else pair[1])
 
 
 def special_as_matched(
-    directory: Path, found: list[tuple[AddedToken, int | None]], contents: tuple[str, ...]
+    directory: Path, found: FoundTokens, contents: tuple[str, ...]
 ) -> tuple[bool, list[AddedToken]]:
     """Returns how a tokenizer's own special tokens are matched, according to the files.
 
     Args:
-        found: The result of `read_added_tokens`.
         contents: The special tokens, of which the last is the mask.
 
     Returns:
-        (mask_strips_left, usual): the setting; and the tokens for which `settings_of` lists no
-        setting.
+        (mask_strips_left, usual): the setting; and the tokens that `settings_of` leaves out.
     """
     config, names = (
         read_if_there(directory / name)
@@ -200,17 +193,13 @@ def special_as_matched(
 
 
 def with_added_tokens(
-    where: Path,
-    vocabulary: list[str],
-    found: list[tuple[AddedToken, int | None]],
-    special: tuple[str, ...],
+    where: Path, vocabulary: list[str], found: FoundTokens, special: tuple[str, ...]
 ) -> list[str]:
     """Returns a vocabulary with added tokens at their ids.
 
     Args:
-        where: The directory, for error messages.
+        where: The directory.
         vocabulary: The tokens in id order; "" if an id has no token.
-        found: The result of `read_added_tokens`.
         special: These get no id from their name alone.
 
     Raises:
@@ -244,15 +233,8 @@ def with_added_tokens(
     return vocabulary
 
 
-def settings_of(
-    found: list[tuple[AddedToken, int | None]], usual: list[AddedToken]
-) -> list[str | dict[str, Any]]:
-    """Returns the `added_tokens` setting of a tokenizer.
-
-    Args:
-        found: The result of `read_added_tokens`.
-        usual: Special tokens with the tokenizer's defaults, which are left out.
-    """
+def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
+    """Returns the `added_tokens` setting of a tokenizer, without `usual`: its default tokens."""
     return [token.setting for token, _ in found if token not in usual]
 
 
@@ -284,11 +266,7 @@ def added_settings(
 def to_whole(
     tokenizer: Any, special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> str:
-    """Returns the text of a tokenizer.json with added tokens at their ids.
-
-    Args:
-        tokenizer: `tokenizers.Tokenizer`.
-    """
+    """Returns the text of the tokenizer.json of a `tokenizers.Tokenizer` with added tokens."""
     whole = json.loads(tokenizer.to_str())
     whole["added_tokens"] = as_objects(special, added, ids)
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -69,11 +69,9 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting in a file has a value other than those supported.
+    """Raises InputError if a setting has a value other than those in its tuple in `wanted`.
 
-    Args:
-        wanted: A tuple of the supported values of each setting.
-        inside: Name of the object that has the settings, for the message, such as `"model."`.
+    `inside` names the object in the file that has the settings, such as `"model."`.
     """
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
@@ -179,6 +177,20 @@ def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
     while size and vocabulary[size - 1] in added | {""}:
         size -= 1
     return vocabulary[:size]
+
+
+def row_template(
+    cls: str, sep: str, ids: dict[str, int], num_separators: int = 1, segment_of_second: int = 1
+) -> Any:
+    """Creates the post-processor of `tokenizers` that adds the special tokens of rows."""
+    from tokenizers import processors
+
+    between, second = " ".join([sep] * num_separators), segment_of_second
+    return processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
+        special_tokens=[(token, ids[token]) for token in (cls, sep)],
+    )
 
 
 def to_json(value: Any) -> str:

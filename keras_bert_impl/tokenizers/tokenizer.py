@@ -4,10 +4,11 @@ import abc
 import copy
 import functools
 import hashlib
+import inspect
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
+from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.texts import as_strings, segments
@@ -29,13 +31,13 @@ _CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register them
 class Tokenizer(abc.ABC):
     """Base class of tokenizers that turn texts into token ids, eagerly and in any graph.
 
-    Use `Tokenizer.from_pretrained` to load one. A subclass calls `_set_vocabulary`, sets `_split`, a
-    function from a string tensor [batch] to words, and implements `_pieces`.
+    Use `Tokenizer.from_pretrained` to load one. A subclass keeps its arguments in attributes of the
+    same names, calls `_set_vocabulary`, sets `_split`, a function from a string tensor [batch] to
+    words, and implements `_pieces`.
 
     Attributes:
         kind: Part of the fingerprint.
         files: Module whose `read(directory)` returns the arguments and `write` writes them.
-        argument_names: Names of the arguments, apart from `added_tokens`, which are attributes too.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
         word_breaks: ASCII characters next to which, as next to spaces (U+0020), a text can be
@@ -49,7 +51,6 @@ class Tokenizer(abc.ABC):
 
     kind: str
     files: Any
-    argument_names: tuple[str, ...]
     special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator, mask
     num_separators: int = 1
     segment_of_second: int = 1
@@ -223,39 +224,15 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _tokenize(self):
-        def tokenize(texts):
-            words = self._split(texts)
-            return _per_text(self._pieces(words)[0], words)
-
-        return _in_graph(tokenize)
+        return graph_of_ids(self._split, self._pieces)
 
     @functools.cached_property
     def _with_offsets(self):
-        def tokenize_with_offsets(texts):
-            words = self._split(texts)
-            ids, *spans = self._pieces(words)
-            starts, ends = words.characters_of(*spans)  # [tokens], among those of all texts
-            ids = _per_text(ids, words)
-            first = tf.gather(words.text_starts, ids.value_rowids())
-            starts, ends = self._trimmed(ids.values, starts - first, ends - first)
-            return ids, ids.with_values(starts), ids.with_values(ends)
-
-        return _in_graph(tokenize_with_offsets)
+        return graph_of_offsets(self._split, self._pieces, self._trimmed)
 
     @abc.abstractmethod
     def _pieces(self, words):
-        """Tokenizes words in the graph.
-
-        Args:
-            words: The result of `_split`, an object with `texts`, int64 [texts + 1], the index of
-                each text's first word; `text_starts`, int32 [texts + 1], the index of each text's
-                first character; and the method `characters_of`.
-
-        Returns:
-            Ragged [words, (tokens)] tensors: the ids, then the arguments of `characters_of`, which
-            returns (starts, ends) int32 [tokens], the span of each token in the characters of all
-            texts.
-        """
+        """Tokenizes the result of `_split` in the graph; see `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
         """Returns (starts, ends), int32 [tokens], without white space that offsets exclude."""
@@ -263,8 +240,9 @@ class Tokenizer(abc.ABC):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, for `.keras` files."""
+        names = inspect.signature(type(self)).parameters
         added = {"added_tokens": [token.setting for token in self.added_tokens]}
-        return {name: getattr(self, name) for name in self.argument_names} | added
+        return {name: getattr(self, name) for name in names} | added
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
@@ -410,45 +388,3 @@ class Tokenizer(abc.ABC):
                 f"token id {token_id} is not in the vocabulary of {len(self.vocabulary)} tokens."
             )
         return self.vocabulary[token_id]
-
-
-def _in_graph(function: Callable) -> Callable:
-    """Traces a graph for batches of any size, on the CPU, the only device with these ops.
-
-    Args:
-        function: Function of a string tensor [batch].
-    """
-
-    def on_cpu(texts):
-        with tf.device("CPU:0"):
-            return function(texts)
-
-    texts = tf.TensorSpec([None], tf.string, name="texts")
-    with tf.init_scope():  # the first use may be inside another graph
-        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
-
-
-def _per_text(pieces, words):
-    """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
-    splits = tf.gather(pieces.row_splits, words.texts)
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
-
-
-def pieces_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
-    """Splits each distinct word once; an added token has its own id and covers its whole word.
-
-    Args:
-        words: Object with `strings`, string [words], and `added`, int32 [words], the index of the
-            word's added token, or negative.
-        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, unless
-            `characters_of` needs only the starts, ends.
-        added_ids: The ids of the added tokens.
-
-    Returns:
-        Same as `split` for all words.
-    """
-    strings, number = tf.unique(words.strings)
-    number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)
-    whole = tf.constant([*zip(added_ids)])  # [added tokens, 1]
-    whole = [tf.RaggedTensor.from_tensor(part) for part in (whole, 0 * whole, 0 * whole + 1)]
-    return [tf.gather(tf.concat(parts, axis=0), number) for parts in zip(split(strings), whole)]

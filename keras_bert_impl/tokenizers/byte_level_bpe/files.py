@@ -14,6 +14,7 @@ from keras_bert_impl.tokenizers.files import (
     ids_by_token,
     last_ids,
     no_tokenizer,
+    row_template,
     to_json,
     tokenizer_directory,
     tokens_by_id,
@@ -136,11 +137,7 @@ def _post_processor(ids, special, trim_offsets, prefix):
         return processors.RobertaProcessing(
             (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, **prefix
         )
-    frame = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {sep} $B:1 {sep}:1",
-        special_tokens=[(token, ids[token]) for token in (cls, sep)],
-    )
+    frame = row_template(cls, sep, ids)
     trimming = processors.ByteLevel(trim_offsets=True, **prefix)
     return processors.Sequence([trimming, frame]) if trim_offsets else frame
 

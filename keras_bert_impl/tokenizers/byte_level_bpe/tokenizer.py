@@ -17,7 +17,8 @@ from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.files import as_vocabulary
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, pieces_of_unique
+from keras_bert_impl.tokenizers.graphs import pieces_of_unique
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.places import chosen
 
 
@@ -63,15 +64,6 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     kind = "byte-level BPE"
     files = files
-    argument_names = (
-        "vocabulary",
-        "merges",
-        "mask_strips_left",
-        "special_tokens",
-        "normalize",
-        "trim_offsets",
-        "add_prefix_space",
-    )
     later_settings = {"add_prefix_space": False}
 
     def __init__(

@@ -58,7 +58,6 @@ class MosesBPETokenizer(Tokenizer):
     can_be_cut = False  # whether a dot ends a sentence depends on the next word
     later_settings = {"added_tokens": []}
     special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
-    argument_names = ("vocabulary", "merges", "lowercase")
 
     def __init__(
         self,

@@ -10,14 +10,15 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
+from keras_bert_impl.tokenizers.graphs import pieces_of_unique
 from keras_bert_impl.tokenizers.sentencepiece import files
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK, UnigramModel
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, pieces_of_unique
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import chosen
+from keras_bert_impl.tokenizers.unicode.places import before, chosen
 
 _BETWEEN = "\n"  # separates words that have no mark; no word contains it
 
@@ -60,14 +61,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "SentencePiece"
     files = files
-    argument_names = (
-        "family",
-        "vocabulary",
-        "scores",
-        "character_map",
-        "mask_strips_left",
-        "prepend_scheme",
-    )
     later_settings = {"prepend_scheme": "always"}
 
     def __init__(
@@ -143,7 +136,7 @@ class SentencePieceTokenizer(Tokenizer):
         """
         characters, bounds = utf8.decode(words)  # with a newline after each
         # The newline of a word provides the position of the next one's mark.
-        characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
+        characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
         ids, starts = self._model(characters)

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.tokenizers.files import check_settings, last_ids, row_template
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, Family
 
 _SPACES = {"Regex": " {2,}"}
@@ -21,7 +21,7 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
         settings: The arguments of `SentencePieceTokenizer`.
     """
     import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     vocabulary, character_map = settings["vocabulary"], settings["character_map"]
     _, unk, cls, sep, _ = facts.special_tokens
@@ -40,12 +40,8 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
     )
     whole.decoder = decoders.Metaspace(**marks)
-    second = facts.segment_of_second
-    between = " ".join([sep] * facts.num_separators)
-    whole.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
-        special_tokens=[(token, vocabulary.index(token)) for token in (cls, sep)],
+    whole.post_processor = row_template(
+        cls, sep, last_ids(vocabulary), facts.num_separators, facts.segment_of_second
     )
     return whole
 

@@ -14,6 +14,7 @@ from keras_bert_impl.tokenizers.files import (
     ids_by_token,
     last_ids,
     no_tokenizer,
+    row_template,
     to_json,
     tokenizer_directory,
     tokens_by_id,
@@ -169,7 +170,7 @@ def write(directory: str | Path, settings: dict[str, Any]) -> None:
 def _whole(lines, settings, added, ids):
     """Returns the text of tokenizer.json, as the `tokenizers` library writes it."""
     import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     whole = tokenizers.Tokenizer(
         models.WordPiece(
@@ -183,11 +184,7 @@ def _whole(lines, settings, added, ids):
     )
     whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     whole.decoder = decoders.WordPiece()
-    whole.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
-    )
+    whole.post_processor = row_template("[CLS]", "[SEP]", ids)
     return added_files.to_whole(whole, SPECIAL, added, ids)
 
 

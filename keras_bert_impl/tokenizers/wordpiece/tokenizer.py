@@ -63,7 +63,6 @@ class WordPieceTokenizer(Tokenizer):
     word_breaks = WORD_BREAKS
     later_settings = {"strip_accents": None, "split_on_cjk": True, "added_tokens": []}
     special_tokens = SPECIAL_TOKENS
-    argument_names = ("vocabulary", "lowercase", "strip_accents", "split_on_cjk")
 
     @known_arguments("WordPieceTokenizer")
     def __init__(
