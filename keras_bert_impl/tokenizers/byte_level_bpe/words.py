@@ -62,8 +62,8 @@ class ByteLevelWords:
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
-        size = 1 + sum(tf.cast(self.code_points >= limit, tf.int32) for limit in (128, 2048, 65536))
-        place = tf.cumsum(size, exclusive=True)  # [code points], byte offset of each
+        # [code points], byte offset of each
+        place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
         word = starts.value_rowids()
         first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
         last = token_ends(first, word, tf.gather(place, self.ends)) - 1

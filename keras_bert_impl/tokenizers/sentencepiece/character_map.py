@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.places import after, before, chosen
 from keras_bert_impl.tokenizers.unicode.table import (
     CODE_POINTS,
@@ -198,7 +199,7 @@ class CharacterMap:
 
     def _look_up_marked(self, characters, row, changed, begins):
         """Lets the result for the beginning of a short grapheme replace all of it."""
-        size = 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))
+        size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of the grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
         short = tf.gather(tf.math.segment_sum(size, whole), whole) <= _MAX_BYTES

@@ -82,3 +82,8 @@ def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tens
         return put(strings, words, encoded)
 
     return tf.cond(tf.reduce_any(characters > 127), with_others, lambda: strings)
+
+
+def byte_lengths(characters: tf.Tensor) -> tf.Tensor:
+    """Returns the number of bytes of each code point, int32."""
+    return 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))

@@ -71,7 +71,7 @@ class Words:
         self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
-        size = 1 + sum(tf.cast(self.characters >= limit, tf.int64) for limit in (128, 2048, 65536))
+        size = tf.cast(utf8.byte_lengths(self.characters), tf.int64)
         place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
         word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [tokens]
         first = tf.searchsorted(place, word + starts.values)
