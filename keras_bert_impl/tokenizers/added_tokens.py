@@ -195,6 +195,8 @@ class AddedTokens:
 
     def _may_begin(self, code_points):
         """bool [code points], true at least where a token begins."""
+        if not self._first:
+            return tf.zeros_like(code_points, tf.bool)
         # A few comparisons take a fifth of the time of a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])

@@ -240,6 +240,12 @@ def test_rejects_input_that_is_not_text(texts, message):
         WordPieceTokenizer(WORDS)(texts)
 
 
+def test_all_special_tokens_may_be_normalized():
+    special = [{"content": token, "normalized": True} for token in WORDS[:5]]
+    tokenizer = WordPieceTokenizer([*WORDS[:5], "a"], added_tokens=special)
+    assert tokenizer.tokenize(["a [mask][SEP]", ""]).to_list() == [[5, 4, 3], []]
+
+
 def test_one_text_is_a_batch_of_one():
     tokenizer = WordPieceTokenizer(WORDS)
     for text in ("un runn", b"un runn"):
