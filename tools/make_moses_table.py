@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.moses import table as layout  # noqa: E402
+from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # no text can hold them
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
@@ -31,7 +32,7 @@ def joins(character, parts):
 def second_parts():
     """What characters decompose to after their first part, which may join them again (NFC)."""
     parts = {chr(code) for code in HANGUL_PARTS}
-    for character in map(chr, range(layout.CODE_POINTS)):
+    for character in map(chr, range(CODE_POINTS)):
         halves = unicodedata.decomposition(character).split()
         if len(halves) == 2 and not halves[0].startswith("<"):
             parts.add(chr(int(halves[1], 16)))
@@ -55,11 +56,11 @@ def main():
         layout.DIGIT: lambda c: unicodedata.category(c) == "Nd",
         layout.JOINS: lambda c: joins(unicodedata.normalize("NFD", c)[0], parts),
     }
-    flags = np.zeros(layout.CODE_POINTS, np.uint8)
-    for code in range(layout.CODE_POINTS):
+    flags = np.zeros(CODE_POINTS, np.uint8)
+    for code in range(CODE_POINTS):
         if code not in SURROGATES:
             flags[code] = sum(flag for flag, test in tests.items() if test(chr(code)))
-    blocks, index = np.unique(flags.reshape(-1, layout.BLOCK), axis=0, return_inverse=True)
+    blocks, index = np.unique(flags.reshape(-1, BLOCK), axis=0, return_inverse=True)
     index = index.reshape(-1).astype(np.uint16)
     with replace_file(out) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, index=index, blocks=blocks.reshape(-1))

@@ -8,80 +8,95 @@ names in `additional_special_tokens`, `extra_special_tokens` and each `..._token
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers.added_tokens import MAX_TOKENS, as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import (
+    MAX_TOKENS,
+    AddedToken,
+    as_added_tokens,
+    special_tokens,
+)
 from keras_bert_impl.tokenizers.files import check_settings
 
+FoundTokens = list[tuple[AddedToken, int | None]]  # each with its id if a file gives one
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
-ROWS = {  # settings of all kinds that would change rows, with their supported values
+_ROWS = {  # settings of all kinds that would change rows, with their supported values
     "padding_side": ("right", None),
     "truncation_side": ("right", None),
     "split_special_tokens": (False, None),
 }
 
 
-def read_if_there(path):
+def read_if_there(path: Path) -> dict[str, Any]:
     """Reads the object of a JSON file; returns an empty dict if there is no such file."""
     return read_json(path) if path.exists() else {}
 
 
-def content(token):
+def content(token: Any) -> Any:
     """Returns the text of a token in a JSON file, where it may be an object."""
     return token.get("content") if isinstance(token, dict) else token
 
 
-def check_special_names(directory, named):
-    """Checks that special_tokens_map.json names the supported special tokens.
+def check_config(
+    path: Path, config: dict[str, Any], wanted: dict[str, Any], named: dict[str, str]
+) -> None:
+    """Checks the settings of tokenizer_config.json and the tokens of special_tokens_map.json.
 
-    It takes precedence over tokenizer_config.json in `transformers`.
+    The latter takes precedence in `transformers`.
 
     Args:
-        directory: `Path`.
-        named: dict of names such as `"cls_token"` to tokens.
+        path: The tokenizer_config.json.
+        config: Its settings.
+        wanted: A tuple of the supported values of each setting; see `check_settings`.
+        named: The supported special token for each name such as `"cls_token"`.
 
     Raises:
-        InputError: If it names another token.
+        InputError: If a setting or token is not supported.
     """
-    path = directory / "special_tokens_map.json"
-    settings = {name: content(token) for name, token in read_if_there(path).items()}
-    check_settings(path, settings, {name: (token, None) for name, token in named.items()})
+    tokens = {name: (token, None) for name, token in named.items()}
+    contents = {name: content(config[name]) for name in named if name in config}
+    check_settings(path, config | contents, wanted | _ROWS | tokens)
+    path = path.parent / "special_tokens_map.json"
+    contents = {name: content(token) for name, token in read_if_there(path).items()}
+    check_settings(path, contents, tokens)
 
 
-def read_added_tokens(directory, special_tokens):
-    """Reads the added tokens of a directory.
+def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
+    """Reads the added tokens of a directory, in the order in which those without an id get theirs.
 
     Args:
-        directory: `Path`.
-        special_tokens: tuple of str, the tokenizer's own special tokens, which are special whatever
-            a file says.
-
-    Returns:
-        list of (`AddedToken`, int or None): each token and its id if a file gives one, in the order
-        in which tokens without an id get theirs.
+        special: The tokenizer's own special tokens, which are special whatever a file says.
 
     Raises:
         InputError: If a file is damaged, or two files give a token different ids.
     """
-    found = _Found(special_tokens)
+    found = _Found(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []
     if not isinstance(entries, list):
-        raise InputError(f"{path}: added_tokens is no list.")
+        raise InputError(f"{path}: added_tokens must be a list, not {type(entries).__name__}.")
     for token in entries:
         if not isinstance(token, dict) or "id" not in token:
-            raise InputError(f"{path}: an added token has no content or no id: {token!r:.60}")
+            raise InputError(f"{path}: an added token needs a content and an id: {token!r:.60}")
         found.add(path, token, number=token["id"])
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     decoder = config.get("added_tokens_decoder")
     if decoder is not None:
-        for number, token in _items(path, "added_tokens_decoder", decoder):
+        if not isinstance(decoder, dict):
+            raise InputError(
+                f"{path}: added_tokens_decoder must be an object, not {type(decoder).__name__}."
+            )
+        for number, token in decoder.items():
             if not number.isdecimal() or not isinstance(token, dict):
                 raise InputError(
-                    f"{path}: added_tokens_decoder: {number!r:.20} is no id of a token."
+                    f"{path}: added_tokens_decoder must map ids to tokens; {number!r:.20} is not "
+                    "the id of a token."
                 )
             found.add(path, token, number=int(number), replace=True)
     named = {path: config}
@@ -89,11 +104,11 @@ def read_added_tokens(directory, special_tokens):
     named[path] = read_if_there(path)
     # `transformers` 5 ignores additional_special_tokens of special_tokens_map.json here.
     lists = {name: v for name, v in named[path].items() if name != "additional_special_tokens"}
-    named_here = [content(token) for _, token in _named({**named, path: lists})]
-    special = {token for token in named_here if isinstance(token, str)}
+    contents = [content(token) for _, token in _named({**named, path: lists})]
+    named_here = {token for token in contents if isinstance(token, str)}
     path = directory / "added_tokens.json"
-    for token, number in _items(path, "it", read_if_there(path)):
-        is_special = token in special
+    for token, number in read_if_there(path).items():
+        is_special = token in named_here
         fields = {"content": token, "special": is_special, "normalized": not is_special}
         found.add(path, fields, number=number)
     for path, token in _named(named):
@@ -102,13 +117,7 @@ def read_added_tokens(directory, special_tokens):
     return found.in_order()
 
 
-def _items(path, name, value):
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: {name} must be an object, not {type(value).__name__}.")
-    return value.items()
-
-
-def _named(files):
+def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
     """Yields (path, token) for each special token that a configuration names."""
     for path, settings in files.items():
         for name, value in settings.items():
@@ -124,11 +133,12 @@ def _named(files):
 class _Found:
     """Added tokens by content; the first file that defines a token takes precedence."""
 
-    def __init__(self, special_tokens):
-        self._special = special_tokens
-        self._tokens, self._numbers = {}, {}
+    def __init__(self, special: tuple[str, ...]) -> None:
+        self._special = special
+        self._tokens: dict[str, AddedToken] = {}
+        self._numbers: dict[str, int] = {}
 
-    def add(self, path, fields, number=None, replace=False):
+    def add(self, path: Path, fields: Any, number: Any = None, replace: bool = False) -> None:
         try:
             (token,) = as_added_tokens([fields])
         except InputError as error:
@@ -142,100 +152,107 @@ class _Found:
         if number is None:
             return
         if type(number) is not int or number < 0:
-            raise InputError(f"{path}: the id of {token.content!r:.60} is {number!r:.20}.")
+            raise InputError(
+                f"{path}: the id of {token.content!r:.60} must be a whole number, not "
+                f"{number!r:.20}."
+            )
         if self._numbers.setdefault(token.content, number) != number:
             raise InputError(
-                f"{path}: the added token {token.content!r:.60} has the id {number}, in another "
-                f"file {self._numbers[token.content]}."
+                f"{path}: the added token {token.content!r:.60} has the id {number}, but another "
+                f"file gives it the id {self._numbers[token.content]}."
             )
 
-    def in_order(self):
+    def in_order(self) -> FoundTokens:
         found = [(token, self._numbers.get(name)) for name, token in self._tokens.items()]
-        numbered = [pair for pair in found if pair[1] is not None]
-        return sorted(numbered, key=lambda pair: pair[1]) + [p for p in found if p[1] is None]
+        return sorted(found, key=lambda pair: float("inf") if pair[1] is None else pair[1])
 
 
-def tells_flags(directory, name="mask_token"):
-    """Returns whether the files define how a special token is matched, not just its name."""
-    files = ("tokenizer_config.json", "special_tokens_map.json")
-    config, names = (read_if_there(directory / file) for file in files)
-    return "added_tokens_decoder" in config or any(
-        isinstance(settings.get(name), dict) for settings in (config, names)
+def special_as_matched(
+    directory: Path, found: FoundTokens, contents: tuple[str, ...]
+) -> tuple[bool, list[AddedToken]]:
+    """Returns how a tokenizer's own special tokens are matched, according to the files.
+
+    Args:
+        contents: The special tokens, of which the last is the mask.
+
+    Returns:
+        (mask_strips_left, usual): the setting; and the tokens that `settings_of` leaves out.
+    """
+    config, names = (
+        read_if_there(directory / name)
+        for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
+    is_whole = (directory / "tokenizer.json").exists()
+    # Whether the files define how the mask is matched, not just its name.
+    tells = is_whole or "added_tokens_decoder" in config
+    tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
+    mask = next((token for token, _ in found if token.content == contents[-1]), None)
+    strips = mask.lstrip if mask and tells else not is_whole
+    usual = special_tokens(contents, strips)
+    return strips, usual if tells else usual + special_tokens(contents)
 
 
-def with_added_tokens(where, vocabulary, found, special_tokens):
+def with_added_tokens(
+    where: Path, vocabulary: list[str], found: FoundTokens, special: tuple[str, ...]
+) -> list[str]:
     """Returns a vocabulary with added tokens at their ids.
 
     Args:
-        where: `Path`, for error messages.
-        vocabulary: list of str, with an empty string for an id without a token.
-        found: As returned by `read_added_tokens`.
-        special_tokens: tuple of str. These get no id from their name alone.
-
-    Returns:
-        list of str.
+        where: The directory.
+        vocabulary: The tokens in id order; "" if an id has no token.
+        special: These get no id from their name alone.
 
     Raises:
-        InputError: If an id belongs to another token or is far beyond the vocabulary.
+        InputError: If an id belongs to another token, is far beyond the vocabulary, or leaves a
+            gap in added_tokens.json.
     """
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
     for token, number in found:
         name = token.content
-        if number is None and name in special_tokens:
+        if number is None and name in special:
             continue
-        number = ids.get(name, len(vocabulary)) if number is None else number
-        if number > len(vocabulary) + MAX_TOKENS:
+        size = len(vocabulary)
+        number = ids.get(name, size) if number is None else number
+        if number > size and name in read_if_there(where / "added_tokens.json"):
+            # `transformers` would ignore the id and number the token consecutively.
+            raise InputError(
+                f"{where / 'added_tokens.json'}: {name!r:.60} has the id {number}, but no token has "
+                f"the ids {size} to {number - 1}. Give these to tokens, or {name!r:.60} the id {size}."
+            )
+        if number > size + MAX_TOKENS:
             raise InputError(f"{where}: the id {number} of {name!r:.60} is far beyond the others.")
-        vocabulary += [""] * (number + 1 - len(vocabulary))
+        vocabulary += [""] * (number + 1 - size)
         if vocabulary[number] not in ("", name) or ids.get(name, number) != number:
             raise InputError(
                 f"{where}: the added token {name!r:.60} has the id {number}, but in the vocabulary "
-                f"that is {vocabulary[number]!r:.60}"
-                + (f" and it has the id {ids[name]}." if name in ids else ".")
+                f"that is the id of {vocabulary[number]!r:.60}"
+                + (f" and the token has the id {ids[name]}." if name in ids else ".")
             )
         vocabulary[number], ids[name] = name, number
     return vocabulary
 
 
-def settings_of(found, usual):
-    """Returns the `added_tokens` setting of a tokenizer.
-
-    Args:
-        found: As returned by `read_added_tokens`.
-        usual: list of `AddedToken`, the special tokens with the tokenizer's defaults.
-
-    Returns:
-        list of str and dicts, without the tokens in `usual`.
-    """
+def settings_of(found: FoundTokens, usual: list[AddedToken]) -> list[str | dict[str, Any]]:
+    """Returns the `added_tokens` setting of a tokenizer, without `usual`: its default tokens."""
     return [token.setting for token, _ in found if token not in usual]
 
 
-def as_objects(special, added, ids):
-    """Returns added tokens in the JSON format of `added_tokens` in tokenizer.json.
-
-    Args:
-        special, added: lists of `AddedToken`.
-        ids: dict of str to int.
-
-    Returns:
-        list of dict, in id order.
-    """
+def as_objects(
+    special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Returns added tokens as in `added_tokens` of tokenizer.json, in id order."""
     changed = {token.content: token for token in (*special, *added)}
     objects = [{"id": ids[name]} | dataclasses.asdict(t) for name, t in changed.items()]
     return sorted(objects, key=lambda token: token["id"])
 
 
-def added_settings(special, added, ids):
+def added_settings(
+    special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
+) -> dict[str, Any]:
     """Returns the keys of tokenizer_config.json that define added tokens.
 
-    Args:
-        special, added: lists of `AddedToken`.
-        ids: dict of str to int.
-
-    Returns:
-        dict, empty if there are only unchanged special tokens.
+    Empty if there are only unchanged special tokens.
     """
     if not added:
         return {}
@@ -246,13 +263,10 @@ def added_settings(special, added, ids):
     return {"added_tokens_decoder": decoder, "extra_special_tokens": extra}
 
 
-def to_whole(tokenizer, special, added, ids):
-    """Returns the text of a tokenizer.json with added tokens at their ids.
-
-    Args:
-        tokenizer: `tokenizers.Tokenizer`.
-        special, added, ids: Same as in `as_objects`.
-    """
+def to_whole(
+    tokenizer: Any, special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
+) -> str:
+    """Returns the text of the tokenizer.json of a `tokenizers.Tokenizer` with added tokens."""
     whole = json.loads(tokenizer.to_str())
     whole["added_tokens"] = as_objects(special, added, ids)
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -6,13 +6,15 @@ the others in the normalized text between them.
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of, put
-from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, ClassTable, WordTable
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, leftmost, places_of, put
+from keras_bert_impl.tokenizers.unicode.table import SPACE, class_table, word_table
 
 NO_TOKEN, INSIDE = -2, -1
 MAX_TOKENS = 50_000  # published models have some hundreds
@@ -27,12 +29,12 @@ class AddedToken:
     The fields and their defaults are those of `tokenizers.AddedToken`.
 
     Attributes:
-        content: str, one or more characters.
-        single_word: bool. Whether it matches only if no letter, digit or `_` is next to it.
-        lstrip, rstrip: bools. Whether it includes the white space before, or after, it.
-        normalized: bool. Whether it is normalized and matched in the normalized text: in an uncased
-            tokenizer, `[E1]` then matches `[e1]` too. Default True.
-        special: bool. Whether `detokenize` drops it when special tokens are skipped.
+        content: One or more characters.
+        single_word: Whether it matches only if no letter, digit or `_` is next to it.
+        lstrip, rstrip: Whether it includes the white space before, or after, it.
+        normalized: Whether it is normalized and matched in the normalized text: in an uncased
+            tokenizer, `[E1]` then matches `[e1]` too.
+        special: Whether `detokenize` drops it when special tokens are skipped.
     """
 
     content: str
@@ -43,20 +45,32 @@ class AddedToken:
     special: bool = False
 
     @property
-    def setting(self):
-        """str, or a dict if a field other than `content` differs from its default."""
-        fields = dataclasses.asdict(self)
-        return self.content if self == AddedToken(self.content) else fields
+    def setting(self) -> str | dict[str, Any]:
+        """The content, or a dict of all fields if another one differs from its default."""
+        return self.content if self == AddedToken(self.content) else dataclasses.asdict(self)
 
 
 FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
-def as_added_tokens(tokens):
+def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
+    """Returns a tokenizer's own special tokens, of which the last is the mask."""
+    return [
+        AddedToken(
+            content,
+            lstrip=mask_strips_left and content == contents[-1],
+            normalized=False,
+            special=True,
+        )
+        for content in contents
+    ]
+
+
+def as_added_tokens(tokens: Iterable[Any]) -> list[AddedToken]:
     """Converts user input to a list of `AddedToken`.
 
     Args:
-        tokens: iterable of str, `AddedToken`, dicts of its fields, or `tokenizers.AddedToken`.
+        tokens: str, `AddedToken`, dicts of its fields, or `tokenizers.AddedToken`.
 
     Raises:
         InputError: If an entry is something else or empty, or a token is given twice.
@@ -97,19 +111,12 @@ def _is_text(content):
     return content != "" and content.encode("utf-8", "ignore").decode() == content
 
 
-def found_tokens(special, added):
+def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[AddedToken]:
     """Returns all tokens that are matched in texts, special tokens first.
 
-    Args:
-        special: list of `AddedToken`.
-        added: list of `AddedToken`. One with the content of a special token replaces it.
-
-    Returns:
-        list of `AddedToken`.
+    An added token with the content of a special token replaces it.
     """
-    changed = {token.content: token for token in added}
-    special = [changed.pop(token.content, token) for token in special]
-    return [*special, *changed.values()]
+    return [*({token.content: token for token in (*special, *added)}).values()]
 
 
 class AddedTokens:
@@ -119,47 +126,48 @@ class AddedTokens:
     tokens that are part of a word are discarded.
 
     Args:
-        tokens: list of `AddedToken` or str.
+        tokens: The tokens by the number that is returned for each; the first one wins if two have
+            the same content.
 
     Example:
         code_points = [ord(character) for character in "<s>a   b\\n"]
-        AddedTokens(["<s>", "  "])(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
+        find = AddedTokens({0: AddedToken("<s>"), 1: AddedToken("  ")})
+        find(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
     """
 
-    def __init__(self, tokens):
-        tokens = [AddedToken(token) if isinstance(token, str) else token for token in tokens]
-        contents = [token.content for token in tokens]
+    def __init__(self, tokens: Mapping[int, AddedToken]) -> None:
+        contents = [token.content for token in tokens.values()]
+        self.numbers = np.array([*tokens], np.int32)
         self._first = sorted({ord(content[0]) for content in contents})
         self._keys, self._children, self._tokens = _trie(contents)
         self._lengths = np.array([len(content) for content in contents], np.int32)
         self._single, self._left, self._right = (
-            np.array([getattr(token, name) for token in tokens], bool)
+            np.array([getattr(token, name) for token in tokens.values()], bool)
             for name in ("single_word", "lstrip", "rstrip")
         )
-        self._spaces = ClassTable()
-        self._words = WordTable() if self._single.any() else None
 
-    def __call__(self, code_points, is_apart=None):
+    def __call__(
+        self, code_points: tf.Tensor, is_apart: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Finds the tokens in texts.
 
         Args:
             code_points: int32 [code points] of all texts. Each text is followed by a code that is
                 neither in a token nor white space.
-            is_apart: bool [code points], letters that a `single_word` token may touch. Default:
-                none.
+            is_apart: bool [code points], letters that a `single_word` token may touch.
 
         Returns:
             (starts, ends, numbers): int32 [found], in order: the index of each match's first code
             point, the index after its last one (both including stripped white space), and the
-            index of the token.
+            number of the token.
         """
-        starts, numbers = self._longest(code_points)
-        nothing = starts, starts, numbers
-        return tf.cond(
+        starts, tokens = self._longest(code_points)
+        starts, ends, tokens = tf.cond(
             tf.size(starts) > 0,
-            lambda: self._found(code_points, starts, numbers, is_apart),
-            lambda: nothing,
+            lambda: self._found(code_points, starts, tokens, is_apart),
+            lambda: (starts, starts, tokens),
         )
+        return starts, ends, tf.gather(self.numbers, tokens)
 
     def _longest(self, code_points):
         """Returns where tokens begin and the longest token there, both int32 [candidates]."""
@@ -187,17 +195,18 @@ class AddedTokens:
 
     def _may_begin(self, code_points):
         """bool [code points], true at least where a token begins."""
+        if not self._first:
+            return tf.zeros_like(code_points, tf.bool)
         # A few comparisons take a fifth of the time of a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
         return functools.reduce(tf.logical_or, equal)
 
-    def _found(self, code_points, starts, numbers, is_apart):
+    def _found(self, code_points, starts, tokens, is_apart):
         """Resolves overlaps, applies `single_word`, and adds stripped white space."""
-        ends = starts + tf.gather(self._lengths, numbers)
-        found = starts, ends, numbers
-        found = _only(leftmost(starts, ends), found)
+        ends = starts + tf.gather(self._lengths, tokens)
+        found = _only(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
             is_word = self._is_word(code_points, is_apart)
             is_word = tf.concat([[False], is_word, [False]], axis=0)
@@ -205,43 +214,39 @@ class AddedTokens:
             found = _only(~(tf.gather(self._single, found[2]) & adjoins), found)
         if not self._left.any() and not self._right.any():
             return found
-        is_space = tf.equal(self._spaces.lookup(tf.minimum(code_points, CODE_POINTS)), SPACE)
-        solid = places_of(~is_space)
+        solid = places_of(tf.not_equal(class_table().lookup(code_points), SPACE))
         solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
         # Discard tokens that begin in white space already taken by the previous one.
         ends = self._with_space_after(solid, found)
-        found = _only(found[0] >= _before(ends), found)
+        found = _only(found[0] >= before(ends, 0), found)
         ends = self._with_space_after(solid, found)
-        starts, _, numbers = found
+        starts, _, tokens = found
         spaces = tf.gather(solid, tf.searchsorted(solid, starts) - 1) + 1
-        spaces = tf.where(tf.gather(self._left, numbers), spaces, starts)
-        return tf.maximum(spaces, tf.minimum(starts, _before(ends))), ends, numbers
+        spaces = tf.where(tf.gather(self._left, tokens), spaces, starts)
+        return tf.maximum(spaces, tf.minimum(starts, before(ends, 0))), ends, tokens
 
     def _is_word(self, code_points, is_apart):
-        is_word = self._words.lookup(code_points)
+        is_word = word_table().lookup(code_points) > 0
         return is_word if is_apart is None else is_word & ~is_apart
 
     def _with_space_after(self, solid, found):
-        _, ends, numbers = found
+        _, ends, tokens = found
         following = tf.gather(solid, tf.searchsorted(solid, ends))
-        return tf.where(tf.gather(self._right, numbers), following, ends)
+        return tf.where(tf.gather(self._right, tokens), following, ends)
 
 
 def _only(kept, found):
     return tuple(chosen(values, kept) for values in found)
 
 
-def _before(ends):
-    """Returns the end of the token before each one."""
-    return tf.concat([[0], ends[:-1]], axis=0)[: tf.size(ends)]
-
-
-def in_place(tokens, starts, ends, numbers):
-    """Writes matches into int32 [code points]: the token's index at its start, INSIDE, or NO_TOKEN.
+def in_place(
+    tokens: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
+) -> tf.Tensor:
+    """Writes matches into int32 [code points]: a token's number at its start, INSIDE, or NO_TOKEN.
 
     Args:
         tokens: int32 [code points], in the same format, for tokens found earlier.
-        starts, ends, numbers: As returned by `AddedTokens`.
+        starts, ends, numbers: The result of `AddedTokens`.
     """
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
@@ -253,7 +258,8 @@ def _trie(tokens):
     `children` int32, the node of each key; `tokens` int32 [nodes], the first token that ends in the
     node, or -1.
     """
-    edges, ends = {}, {}
+    edges: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for number, token in enumerate(tokens):
         node = 0
         for letter in token:

@@ -1,10 +1,13 @@
 """Reading tokenizer files: text and JSON that may be damaged or hostile."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import file_within
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.reading import file_within, read_json
 
 KIND_OF_FILE = {  # files in a directory without tokenizer.json
     "vocab.txt": "WordPiece",
@@ -27,41 +30,49 @@ _OTHER_FILES = (
 )
 
 
-def has_tokenizer(directory):
-    """Returns whether a directory has tokenizer files of any kind.
-
-    Args:
-        directory: str or `Path`.
-    """
+def has_tokenizer(directory: str | Path) -> bool:
+    """Returns whether a directory has tokenizer files of any kind."""
     names = ("tokenizer.json", *KIND_OF_FILE)
     return any((Path(directory) / name).exists() for name in names)
 
 
-def no_tokenizer(directory):
+def no_tokenizer(directory: Path) -> InputError:
     """Creates the error for a directory without a tokenizer."""
     return InputError(
         f"{directory} has no tokenizer: neither tokenizer.json nor {' nor '.join(KIND_OF_FILE)}."
     )
 
 
-def tokenizer_directory(directory):
-    """Returns a directory as a `Path` and checks that its tokenizer files do not lie outside it.
-
-    Args:
-        directory: str or `Path`.
+def tokenizer_directory(directory: str | Path) -> Path:
+    """Checks that a directory exists and that its tokenizer files do not lie outside it.
 
     Raises:
         InputError: If there is no such directory, or a link leads out of it.
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise InputError(f"{directory} is no directory; give a model directory with a tokenizer.")
+        raise InputError(
+            f"{directory} is not a directory; give a model directory with a tokenizer."
+        )
     for name in (*KIND_OF_FILE, *_OTHER_FILES):
         file_within(directory, name)
     return directory
 
 
-def check_settings(path, settings, wanted, inside=""):
+def write_files(directory: str | Path, files: dict[str, str]) -> None:
+    """Writes texts by file name, all or none; other files in the directory are kept."""
+    with replace_directory(directory) as temporary:
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def check_settings(
+    path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
+) -> None:
+    """Raises InputError if a setting has a value other than those in its tuple in `wanted`.
+
+    `inside` names the object in the file that has the settings, such as `"model."`.
+    """
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -74,42 +85,38 @@ def _equal(one, other):
     return type(one) is type(other) and one == other  # 1 is not True
 
 
-def tokens_by_id(path, ids):
-    """Returns the tokens of a {token: id} object in a file, in id order.
+def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
+    """Returns the tokens of a {token: id} object in a file, in id order; "" if an id has no token.
 
     Args:
-        path: `Path` of the file, for error messages.
+        path: The file, for error messages.
         ids: The value to check, which should be such a dict.
-
-    Returns:
-        list of str, with an empty string for an id without a token.
 
     Raises:
         InputError: If it is not such a dict, an id occurs twice, or more than a tenth of the ids,
             and more than 10, are missing.
     """
     if not isinstance(ids, dict) or not ids:
-        raise InputError(f"{path}: there is no vocabulary in it.")
+        raise InputError(f"{path} has no vocabulary: expected an object with the id of each token.")
     for token, number in ids.items():
         if type(number) is not int or number < 0:
-            raise InputError(f"{path}: the id of {token!r:.40} is {number!r:.40}.")
+            raise InputError(
+                f"{path}: the id of {token!r:.40} must be a whole number, not {number!r:.40}."
+            )
     size = max(ids.values()) + 1
     if len(set(ids.values())) < len(ids) or size - len(ids) > max(10, size // 10):
-        raise InputError(f"{path}: the ids are not 0 to {len(ids) - 1}, each once.")
-    tokens = dict(zip(ids.values(), ids))
-    tokens = [tokens.get(number, "") for number in range(size)]
+        raise InputError(f"{path}: the ids must be 0 to {len(ids) - 1}, each once.")
+    by_id = dict(zip(ids.values(), ids))
+    tokens = [by_id.get(number, "") for number in range(size)]
     return ["" if token == _no_token(number) else token for number, token in enumerate(tokens)]
 
 
-def in_order(vocabulary):
+def in_order(vocabulary: Any) -> list[str]:
     """Converts a user's vocabulary to a list of tokens in id order.
 
     Args:
         vocabulary: list or array of str, or a dict of token -> id, such as `get_vocab()` of
             `transformers` returns.
-
-    Returns:
-        list.
 
     Raises:
         InputError: If it has no order, or its ids are not 0, 1, 2, ...
@@ -124,15 +131,36 @@ def in_order(vocabulary):
     return vocabulary.tolist() if hasattr(vocabulary, "tolist") else list(vocabulary)
 
 
-def ids_by_token(vocabulary):
-    """Returns the {token: id} object of a file.
+def unique_in_order(vocabulary: Any) -> list[str]:
+    """Same as `in_order`; raises InputError if a token occurs twice."""
+    vocabulary = in_order(vocabulary)
+    ids: dict[str, int] = {}
+    for number, token in enumerate(vocabulary):
+        if token and token in ids:
+            raise InputError(f"the token {token!r:.40} has two ids, {ids[token]} and {number}.")
+        ids[token] = number
+    return vocabulary
 
-    Args:
-        vocabulary: list of str. If a token occurs twice, its last id is used. An id without a token
-            gets a placeholder that no text contains, since `tokenizers` counts tokens to find the
-            next id.
+
+def as_vocabulary(vocabulary: Any) -> list[str]:
+    """Same as `unique_in_order`; also accepts the path of a JSON file with the id of each token."""
+    if isinstance(vocabulary, (str, Path)):
+        return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
+    return unique_in_order(vocabulary)
+
+
+def last_ids(vocabulary: list[str]) -> dict[str, int]:
+    """Returns the id of each token, the last one if it occurs twice."""
+    return {token: number for number, token in enumerate(vocabulary) if token}
+
+
+def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
+    """Returns the {token: id} object of a file; same as `last_ids`, but with all ids.
+
+    An id without a token gets a placeholder that no text contains, since `tokenizers` counts tokens
+    to find the next id.
     """
-    last = {token: number for number, token in enumerate(vocabulary) if token}
+    last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number
         for number, token in enumerate(vocabulary)
@@ -143,22 +171,28 @@ def _no_token(number):
     return f" {number}"  # words have no spaces
 
 
-def without_last(vocabulary, added):
-    """Returns a vocabulary without the added tokens at its end, which are listed in other files.
-
-    Args:
-        vocabulary: list of str.
-        added: set of str.
-
-    Returns:
-        list of str.
-    """
+def without_last(vocabulary: list[str], added: set[str]) -> list[str]:
+    """Returns a vocabulary without the added tokens at its end, which are listed in other files."""
     size = len(vocabulary)
     while size and vocabulary[size - 1] in added | {""}:
         size -= 1
     return vocabulary[:size]
 
 
-def to_json(value):
+def row_template(
+    cls: str, sep: str, ids: dict[str, int], num_separators: int = 1, segment_of_second: int = 1
+) -> Any:
+    """Creates the post-processor of `tokenizers` that adds the special tokens of rows."""
+    from tokenizers import processors
+
+    between, second = " ".join([sep] * num_separators), segment_of_second
+    return processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
+        special_tokens=[(token, ids[token]) for token in (cls, sep)],
+    )
+
+
+def to_json(value: Any) -> str:
     """Returns a value as the JSON text of a file."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"

@@ -1,10 +1,11 @@
 """Tokenizer files of a KerasHub preset: `tokenizer.json` and `assets/tokenizer`."""
 
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
 
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second is the package name in old presets
@@ -19,24 +20,25 @@ _KINDS = {
 _ASSETS = Path("assets", "tokenizer")
 # Arguments of our tokenizers that KerasHub's files cannot express, by kind. They are stored next to
 # KerasHub's settings in tokenizer.json, where KerasHub ignores them.
-NOTES = {
+NOTES: dict[str, dict[str, Any]] = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
-    "SentencePiece": {"mask_strips_left": bool, "character_map": str, "added_tokens": list}
-    | {"prepend_scheme": str},
+    "SentencePiece": {
+        "mask_strips_left": bool,
+        "character_map": str,
+        "added_tokens": list,
+        "prepend_scheme": str,
+    },
 }
 
 
-def is_preset(settings):
-    """Returns whether a `tokenizer.json` (a dict) is KerasHub's and not Hugging Face's."""
+def is_preset(settings: dict[str, Any]) -> bool:
+    """Returns whether the object of a `tokenizer.json` is KerasHub's and not Hugging Face's."""
     return "registered_name" in settings
 
 
-def kind_of(path):
-    """Returns `"WordPiece"`, `"byte-level BPE"` or `"SentencePiece"`.
-
-    Args:
-        path: `Path` of KerasHub's `tokenizer.json`.
+def kind_of(path: Path) -> str:
+    """Returns the kind, a key of `NOTES`, of the tokenizer in KerasHub's `tokenizer.json`.
 
     Raises:
         InputError: If it is another class of tokenizer.
@@ -45,22 +47,19 @@ def kind_of(path):
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
         raise InputError(
-            f"{path}: registered_name {name!r:.80} is not supported: {', '.join(_KINDS)} are."
+            f"{path}: registered_name {name!r:.80} is not supported; {', '.join(_KINDS)} are."
         )
     return _KINDS[kind]
 
 
-def read_wordpiece(directory):
+def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
     """Reads the vocabulary's path and the settings of a WordPiece preset.
 
     KerasHub keeps accents when it lowercases, which turns accented tokens into [UNK]. Accents are
     stripped here, as in the training of the published models.
 
-    Args:
-        directory: `Path` of a preset.
-
     Returns:
-        (path, arguments): `Path` of a file with one token per line; dict of further arguments of
+        (path, arguments): a file with one token per line; further arguments of
         `WordPieceTokenizer`.
 
     Raises:
@@ -68,9 +67,15 @@ def read_wordpiece(directory):
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
-    wanted = {"lowercase": (True, False), "split": (True,), "split_on_cjk": (True, False)}
-    wanted |= {"suffix_indicator": ("##",), "oov_token": ("[UNK]",), "special_tokens": (None, [])}
-    wanted["strip_accents"] = (True, False)
+    wanted: dict[str, tuple] = {
+        "lowercase": (True, False),
+        "split": (True,),
+        "split_on_cjk": (True, False),
+        "suffix_indicator": ("##",),
+        "oov_token": ("[UNK]",),
+        "special_tokens": (None, []),
+        "strip_accents": (True, False),
+    }
     check_settings(path, settings, wanted)
     lowercase = settings.get("lowercase", False)
     arguments = {"lowercase": lowercase, "split_on_cjk": settings.get("split_on_cjk", True)}
@@ -79,15 +84,12 @@ def read_wordpiece(directory):
     return directory / _ASSETS / "vocabulary.txt", arguments | notes(path, "WordPiece")
 
 
-def read_byte_pairs(directory):
+def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
     """Reads the paths of vocabulary and merges and the settings of a byte-level BPE preset.
 
-    Args:
-        directory: `Path` of a preset.
-
     Returns:
-        (vocabulary, merges, arguments): `Path`s of a JSON and a text file in Hugging Face's format;
-        dict of further arguments of `ByteLevelBPETokenizer`.
+        (vocabulary, merges, arguments): a JSON and a text file in Hugging Face's format; further
+        arguments of `ByteLevelBPETokenizer`.
 
     Raises:
         InputError: If a setting is not supported.
@@ -100,19 +102,13 @@ def read_byte_pairs(directory):
     return directory / _ASSETS / "vocabulary.json", directory / _ASSETS / "merges.txt", arguments
 
 
-def sentencepiece_model(directory):
-    """Returns the `Path` of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
+def sentencepiece_model(directory: str | Path) -> Path:
+    """Returns the path of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
     return Path(directory) / _ASSETS / "vocabulary.spm"
 
 
-def sentencepiece_notes(path):
+def sentencepiece_notes(path: Path) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
-
-    Args:
-        path: `Path` of KerasHub's `tokenizer.json`.
-
-    Returns:
-        dict.
 
     Raises:
         InputError: If a setting is not supported or the notes are damaged.
@@ -121,15 +117,11 @@ def sentencepiece_notes(path):
     return notes(path, "SentencePiece")
 
 
-def notes(path, kind):
+def notes(path: Path, kind: str) -> dict[str, Any]:
     """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`.
 
     Args:
-        path: `Path`.
-        kind: str, a key of `NOTES`.
-
-    Returns:
-        dict.
+        kind: A key of `NOTES`.
 
     Raises:
         InputError: If they are damaged.
@@ -139,11 +131,9 @@ def notes(path, kind):
     if not isinstance(found, dict) or not all(
         isinstance(value, types.get(name, object)) for name, value in found.items()
     ):
-        raise InputError(f"{path}: keras_bert_impl is damaged.")
+        raise InputError(f"{path}: keras_bert_impl is damaged: it must hold {', '.join(types)}.")
     arguments = {name: found[name] for name in NOTES[kind] if name in found}
-    extra = [
-        {"content": t, "special": True, "normalized": False} for t in found.get("extra_tokens", [])
-    ]
+    extra = special_tokens(found.get("extra_tokens", []))
     try:
         as_added_tokens(arguments.get("added_tokens", extra))
     except InputError as error:
@@ -154,5 +144,5 @@ def notes(path, kind):
 def _settings(path):
     settings = read_json(path).get("config")
     if not isinstance(settings, dict):
-        raise InputError(f"{path} has no config.")
+        raise InputError(f"{path} has no config, an object with the tokenizer's settings.")
     return settings

@@ -1,8 +1,11 @@
 """Detects the kind of tokenizer in a directory."""
 
+from pathlib import Path
+
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
+from keras_bert_impl.tokenizers.added_files import read_if_there
 from keras_bert_impl.tokenizers.files import KIND_OF_FILE, no_tokenizer, tokenizer_directory
 
 _KINDS = {  # types in tokenizer.json
@@ -12,11 +15,8 @@ _KINDS = {  # types in tokenizer.json
 }
 
 
-def kind_of(directory):
+def kind_of(directory: str | Path) -> str:
     """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE".
-
-    Args:
-        directory: str or `Path`.
 
     Raises:
         InputError: If there is no tokenizer or its kind is not supported; the message names it.
@@ -44,9 +44,9 @@ def kind_of(directory):
 
 def _is_flaubert(directory):
     """Returns whether vocab.json and merges.txt, names that RoBERTa uses too, are FlauBERT's."""
-    wanted = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
-    for name, key in wanted.items():
-        kind = read_json(directory / name).get(key) if (directory / name).exists() else None
+    keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
+    for name, key in keys.items():
+        kind = read_if_there(directory / name).get(key)
         if kind is not None:
             return kind in ("FlaubertTokenizer", "flaubert")
     return False

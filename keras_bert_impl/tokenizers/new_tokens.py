@@ -3,17 +3,21 @@
 import collections
 import heapq
 import re
+from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK
 from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 _CHARACTERS_AT_ONCE = 1 << 20
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def learn_pieces(tokenizer, texts, count, min_frequency=5):
+def learn_pieces(
+    tokenizer: Tokenizer, texts: Iterable[str], count: int, min_frequency: int = 5
+) -> tuple[Tokenizer, dict[str, list[int]]]:
     """Extends a tokenizer with new subword tokens; existing ids do not change.
 
     For WordPiece and SentencePiece, the new tokens are whole words that are now split into several
@@ -23,14 +27,12 @@ def learn_pieces(tokenizer, texts, count, min_frequency=5):
     pair of neighbors becomes a token, again and again. Texts are read once and not kept.
 
     Args:
-        tokenizer: `Tokenizer`.
-        texts: iterable of str.
-        count: int, the maximum number of new tokens.
-        min_frequency: int, the minimum count of a word or pair. Default 5.
+        count: The maximum number of new tokens.
+        min_frequency: The minimum count of a word or pair.
 
     Returns:
-        (tokenizer, pieces): the extended tokenizer, of the same class; and a dict of new token ->
-        list of the ids of its old tokens, best first.
+        (tokenizer, pieces): the extended tokenizer, of the same class; the ids of the old tokens of
+        each new token, best first.
 
     Source: for merges Sennrich et al. 2016, section 3.2.
 
@@ -41,14 +43,15 @@ def learn_pieces(tokenizer, texts, count, min_frequency=5):
     settings = tokenizer.get_config()
     if "merges" in settings:
         words = _in_pieces(tokenizer, counts)
-        old = tokenizer.vocabulary, tokenizer.merges
+        old = tokenizer.vocabulary, settings["merges"]
         pieces, merges = further_merges(words, *old, count, min_frequency)
-        settings["merges"] = [*tokenizer.merges, *merges]
+        settings["merges"] = [*settings["merges"], *merges]
     elif "scores" in settings:
         words = _in_pieces(tokenizer, _by_first_letters(counts))
         pieces = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
-        least = [min(tokenizer.scores[i] for i in ids) for ids in pieces.values()]
-        settings["scores"] = [*tokenizer.scores, *least]
+        scores = settings["scores"]
+        least = [min(scores[i] for i in ids) for ids in pieces.values()]
+        settings["scores"] = [*scores, *least]
     else:
         words = _in_pieces(tokenizer, counts)
         pieces = _whole_words(words, tokenizer.vocabulary, count, min_frequency)
@@ -56,20 +59,16 @@ def learn_pieces(tokenizer, texts, count, min_frequency=5):
     return type(tokenizer)(**settings), pieces
 
 
-def count_words(texts, words_of):
+def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
     """Counts the words of texts.
 
     Args:
-        texts: iterable of str.
         words_of: Graph function from a string tensor [batch] to a string tensor of words.
-
-    Returns:
-        dict of str to int.
     """
     words_of = tf.function(
         words_of, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )
-    counts = collections.Counter()
+    counts: collections.Counter = collections.Counter()
     for batch in _batches(texts):
         counts.update(words_of(as_strings(batch)).numpy().tolist())
     return {word.decode(): count for word, count in counts.items()}
@@ -97,7 +96,7 @@ def _in_pieces(tokenizer, counts):
 
 def _by_first_letters(counts):
     """Counts the leading letters of words, since SentencePiece's words include punctuation."""
-    found = collections.Counter()
+    found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
         if letters:
@@ -117,27 +116,32 @@ def _whole_words(words, vocabulary, count, min_frequency, mark=""):
     return {piece: found[piece][0] for piece in best[:count]}
 
 
-def further_merges(words, vocabulary, merges, count, min_frequency):
+def further_merges(
+    words: list[tuple[str, list[int], int]],
+    vocabulary: list[str],
+    merges: list[tuple[str, str]],
+    count: int,
+    min_frequency: int,
+) -> tuple[dict[str, list[int]], list[tuple[str, str]]]:
     """Learns the next merges of byte-pair encoding.
 
     A pair whose result already exists, made by other merges, is not merged, since the new merges do
     not account for those.
 
     Args:
-        words: list of (word, token ids, count).
+        words: (word, token ids, count).
         vocabulary, merges: Those of the tokenizer.
-        count: int, the maximum number of new tokens.
-        min_frequency: int, the minimum count of a pair.
+        count: The maximum number of new tokens.
+        min_frequency: The minimum count of a pair.
 
     Returns:
-        (pieces, merges): dict of new token -> list of the ids of its old tokens; list of (left,
-        right) pairs of str.
+        (pieces, merges): the ids of the old tokens of each new token; (left, right) pairs.
     """
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]
     known = {*texts, *(left + right for left, right in merges)}
     pairs = _Pairs((ids, times) for _, ids, times in words)
-    found = []
+    found: list[tuple[str, str]] = []
     while len(found) < count:
         pair = pairs.most_frequent(min_frequency)
         if pair is None:
@@ -159,13 +163,14 @@ class _Pairs:
     """Counts of neighboring token pairs in words, updated as pairs are merged.
 
     Args:
-        words: iterable of (list of ids, count).
+        words: (ids, count).
     """
 
-    def __init__(self, words):
+    def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]
-        self._counts = collections.Counter()
-        self._where = collections.defaultdict(set)  # pair -> indices of words that have or had it
+        self._counts: collections.Counter = collections.Counter()
+        # pair -> indices of words that have or had it
+        self._where: collections.defaultdict = collections.defaultdict(set)
         for number, (ids, times) in enumerate(self._words):
             self._add(number, ids, times)
         self._heap = [(-times, pair) for pair, times in self._counts.items()]
@@ -176,7 +181,7 @@ class _Pairs:
             self._counts[pair] += times
             self._where[pair].add(number)
 
-    def most_frequent(self, least):
+    def most_frequent(self, least: int) -> tuple[int, int] | None:
         """Returns the most frequent pair, the lowest ids first; None if below `least`."""
         while self._heap:
             times, pair = self._heap[0]
@@ -185,11 +190,11 @@ class _Pairs:
             heapq.heappop(self._heap)  # outdated count
         return None
 
-    def forget(self, pair):
+    def forget(self, pair: tuple[int, int]) -> None:
         """Excludes a pair from now on."""
         self._counts[pair] = 0
 
-    def merge(self, pair, merged):
+    def merge(self, pair: tuple[int, int], merged: int) -> None:
         """Replaces a pair by one token in all words."""
         changed = set()
         for number in self._where.pop(pair):

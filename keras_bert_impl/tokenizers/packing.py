@@ -6,18 +6,18 @@ from keras_bert_impl.io.errors import InputError
 
 
 def pack_segments(
-    first,
-    second=None,
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None = None,
     *,
-    cls_id,
-    sep_id,
-    pad_id,
-    is_pair=None,
-    length=None,
-    multiple_of=1,
-    num_separators=1,
-    segment_of_second=1,
-):
+    cls_id: int,
+    sep_id: int,
+    pad_id: int,
+    is_pair: tf.Tensor | None = None,
+    length: int | None = None,
+    multiple_of: int = 1,
+    num_separators: int = 1,
+    segment_of_second: int = 1,
+) -> dict[str, tf.Tensor]:
     """Packs one or two segments of token ids per row, with core TensorFlow ops only.
 
     Rows that are too long are truncated as with `truncation=True` of `transformers`: the longer
@@ -25,14 +25,13 @@ def pack_segments(
     longer gets the extra token (the second one if they were equally long).
 
     Args:
-        first: int32 `tf.RaggedTensor` [batch, (tokens)].
-        second: Same as `first` for the second segments, or None.
-        cls_id: int, id of [CLS]. Likewise `sep_id` and `pad_id`.
+        first, second: int32 [batch, (tokens)].
+        cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
         is_pair: bool [batch], rows that have a second segment. Default: all, if `second` is given.
-        length: int, row length in tokens. Default None: the length of the longest row.
-        multiple_of: int. Without `length`, rows are padded to a multiple of this. Default 1.
-        num_separators: int, [SEP]s between two segments. Default 1; RoBERTa has 2.
-        segment_of_second: int, the segment id of the second segment. Default 1; RoBERTa has 0.
+        length: Row length in tokens. Default: the length of the longest row.
+        multiple_of: Without `length`, rows are padded to a multiple of this.
+        num_separators: [SEP]s between two segments; RoBERTa has 2.
+        segment_of_second: The segment id of the second segment; RoBERTa has 0.
 
     Returns:
         dict of int32 tensors [batch, length]: `token_ids`; `segment_ids`, `segment_of_second` for

@@ -1,6 +1,7 @@
 """Conversion of user input to string tensors."""
 
 import re
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,23 +11,18 @@ _CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # nothing joins the two 
 _CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer per token
 
 
-def beginning(text, num_tokens):
+def beginning(text: str, num_tokens: int) -> str:
     """Returns the beginning of a text, almost always with at least `num_tokens` tokens.
 
-    Args:
-        text: str.
-        num_tokens: int.
-
-    Returns:
-        str, up to a space between two ASCII letters or digits; the whole text if it is not much
-        longer or has no such space in reach.
+    It ends at a space between two ASCII letters or digits. Returns the whole text if it is not much
+    longer or has no such space in reach.
     """
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text
 
 
-def as_strings(texts):
+def as_strings(texts: Any) -> tf.Tensor:
     """Converts a list of str or bytes, one text, or a string tensor to a string tensor [batch]."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
@@ -36,7 +32,7 @@ def as_strings(texts):
         return tf.constant(texts, tf.string, shape=[len(texts)])
     if texts.dtype != tf.string or texts.shape.rank != 1:
         raise InputError(
-            f"expected a string tensor of shape [batch], got {texts.dtype.name} {texts.shape}."
+            f"expected a string tensor of shape [batch]. Received: {texts.dtype.name} {texts.shape}"
         )
     return texts
 
@@ -64,11 +60,11 @@ def _as_bytes(text, position):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def segments(texts):
+def segments(texts: Any) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
     """Returns first and second segments as string tensors, and which rows have a second one."""
     if isinstance(texts, tuple):
         if len(texts) != 2:
-            raise InputError(f"a tuple is a pair of segments, got {len(texts)} members.")
+            raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members.")
         first, second = as_strings(texts[0]), as_strings(texts[1])
         if not first.shape.is_compatible_with(second.shape):
             raise InputError(f"{first.shape[0]} first segments but {second.shape[0]} second ones.")

@@ -4,9 +4,13 @@ import abc
 import copy
 import functools
 import hashlib
+import inspect
 import json
 import operator
 import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,52 +18,63 @@ import tensorflow as tf
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
+from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.texts import as_strings, segments
 
-_CLASSES = {}  # kind of tokenizer -> its class; subclasses register themselves
+_CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
 
 
 @first_guesses("Tokenizer")
 class Tokenizer(abc.ABC):
     """Base class of tokenizers that turn texts into token ids, eagerly and in any graph.
 
-    Subclasses set `vocabulary`, `pad_id`, `unk_id`, `cls_id`, `sep_id` and `mask_id`, and implement
-    the graphs `_tokenize` and `_with_offsets`. Use `Tokenizer.from_pretrained` to load one.
+    Use `Tokenizer.from_pretrained` to load one. A subclass keeps its arguments in attributes of the
+    same names, calls `_set_vocabulary`, sets `_split`, a function from a string tensor [batch] to
+    words, and implements `_pieces`.
 
     Attributes:
-        kind: str, part of the fingerprint.
-        files: module whose `read(directory)` returns the arguments and `write` writes them.
-        num_separators: int, number of `sep_id` tokens between two segments.
-        segment_of_second: int, the segment id of the second segment.
-        word_breaks: str, ASCII characters next to which, as next to spaces (U+0020), a text can be
+        kind: Part of the fingerprint.
+        files: Module whose `read(directory)` returns the arguments and `write` writes them.
+        num_separators: Number of `sep_id` tokens between two segments.
+        segment_of_second: The segment id of the second segment.
+        word_breaks: ASCII characters next to which, as next to spaces (U+0020), a text can be
             split without changing its tokens. The parts are tokenized with `tokenize_words`, which
             a tokenizer with word breaks implements. Empty if texts can only be tokenized whole.
-        later_settings: dict of arguments added in later versions and the values that earlier
-            versions implied. They keep fingerprints stable.
-        added_tokens: list of `AddedToken`.
-        can_be_cut: bool. Whether a text can be truncated at a space between two letters without
-            changing the tokens before it.
+        later_settings: Arguments added in later versions and the values that earlier versions
+            implied. They keep fingerprints stable.
+        can_be_cut: Whether a text can be truncated at a space between two letters without changing
+            the tokens before it.
     """
 
-    num_separators = 1
-    segment_of_second = 1
-    word_breaks = ""
-    later_settings = {}
+    kind: str
+    files: Any
+    special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator, mask
+    num_separators: int = 1
+    segment_of_second: int = 1
+    word_breaks: str = ""
+    later_settings: dict[str, Any] = {}
+    vocabulary: list[str]
+    added_tokens: list[AddedToken]
+    pad_id: int
+    unk_id: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
 
-    def __init_subclass__(cls, **arguments):
+    def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         _CLASSES[cls.kind.lower()] = cls
 
     @classmethod
     @known_arguments("Tokenizer.from_pretrained")
-    def from_pretrained(cls, name_or_path):
+    def from_pretrained(cls, name_or_path: str | Path) -> "Tokenizer":
         """Loads the tokenizer of a model directory, of this class or, as `Tokenizer`, of any kind.
 
         Args:
-            name_or_path: str or `Path`. A name that `hub.local_directory` accepts, or a directory
+            name_or_path: A name that `hub.local_directory` accepts, or a directory
                 with `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt`
                 (byte-level BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model`
                 (SentencePiece), along with `tokenizer_config.json`. If no file says whether a
@@ -82,9 +97,7 @@ class Tokenizer(abc.ABC):
     def _set_vocabulary(self, vocabulary, added_tokens):
         """Sets `vocabulary`, `added_tokens` and the ids of the special tokens.
 
-        Args:
-            vocabulary: list of str, the token of each id.
-            added_tokens: iterable. Tokens missing from the vocabulary get the next ids.
+        Added tokens missing from the vocabulary get the next ids.
         """
         self.added_tokens = as_added_tokens(added_tokens)
         self.vocabulary = list(vocabulary)
@@ -98,32 +111,32 @@ class Tokenizer(abc.ABC):
         )
 
     @classmethod
-    def from_preset(cls, name_or_path):
+    def from_preset(cls, name_or_path: str | Path) -> "Tokenizer":
         """Same as `from_pretrained`, under KerasHub's name."""
         return cls.from_pretrained(name_or_path)
 
     @property
-    def can_be_cut(self):
+    def can_be_cut(self) -> bool:
         return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Number of tokens, including special and added tokens."""
         return len(self.vocabulary)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.vocabulary_size
 
-    def add_tokens(self, tokens):
+    def add_tokens(self, tokens: Iterable[Any]) -> "Tokenizer":
         """Returns a tokenizer with additional tokens, which are matched literally in texts.
 
         An encoder needs an embedding for each of them: `vocabulary_augmentation.add_tokens` writes
         a model that has both.
 
         Args:
-            tokens: list of str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those
-                missing from the vocabulary get the next ids. A token that was added before is
-                replaced by the new definition.
+            tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`. Those missing
+                from the vocabulary get the next ids. A token that was added before is replaced by
+                the new definition.
 
         Returns:
             A tokenizer of the same class. This one is not changed.
@@ -140,7 +153,7 @@ class Tokenizer(abc.ABC):
         return type(self)(**settings)
 
     @known_arguments("Tokenizer.tokenize")
-    def tokenize(self, texts):
+    def tokenize(self, texts: Any) -> tf.RaggedTensor:
         """Tokenizes texts to ids, without the special tokens at the start and end of a row.
 
         Args:
@@ -151,7 +164,9 @@ class Tokenizer(abc.ABC):
         """
         return self._tokenize(as_strings(texts))
 
-    def tokenize_with_offsets(self, texts):
+    def tokenize_with_offsets(
+        self, texts: Any
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Tokenizes texts to ids and the offsets of the tokens.
 
         Args:
@@ -164,7 +179,7 @@ class Tokenizer(abc.ABC):
         """
         return self._with_offsets(as_strings(texts))
 
-    def words(self, texts):
+    def words(self, texts: tf.Tensor) -> tf.Tensor:
         """Splits texts into the words that are tokenized one by one; works in any graph.
 
         Args:
@@ -175,15 +190,15 @@ class Tokenizer(abc.ABC):
         """
         raise NotImplementedError
 
-    def word_ids(self, words):
+    def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Tokenizes words to ids, int32 `tf.RaggedTensor` [words, (tokens)].
 
         Args:
-            words: string tensor, as returned by `words`, with at least one word.
+            words: string tensor, the result of `words`, with at least one word.
         """
         raise NotImplementedError
 
-    def word_starts(self, token_ids):
+    def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
         """Marks the tokens of a row that begin a word.
 
         Words are defined by the vocabulary: in WordPiece a punctuation mark is a word; elsewhere a
@@ -207,27 +222,35 @@ class Tokenizer(abc.ABC):
         """Returns whether a token of the vocabulary begins a word."""
         raise NotImplementedError
 
-    @property
-    @abc.abstractmethod
+    @functools.cached_property
     def _tokenize(self):
-        """`in_graph` function of a string tensor [batch] that returns the result of `tokenize`."""
+        return graph_of_ids(self._split, self._pieces)
 
-    @property
-    @abc.abstractmethod
+    @functools.cached_property
     def _with_offsets(self):
-        """`in_graph` function of a string tensor [batch] for `tokenize_with_offsets`."""
+        return graph_of_offsets(self._split, self._pieces, self._trimmed)
 
     @abc.abstractmethod
-    def get_config(self):
+    def _pieces(self, words):
+        """Tokenizes the result of `_split` in the graph; see `graph_of_offsets`."""
+
+    def _trimmed(self, ids, starts, ends):
+        """Returns (starts, ends), int32 [tokens], without white space that offsets exclude."""
+        return starts, ends
+
+    def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, for `.keras` files."""
+        names = inspect.signature(type(self)).parameters
+        added = {"added_tokens": [token.setting for token in self.added_tokens]}
+        return {name: getattr(self, name) for name in names} | added
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
         """Creates a tokenizer from the result of `get_config`."""
         return cls(**config)
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """SHA-256, in hex, of everything that affects tokenization."""
         settings = {"kind": self.kind, **self.get_config()}
         for name, value in self.later_settings.items():
@@ -235,29 +258,31 @@ class Tokenizer(abc.ABC):
                 del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
-    def save_pretrained(self, directory):
+    def save_pretrained(self, directory: str | Path) -> None:
         """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
 
         These are tokenizer_config.json and, by kind, tokenizer.json, special_tokens_map.json and
         the vocabulary as text or JSON. `transformers` gives the same ids.
 
         Args:
-            directory: str or `Path`; created if needed. Other files in it are kept.
+            directory: Created if needed. Other files in it are kept.
         """
         self.files.write(directory, self.get_config())
 
     @known_arguments("Tokenizer.__call__")
-    def __call__(self, texts, length=None, multiple_of=1):
+    def __call__(
+        self, texts: Any, length: int | None = None, multiple_of: int = 1
+    ) -> dict[str, tf.Tensor]:
         """Converts a batch of texts or text pairs to model inputs.
 
         Args:
             texts: A list of str and (first, second) tuples, a string tensor [batch], or a tuple of
                 two of those, the first and second segments. The last two also work in `tf.data` and
                 `tf.function`.
-            length: int. Row length in tokens: longer rows are truncated (the longer segment first),
-                shorter ones are padded. Default None: the length of the longest row.
-            multiple_of: int. Without `length`, rows are padded to a multiple of this, so that a
-                compiled model sees few shapes. Default 1.
+            length: Row length in tokens: longer rows are truncated (the longer segment first),
+                shorter ones are padded. Default: the length of the longest row.
+            multiple_of: Without `length`, rows are padded to a multiple of this, so that a compiled
+                model sees few shapes.
 
         Returns:
             dict of int32 tensors [batch, length]: `token_ids`, `segment_ids`, `padding_mask`.
@@ -280,7 +305,9 @@ class Tokenizer(abc.ABC):
             self.tokenize(first), second, is_pair=is_pair, length=length, multiple_of=multiple_of
         )
 
-    def pack(self, first, second=None, **how):
+    def pack(
+        self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None, **how: Any
+    ) -> dict[str, tf.Tensor]:
         """Packs ids without special tokens into model inputs; see `pack_segments`."""
         return pack_segments(
             first,
@@ -293,17 +320,14 @@ class Tokenizer(abc.ABC):
             **how,
         )
 
-    def with_one_segment(self):
+    def with_one_segment(self) -> "Tokenizer":
         """Returns a copy whose second segments have id 0, for models with a single segment."""
         other = copy.copy(self)
         other.segment_of_second = 0
         return other
 
-    def token_to_id(self, token):
+    def token_to_id(self, token: str) -> int:
         """Returns the id of a token as written in the vocabulary; the last one if it occurs twice.
-
-        Args:
-            token: str.
 
         Raises:
             InputError: If the vocabulary does not have the token.
@@ -316,14 +340,14 @@ class Tokenizer(abc.ABC):
         # Graphs can be neither copied nor pickled; a copy builds new ones.
         return type(self).from_config, (self.get_config(),)
 
-    def detokenize(self, ids, skip_special_tokens=None):
+    def detokenize(self, ids: Any, skip_special_tokens: bool | None = None) -> str | list[str]:
         """Converts token ids to text, as `decode` of `transformers` does.
 
         Args:
             ids: list or array of int [tokens], which gives a str; or a list, array or
                 `tf.RaggedTensor` of those [batch, (tokens)], which gives a list of str.
-            skip_special_tokens: bool. Whether to drop special tokens, including added ones. Default
-                None: drops only padding and the tokens that begin and end segments.
+            skip_special_tokens: Whether to drop special tokens, including added ones. Default:
+                drops only padding and the tokens that begin and end segments.
 
         Raises:
             InputError: If an id is not in the vocabulary.
@@ -334,11 +358,12 @@ class Tokenizer(abc.ABC):
             raise InputError(f"expected a list of token ids. Received: {ids!r:.60}")
         ids = list(ids)
         if ids and np.ndim(ids[0]):
-            return [self.detokenize(row, skip_special_tokens) for row in ids]
+            texts = [self.detokenize(row, skip_special_tokens) for row in ids]
+            return texts  # type: ignore[return-value]  # each row gives a str
         if skip_special_tokens is None:
             left_out = {self.pad_id, self.cls_id, self.sep_id}
         else:
-            left_out = self._special_ids if skip_special_tokens else ()
+            left_out = self._special_ids if skip_special_tokens else set()
         return self._join([self.id_to_token(i) for i in ids if i not in left_out])
 
     @property
@@ -350,7 +375,7 @@ class Tokenizer(abc.ABC):
     def _join(self, pieces):
         """Joins a list of tokens to a text."""
 
-    def id_to_token(self, token_id):
+    def id_to_token(self, token_id: int) -> str:
         """Returns the token with this id, as written in the vocabulary."""
         try:
             token_id = operator.index(token_id)
@@ -363,30 +388,3 @@ class Tokenizer(abc.ABC):
                 f"token id {token_id} is not in the vocabulary of {len(self.vocabulary)} tokens."
             )
         return self.vocabulary[token_id]
-
-
-def in_graph(function):
-    """Traces a graph for batches of any size, on the CPU, the only device with these ops.
-
-    Args:
-        function: Function of a string tensor [batch].
-    """
-
-    def on_cpu(texts):
-        with tf.device("CPU:0"):
-            return function(texts)
-
-    texts = tf.TensorSpec([None], tf.string, name="texts")
-    with tf.init_scope():  # the first use may be inside another graph
-        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
-
-
-def per_text(pieces, words):
-    """Regroups ragged [words, (tokens)] to [texts, (tokens)].
-
-    Args:
-        pieces: `tf.RaggedTensor`.
-        words: Object with `texts`, int64 [texts + 1], the index of each text's first word.
-    """
-    splits = tf.gather(pieces.row_splits, words.texts)
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)

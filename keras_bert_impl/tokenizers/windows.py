@@ -1,10 +1,11 @@
 """Overlapping windows over texts longer than a row, for training and exported graphs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 
 class Windows(NamedTuple):
@@ -13,7 +14,7 @@ class Windows(NamedTuple):
     For pairs, the windows slide over one text, and each contains the whole other text.
 
     Attributes:
-        features: dict of int32 [windows, length], as returned by a `Tokenizer`.
+        features: int32 [windows, length], same as those of a `Tokenizer`.
         texts: int64 [windows], the index of each window's text in the batch.
         starts: int32 [windows], the index of the window's first token in its text.
         columns: int32 [windows], the position of that token in the row.
@@ -22,7 +23,7 @@ class Windows(NamedTuple):
             text, in characters.
     """
 
-    features: dict
+    features: dict[str, tf.Tensor]
     texts: tf.Tensor
     starts: tf.Tensor
     columns: tf.Tensor
@@ -30,14 +31,14 @@ class Windows(NamedTuple):
     token_starts: tf.RaggedTensor
     token_ends: tf.RaggedTensor
 
-    def tokens(self):
+    def tokens(self) -> tf.Tensor:
         """Returns the index of each position's token in its text or -1, int32 [windows, length]."""
         places = tf.range(tf.shape(self.features["token_ids"])[1])[tf.newaxis, :]
         within = places - self.columns[:, tf.newaxis]
         is_token = (within >= 0) & (within < self.counts[:, tf.newaxis])
         return tf.where(is_token, self.starts[:, tf.newaxis] + within, -1)
 
-    def has_most_context(self):
+    def has_most_context(self) -> tf.Tensor:
         """Marks each token in the window with most context around it, bool [windows, length].
 
         The context is the smaller of the numbers of tokens before and after it, plus a hundredth of
@@ -48,8 +49,8 @@ class Windows(NamedTuple):
         tokens = self.tokens()
         is_token = tokens >= 0
         before = tokens - self.starts[:, tf.newaxis]
-        behind = self.counts[:, tf.newaxis] - 1 - before
-        score = 100 * tf.minimum(before, behind) + self.counts[:, tf.newaxis]
+        after = self.counts[:, tf.newaxis] - 1 - before
+        score = 100 * tf.minimum(before, after) + self.counts[:, tf.newaxis]
         # Rank the windows of a text by their order, to break ties.
         num_windows = tf.size(self.texts, tf.int64)
         score = tf.cast(score, tf.int64) * num_windows
@@ -65,14 +66,15 @@ class Windows(NamedTuple):
         return is_token & (score == tf.gather(best, tf.where(is_token, numbers, 0)))
 
 
-def window_spans(lengths, room, stride):
+def window_spans(
+    lengths: tf.Tensor, room: tf.Tensor, stride: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Computes spans that cover sequences of any length, overlapping if there are several.
 
     Args:
         lengths: int64 [texts], the number of tokens in each text.
         room: int64 [texts], the maximum span length in tokens, at least 1.
-        stride: int, tokens from one span's start to the next. If it exceeds `room`, spans are
-            adjacent.
+        stride: Tokens from one span's start to the next. If it exceeds `room`, spans are adjacent.
 
     Returns:
         (texts, starts, ends), int64 [spans] each. The last span of a text ends where the text ends;
@@ -92,17 +94,22 @@ def window_spans(lengths, room, stride):
     return texts, starts, ends
 
 
-def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="second"):
+def pack_windows(
+    tokenizer: Tokenizer,
+    texts: tf.Tensor | tuple[tf.Tensor, tf.Tensor],
+    length: int,
+    stride: int,
+    other_length: int = 64,
+    long_part: str = "second",
+) -> Windows:
     """Packs windows over texts, or over one text of pairs; works eagerly and in any graph.
 
     Args:
-        tokenizer: `Tokenizer`.
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
-        length: int, the maximum row length in tokens.
-        stride: int, tokens from one window's start to the next.
-        other_length: int. The other text of a pair is truncated to this many tokens. Default 64.
-        long_part: `"first"` or `"second"`, the text of a pair that the windows slide over. Default
-            `"second"`.
+        length: The maximum row length in tokens.
+        stride: Tokens from one window's start to the next.
+        other_length: The other text of a pair is truncated to this many tokens.
+        long_part: `"first"` or `"second"`, the text of a pair that the windows slide over.
 
     Returns:
         `Windows`. Rows have the length of the longest one.
@@ -118,7 +125,7 @@ def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="s
     least = length - specials - (0 if other is None else other_length)
     if least < 1 or stride < 1:
         raise InputError(
-            f"windows of {length} tokens, {stride} apart, leave no room for the text: give a "
+            f"windows of {length} tokens with a stride of {stride} leave no room for the text: give a "
             "larger max_length, a smaller question_length, and a doc_stride of at least 1."
         )
     ids, token_starts, token_ends = tokenizer.tokenize_with_offsets(long)
@@ -132,7 +139,7 @@ def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="s
     pieces = tf.gather(ids.flat_values, numbers.flat_values)
     windows = tf.RaggedTensor.from_row_splits(pieces, numbers.row_splits, validate=False)
     columns = tf.fill([tf.size(texts)], 1)
-    segments = (windows,)
+    segments: tuple[tf.RaggedTensor, ...] = (windows,)
     if other is not None:
         segments = in_order(tf.gather(other, texts), windows, long_part)
     if other is not None and long_part == "second":
@@ -148,13 +155,13 @@ def pack_windows(tokenizer, texts, length, stride, other_length=64, long_part="s
     )
 
 
-def as_other_and_long(texts, long_part):
+def as_other_and_long(texts: Any, long_part: str) -> tuple[Any, Any]:
     """Returns (other, long) for a pair of texts, or (None, texts) if `texts` is not a tuple."""
     if not isinstance(texts, tuple):
         return None, texts
     return texts if long_part == "second" else texts[::-1]
 
 
-def in_order(other, long, long_part):
+def in_order(other: Any, long: Any, long_part: str) -> tuple[Any, Any]:
     """Returns the two texts of pairs as a tuple, in row order."""
     return (other, long) if long_part == "second" else (long, other)

@@ -26,7 +26,7 @@ def tokenizer(vocabulary, lowercase):
 
 @pytest.fixture(scope="session")
 def reference(vocabulary, lowercase):
-    """What `tokenizers` makes of the same vocabulary."""
+    """The tokenizer of `tokenizers` with the same vocabulary."""
     ids = {token: position for position, token in enumerate(vocabulary)}
     whole = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     whole.normalizer = normalizers.BertNormalizer(lowercase=lowercase)

@@ -25,7 +25,7 @@ Il a dit "oui," puis "non." et 'jamais', `peut-être` ou ``qui sait''. n° 5, n�
 
 
 def small_vocabulary():
-    """Special tokens, words, and single characters of many kinds, first and inside of a word."""
+    """Special tokens, words, and characters of many kinds at the start of and inside words."""
     ranges = [(0x21, 0x7F), (0xA1, 0x180), (0x300, 0x310), (0x391, 0x3CA), (0x410, 0x450)]
     ranges += [(0x5D0, 0x5EB), (0x93E, 0x940), (0x1100, 0x1113), (0x1161, 0x1176), (0x11A8, 0x11C3)]
     ranges += [(0x302E, 0x3030), (0x4E2D, 0x4E2E), (0x1D157, 0x1D166), (0x10400, 0x10450)]
@@ -44,7 +44,7 @@ def learn_bytes(path):
 
 
 def learn_french(path):
-    """Writes vocab.json and merges.txt of FlauBERT's tokenizer; some pieces are left out."""
+    """Writes vocab.json and merges.txt of FlauBERT's tokenizer, without some of its tokens."""
     learner = tokenizers.Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words = MosesSplitter(lowercase=False)(tf.constant(FRENCH.split("\n"))).strings()
@@ -62,7 +62,7 @@ def learn_french(path):
 
 
 def like_modernbert():
-    """NFC, tokens of its own before and after the learned ones, runs of spaces."""
+    """A tokenizer with NFC, added tokens before and after the learned ones, and runs of spaces."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -133,7 +133,7 @@ KINDS = {
 
 
 def texts():
-    """Texts and odd strings, of no particular tokenizer."""
+    """Texts and unusual strings for any tokenizer."""
     draw = random.Random(0)
     parts = [*" '\n\t,.<>[]asteLrvmd15é日😀½", "e\u0301", "<mask>", "[MASK]", "</s>", "[SEP]", "  "]
     drawn = ["".join(draw.choices(parts, k=draw.randint(1, 20))) for _ in range(200)]
@@ -141,7 +141,7 @@ def texts():
 
 
 def edit(name, change):
-    """A function that changes the JSON value in the file of that name, in a directory."""
+    """Returns a function that changes the JSON value in a file of a directory."""
 
     def damage(path):
         value = json.loads((path / name).read_text())

@@ -1,4 +1,4 @@
-"""Byte-level BPE in the form of ModernBERT's, against `tokenizers`, in ids and in offsets."""
+"""Byte-level BPE of ModernBERT: ids and offsets equal those of `tokenizers`."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from tokenizers import models, processors
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.added_tokens import AddedTokens, as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, as_added_tokens
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
 from tests.tokenizers.kinds import ENGLISH, like_modernbert
 
@@ -35,7 +35,7 @@ ODD = [
 
 @pytest.fixture(scope="module", params=["whole offsets", "trimmed offsets"])
 def theirs(request):
-    """As published, offsets have the space before a piece; a ByteLevel processor leaves it out."""
+    """Offsets include the space before a token unless there is a ByteLevel post-processor."""
     tokenizer = like_modernbert()
     if request.param == "trimmed offsets":
         trimming = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
@@ -75,7 +75,7 @@ def test_equals_tokenizers_on_random_text(ours, theirs):
 
 @pytest.mark.slow
 def test_every_code_point(ours, theirs):
-    """In composed sequences too, but for what is newer than the table of `tokenizers`."""
+    """Includes composed sequences; excludes characters newer than the table of `tokenizers`."""
     newer = (0x113C2, 0x1611E, 0x16D67)
     codes = [code for code in range(0, 0x110000, 11) if not 0xD800 <= code < 0xE000]
     codes = [code for code in codes if code not in newer]
@@ -111,8 +111,8 @@ def test_detokenize(ours):
 
 
 def find(tokens, text):
-    """What is found in two copies of a text: (text there, token)."""
-    tokens = as_added_tokens(tokens)
+    """Returns (matched text, token) pairs after checking that two copies of a text agree."""
+    tokens = dict(enumerate(as_added_tokens(tokens)))
     code_points = [*map(ord, text), CODE_POINTS] * 2
     found = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
     rows = np.transpose(found).tolist()
@@ -134,7 +134,7 @@ def test_the_longest_token_is_taken():
     assert find([*letters, "fgh"], "xfghz") == [("fgh", "fgh")]
 
 
-def test_found_as_tokenizers_finds_them():
+def test_finds_the_same_tokens_as_tokenizers():
     draw = random.Random(1)
     for _ in range(20):
         contents = {"".join(draw.choices("ab <_", k=draw.randint(1, 4))) for _ in range(6)}
@@ -161,12 +161,12 @@ def test_found_as_tokenizers_finds_them():
 
 def test_a_long_token_takes_little_memory():
     tracemalloc.start()
-    AddedTokens(["a" * 60_000])
+    AddedTokens({0: AddedToken("a" * 60_000)})
     assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
 
 
-def test_too_many_added_tokens(ours, tmp_path):
+def test_rejects_too_many_added_tokens(ours, tmp_path):
     ours.save_pretrained(tmp_path)
     tokens = {f"<{number}>": 10_000 + number for number in range(50_001)}
     (tmp_path / "added_tokens.json").write_text(json.dumps(tokens))

@@ -1,4 +1,4 @@
-"""What holds of every kind of tokenizer; ids are those of `transformers`."""
+"""Properties of every kind of tokenizer; ids are those of `transformers`."""
 
 import json
 import random
@@ -24,7 +24,7 @@ SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []
 
 @pytest.fixture(scope="module", params=SOME_SLOW)
 def theirs(request, tmp_path_factory):
-    """As `transformers` reads what it wrote, with the directory as its `name_or_path`."""
+    """The tokenizer of `transformers`, loaded from its own files in `name_or_path`."""
     path = tmp_path_factory.mktemp("theirs")
     KINDS[request.param](tmp_path_factory.mktemp("made")).save_pretrained(path)
     return transformers.AutoTokenizer.from_pretrained(path)
@@ -47,7 +47,7 @@ def test_equals_transformers(ours, theirs):
         assert getattr(ours, f"{name}_id") == getattr(theirs, f"{name}_token_id")
 
 
-def test_offsets_are_inside_of_the_text_and_have_the_same_ids(ours):
+def test_offsets_lie_within_the_text(ours):
     ids, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(TEXTS))
     assert ids == ours.tokenize(TEXTS).to_list()
     for text, begin, end in zip(TEXTS, starts, ends):
@@ -74,7 +74,7 @@ def test_rows_equal_transformers(ours, theirs):
     np.testing.assert_array_equal(ours(["it's"])["token_ids"], theirs(["it's"])["input_ids"])
 
 
-def test_files_go_there_and_back(ours, tmp_path):
+def test_saves_and_loads(ours, tmp_path):
     ours.save_pretrained(tmp_path)
     assert_equal(ours, transformers.AutoTokenizer.from_pretrained(tmp_path))
     assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
@@ -111,7 +111,7 @@ def test_no_text_and_empty_texts(ours):
     assert ours.tokenize(["", ""]).to_list() == [[], []]
 
 
-def test_invalid_utf8_is_what_python_replaces_it_with(ours):
+def test_invalid_utf8_is_replaced_as_python_does(ours):
     data = [b"a\xff\xfeb  [MASK]\xff", b"\xe2\x82", b"ok \xf0\x9f\x98 x", b"e\xcc\x81\xe4\xb8"]
     clean = [text.decode("utf-8", "replace") for text in data]
     for part, expected in zip(ours.tokenize_with_offsets(data), ours.tokenize_with_offsets(clean)):
@@ -119,7 +119,7 @@ def test_invalid_utf8_is_what_python_replaces_it_with(ours):
 
 
 def test_the_beginning_of_a_text_has_its_first_tokens(ours):
-    """Up to a space between letters, whatever stands elsewhere; so long texts need not be read."""
+    """A text can be truncated at a space between letters without tokenizing all of it."""
     assert ours.can_be_cut == (ours.kind != "moses bpe")
     draw = random.Random(3)
     parts = [
@@ -140,7 +140,7 @@ def test_the_beginning_of_a_text_has_its_first_tokens(ours):
         assert [row[: len(part)] for row, part in zip(whole, first)] == first
 
 
-def test_a_vocabulary_has_the_order_of_its_ids(ours):
+def test_accepts_a_vocabulary_as_a_dict_of_ids(ours):
     settings = ours.get_config()
     tokens = settings["vocabulary"]
     backwards = {token: i for i, token in reversed(list(enumerate(tokens))) if token}
@@ -151,7 +151,7 @@ def test_a_vocabulary_has_the_order_of_its_ids(ours):
         type(ours)(**settings | {"vocabulary": set(tokens)})
 
 
-def test_slips_are_one_error(ours):
+def test_rejects_wrong_arguments(ours):
     for slip, message in (
         (lambda: ours.add_tokens({"additional_special_tokens": ["[X]"]}), "a list of tokens"),
         (lambda: ours.add_tokens({"[X]", "[Y]"}), "a list of tokens"),
@@ -167,7 +167,7 @@ def test_slips_are_one_error(ours):
             slip()
 
 
-def test_special_tokens_that_only_the_map_names_are_refused(ours, tmp_path):
+def test_rejects_special_tokens_named_only_in_the_map(ours, tmp_path):
     ours.save_pretrained(tmp_path)
     path = tmp_path / "special_tokens_map.json"
     names = json.loads(path.read_text()) if path.exists() else {}

@@ -65,7 +65,7 @@ def edit(path, inner=None, **changes):
     (path / "tokenizer.json").write_text(json.dumps(settings))
 
 
-def test_name_of_old_presets(tmp_path):
+def test_reads_presets_of_keras_nlp(tmp_path):
     write_bert(tmp_path)
     edit(tmp_path, registered_name="keras_nlp>BertTokenizer")
     assert Tokenizer.from_pretrained(tmp_path).vocabulary == TOKENS
@@ -83,7 +83,7 @@ def test_sentencepiece_is_found(tmp_path):
     [
         ({}, {"registered_name": "keras_hub>GemmaTokenizer"}, "'keras_hub>GemmaTokenizer' is not"),
         ({}, {"registered_name": "Lambda"}, "registered_name 'Lambda' is not supported"),
-        ({}, {"registered_name": ["x"]}, "is not supported: BertTokenizer"),
+        ({}, {"registered_name": ["x"]}, "is not supported; BertTokenizer"),
         ({}, {"config": None}, "tokenizer.json has no config"),
         ({"split": False}, {}, "split=False is not supported, only True"),
         ({"suffix_indicator": "@@"}, {}, "suffix_indicator='@@' is not supported"),
@@ -91,7 +91,7 @@ def test_sentencepiece_is_found(tmp_path):
         ({"strip_accents": 1}, {}, "strip_accents=1 is not supported"),
     ],
 )
-def test_settings_that_are_not_ours(tmp_path, inner, changes, message):
+def test_rejects_unsupported_presets(tmp_path, inner, changes, message):
     write_bert(tmp_path)
     edit(tmp_path, inner, **changes)
     with pytest.raises(InputError, match=message) as caught:
@@ -99,7 +99,7 @@ def test_settings_that_are_not_ours(tmp_path, inner, changes, message):
     assert str(tmp_path / "tokenizer.json") in str(caught.value)
 
 
-def test_vocabulary_missing(tmp_path):
+def test_rejects_a_missing_vocabulary(tmp_path):
     write_bert(tmp_path)
     (tmp_path / "assets" / "tokenizer" / "vocabulary.txt").unlink()
     with pytest.raises(InputError, match="cannot read .*vocabulary.txt"):

@@ -1,4 +1,4 @@
-"""Further pieces for every kind of vocabulary; `transformers` reads them and cuts texts alike."""
+"""New tokens for every kind of vocabulary; `transformers` splits texts into the same ones."""
 
 import json
 
@@ -27,7 +27,7 @@ def base(request, tmp_path_factory):
     return Tokenizer.from_pretrained(path)
 
 
-def test_every_kind_learns_pieces_that_transformers_cuts_alike(base, tmp_path):
+def test_every_kind_learns_tokens_that_transformers_splits_alike(base, tmp_path):
     larger, pieces = learn_pieces(base, DOMAIN, 12, min_frequency=3)
     assert 0 < len(pieces) <= 12
     assert larger.vocabulary == [*base.vocabulary, *pieces]
@@ -45,7 +45,7 @@ def test_every_kind_learns_pieces_that_transformers_cuts_alike(base, tmp_path):
     assert Tokenizer.from_pretrained(tmp_path).get_config() == larger.get_config()
 
 
-def test_merges_go_on_as_if_they_had_never_ended():
+def test_further_merges_equal_those_of_one_training():
     whole = tokenizers.Tokenizer(models.BPE())
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -65,7 +65,7 @@ def test_merges_go_on_as_if_they_had_never_ended():
     assert larger.merges == merges and larger.vocabulary == vocabulary
 
 
-def test_a_piece_that_other_merges_make_is_not_made_again():
+def test_does_not_merge_a_token_that_other_merges_make():
     vocabulary = ["a", "b", "c", "ab", "abc"]
     merges = [("a", "b"), ("ab", "c")]
     words = [("", [0, 1, 2], 9), ("", [2, 0, 2, 0, 2], 2)]  # a b c, c a c a c
@@ -75,7 +75,7 @@ def test_a_piece_that_other_merges_make_is_not_made_again():
     assert pieces == {"bc": [1, 2], "ac": [0, 2], "cac": [2, 0, 2], "cacac": [2, 0, 2, 0, 2]}
 
 
-def test_words_that_save_most_come_first():
+def test_words_that_save_the_most_tokens_come_first():
     base = WordPieceTokenizer(
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc", "##a", "##b", "##c", "cab"]
     )

@@ -11,7 +11,7 @@ from keras_bert_impl.tokenizers import WordPieceTokenizer, pack_segments
 IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 0}
 
 
-def test_a_row_by_hand():
+def test_packs_a_row():
     packed = pack_segments(tf.ragged.constant([[7, 8], [9]], tf.int32), **IDS)
     assert packed["token_ids"].numpy().tolist() == [[2, 7, 8, 3], [2, 9, 3, 0]]
     assert packed["padding_mask"].numpy().tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
@@ -19,7 +19,7 @@ def test_a_row_by_hand():
     assert {values.dtype for values in packed.values()} == {tf.int32}
 
 
-def test_two_segments_by_hand():
+def test_packs_two_segments():
     first, second = (tf.ragged.constant(rows, tf.int32) for rows in ([[7, 8]], [[9]]))
     packed = pack_segments(first, second, length=8, **IDS)
     assert packed["token_ids"].numpy().tolist() == [[2, 7, 8, 3, 9, 3, 0, 0]]
@@ -78,7 +78,7 @@ def assert_features_equal(features, expected):
 
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 7, 8, 11, 12])
 def test_truncation_of_pairs_equals_transformers(both, length):
-    """Every pair of lengths from 0 to 9 against every budget: ties and odd places are in it."""
+    """Every pair of lengths from 0 to 9 with every row length, including ties and odd room."""
     ours, theirs = both
     sizes = list(itertools.product(range(10), repeat=2))
     first = [" ".join("abcdefghi"[:size]) for size, _ in sizes]
@@ -97,6 +97,6 @@ def test_single_texts_equal_transformers(both):
 
 
 @pytest.mark.parametrize(("pair", "length"), [(False, 1), (True, 2), (True, 0)])
-def test_no_room_for_special_tokens(both, pair, length):
+def test_rejects_a_length_without_room_for_special_tokens(both, pair, length):
     with pytest.raises(InputError, match=f"length={length} has no room"):
         both[0]([("a", "b")] if pair else ["a"], length=length)

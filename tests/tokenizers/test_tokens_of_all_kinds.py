@@ -1,4 +1,4 @@
-"""Added tokens in every kind of tokenizer, against `transformers`, in ids and in offsets."""
+"""Added tokens in every kind of tokenizer: ids and offsets equal those of `transformers`."""
 
 import copy
 import json
@@ -96,8 +96,8 @@ def test_ids_and_offsets_equal_those_of_transformers(ours, saved):
     assert_equal(ours, saved[0], texts)
 
 
-def test_what_we_write_is_read_alike(ours, saved, tmp_path):
-    """By `transformers`, and by us; decoded to the same text."""
+def test_saved_files_give_the_same_ids(ours, saved, tmp_path):
+    """In `transformers` and here; they are decoded to the same text."""
     ours.save_pretrained(tmp_path)
     again = Tokenizer.from_pretrained(tmp_path)
     assert again.get_config() == ours.get_config()
@@ -120,14 +120,14 @@ def copies_of(tokenizer):
     ]
 
 
-def test_copies_of_a_used_tokenizer_keep_the_tokens(ours):
+def test_copies_of_a_used_tokenizer_keep_added_tokens(ours):
     ours.tokenize(["a[E1]<Tag>x"])
     for again in copies_of(ours):
         assert type(again) is type(ours) and again.get_config() == ours.get_config()
         assert again.fingerprint == ours.fingerprint
 
 
-def test_copies_of_a_used_tokenizer_find_the_tokens():
+def test_copies_of_a_used_tokenizer_find_added_tokens():
     ours = WordPieceTokenizer([*BERT, "a", "x"], added_tokens=["[E1]", "<Tag>"])
     for again in copies_of(ours):
         assert again.tokenize(["a[E1]<Tag>x"]).to_list() == [[5, 7, 8, 6]]

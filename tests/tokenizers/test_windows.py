@@ -30,7 +30,7 @@ def theirs(length, stride, first_length):
 
 
 @pytest.mark.parametrize("stride", [1, 3, 7])
-def test_rows_are_those_of_tokenizers(stride):
+def test_rows_equal_tokenizers(stride):
     """Questions of three tokens each: theirs has one overlap for all, ours one stride."""
     length, passages = 13, texts(40, 60)
     passages = [text for text in passages if text]  # theirs has a token less for none
@@ -52,7 +52,7 @@ def test_rows_are_those_of_tokenizers(stride):
 
 
 @pytest.mark.parametrize("paired", [False, True])
-def test_windows_hold_every_token_where_they_say(paired):
+def test_windows_contain_every_token_at_its_position(paired):
     long = texts(30, 40)
     given = tf.constant(long)
     if paired:
@@ -70,8 +70,8 @@ def test_windows_hold_every_token_where_they_say(paired):
     assert rows.shape[1] <= 12
 
 
-def test_a_token_counts_where_it_has_most_context():
-    """Against the definition of the published script, token by token."""
+def test_selects_the_window_with_most_context():
+    """Compares with the definition of the published script, token by token."""
     windows = pack_windows(TOKENIZER, tf.constant(texts(20, 50, seed=2)), 14, 5)
     texts_of, starts, counts = (part.numpy() for part in windows[1:3] + windows[4:5])
     chosen = windows.has_most_context().numpy()
@@ -88,7 +88,7 @@ def test_a_token_counts_where_it_has_most_context():
             assert chosen[row, column] == (token >= 0 and best_row == row)
 
 
-def test_spans_side_by_side_and_of_nothing():
+def test_spans_may_be_adjacent_or_empty():
     lengths, room = tf.constant([0, 4, 9], tf.int64), tf.fill([3], tf.constant(4, tf.int64))
     found = [part.numpy().tolist() for part in window_spans(lengths, room, 100)]
     assert found == [[0, 1, 2, 2, 2], [0, 0, 0, 4, 8], [0, 4, 4, 8, 9]]
@@ -112,7 +112,7 @@ def test_works_in_a_graph_of_any_batch():
 
 
 @pytest.mark.parametrize("arguments", [(8, 3, 5), (8, 0, 2), (3, 1, 0)])
-def test_no_room_is_an_error(arguments):
+def test_rejects_windows_without_room(arguments):
     pair = tf.constant(["a"]), tf.constant(["b"])
     with pytest.raises(InputError, match="doc_stride"):
         pack_windows(TOKENIZER, pair, *arguments)

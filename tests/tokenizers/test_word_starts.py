@@ -1,4 +1,4 @@
-"""Where words begin, by what each kind of vocabulary marks."""
+"""Where words begin, according to the marks of each kind of vocabulary."""
 
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
@@ -41,7 +41,7 @@ def test_sentencepiece():
     assert starts(tokenizer, "ab a") == [("▁a", True), ("b", False), ("▁a", True)]
 
 
-def test_moses_where_pieces_mark_the_end():
+def test_moses_tokens_mark_the_end_of_a_word():
     tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "a", "b</w>", "c</w>"], [])
     found = starts(tokenizer, "ab c ab")
     # Of the first piece after a special token nothing is said.

@@ -1,7 +1,11 @@
 """Byte-pair merges of many words at once, in the graph."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
+
+from keras_bert_impl.tokenizers.unicode.places import after, before, chosen, without_overlaps
 
 _NO_RANK = np.iinfo(np.int32).max
 
@@ -13,24 +17,24 @@ class BytePairMerger:
     algorithm does, until no neighbors can be merged.
 
     Args:
-        byte_ids: list of 256 ints, the token id of each byte.
-        merges: list of (left id, right id, merged id), best first.
+        byte_ids: The token id of each byte.
+        merges: (left id, right id, merged id), best first.
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units",
     section 3.2; over bytes: Radford et al. 2019, section 2.2.
     """
 
-    def __init__(self, byte_ids, merges):
+    def __init__(self, byte_ids: Sequence[int], merges: Sequence[Sequence[int]]) -> None:
         self._byte_ids = np.array(byte_ids, np.int32)
-        merges = np.array(merges, np.int64).reshape(-1, 3)
-        keys = (merges[:, 0] << 32) | merges[:, 1]
+        left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
+        keys = (left << 32) | right
         order = np.argsort(keys)
         # A sentinel that no pair equals, so that a search never ends past the last entry.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
-        self._merged = np.append(merges[order, 2], -1).astype(np.int32)
+        self._merged = np.append(merged[order], -1).astype(np.int32)
 
-    def __call__(self, words):
+    def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits words into tokens.
 
         Args:
@@ -62,30 +66,14 @@ class BytePairMerger:
         number, rank = self._look_up(ids, word)  # [tokens], of the pair that begins there
         # The best rank of each word. Words are in order, so segments are sorted.
         best = tf.gather(tf.math.segment_min(rank, word), word)
-        chosen = without_overlaps((rank == best) & (rank != _NO_RANK))
-        ids = tf.where(chosen, tf.gather(self._merged, number), ids)
-        kept = tf.concat([[True], tf.logical_not(chosen[:-1])], axis=0)[: tf.size(ids)]
-        return (
-            tf.boolean_mask(ids, kept),
-            tf.boolean_mask(word, kept),
-            tf.boolean_mask(start, kept),
-            tf.reduce_any(chosen),
-        )
+        merges = without_overlaps((rank == best) & (rank != _NO_RANK))
+        ids = tf.where(merges, tf.gather(self._merged, number), ids)
+        kept = ~before(merges, False)
+        return *(chosen(values, kept) for values in (ids, word, start)), tf.reduce_any(merges)
 
     def _look_up(self, ids, word):
         """Returns the merge of the pair at each position and its rank, or _NO_RANK."""
-        right = tf.concat([ids[1:], [0]], axis=0)
-        inside = tf.concat([word[1:] == word[:-1], [False]], axis=0)
-        keys = tf.cast(ids, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
+        keys = tf.cast(ids, tf.int64) * (1 << 32) + tf.cast(after(ids, 0), tf.int64)
         number = tf.searchsorted(self._keys, keys)
-        known = inside & tf.equal(tf.gather(self._keys, number), keys)
+        known = (after(word, -1) == word) & tf.equal(tf.gather(self._keys, number), keys)
         return number, tf.where(known, tf.gather(self._ranks, number), _NO_RANK)
-
-
-def without_overlaps(chosen):
-    """Keeps the first, third, ... of consecutive positions, for pairs of equal tokens as in aaa."""
-    place = tf.range(tf.size(chosen))
-    begins = chosen & tf.concat([[True], tf.logical_not(chosen[:-1])], axis=0)[: tf.size(chosen)]
-    begun = tf.concat([tf.boolean_mask(place, begins), [0]], axis=0)
-    run = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32)) - 1, 0)
-    return chosen & ((place - tf.gather(begun, run)) % 2 == 0)

@@ -1,22 +1,28 @@
 """Byte-level BPE tokenizer of RoBERTa and ModernBERT, as one graph of TensorFlow operations."""
 
 import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
+from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
 from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
+from keras_bert_impl.tokenizers.files import as_vocabulary
+from keras_bert_impl.tokenizers.graphs import pieces_of_unique
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.tokenizers.unicode.places import chosen
 
 
-def byte_characters():
+def byte_characters() -> list[str]:
     """Returns the printable characters that represent the 256 bytes in vocabularies."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
@@ -31,26 +37,26 @@ class ByteLevelBPETokenizer(Tokenizer):
     text becomes that token.
 
     Args:
-        vocabulary: list of str, the token of each id, with bytes written as characters (`Ġthe`).
-        merges: list of (left, right) pairs of tokens, best first.
-        mask_strips_left: bool. Whether a `<mask>` in the text includes the white space before it.
-            Default True, as in RoBERTa.
-        special_tokens: tuple of str: padding, unknown, start of a row, separator, mask. Two
-            segments become `<s> A </s></s> B </s>` with RoBERTa's, the default, and
-            `[CLS] A [SEP] B [SEP]` with others.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
-            literally in the text. Those missing from the vocabulary get the next ids. A special
-            token listed here changes how it is matched.
-        normalize: bool. Whether texts are normalized to composed characters (NFC) before tokens
-            are matched. Default False.
-        trim_offsets: bool. Whether offsets exclude the space before a token, as in RoBERTa but not
-            in ModernBERT. Default True.
-        add_prefix_space: bool. Whether the first word of a text, and the first after an added
-            token, is treated as if a space preceded it. Default False.
+        vocabulary: The token of each id, with bytes written as characters (`Ġthe`); or the path of
+            a JSON file with the id of each token.
+        merges: (left, right) pairs of tokens, best first.
+        mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
+            RoBERTa.
+        special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
+            `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others.
+        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
+            the text. Those missing from the vocabulary get the next ids. A special token listed
+            here changes how it is matched.
+        normalize: Whether texts are normalized to composed characters (NFC) before tokens are
+            matched.
+        trim_offsets: Whether offsets exclude the space before a token, as in RoBERTa but not in
+            ModernBERT.
+        add_prefix_space: Whether the first word of a text, and the first after an added token, is
+            treated as if a space preceded it.
 
     Raises:
-        InputError: If the vocabulary has a token twice, or lacks a byte, a special token or the
-            result of a merge.
+        InputError: If the vocabulary has a token twice, or does not have a byte, a special token
+            or the result of a merge.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
@@ -62,15 +68,15 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     def __init__(
         self,
-        vocabulary,
-        merges,
-        mask_strips_left=True,
-        special_tokens=ROBERTA,
-        added_tokens=(),
-        normalize=False,
-        trim_offsets=True,
-        add_prefix_space=False,
-    ):
+        vocabulary: Sequence[str] | dict[str, int] | str | Path,
+        merges: Iterable[Sequence[str]],
+        mask_strips_left: bool = True,
+        special_tokens: Sequence[str] = ROBERTA,
+        added_tokens: Iterable[Any] = (),
+        normalize: bool = False,
+        trim_offsets: bool = True,
+        add_prefix_space: bool = False,
+    ) -> None:
         self.merges = [tuple(pair) for pair in merges]
         self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
         self.special_tokens = tuple(special_tokens)
@@ -80,14 +86,16 @@ class ByteLevelBPETokenizer(Tokenizer):
         is_roberta = self.special_tokens == ROBERTA
         self.num_separators = 2 if is_roberta else 1  # between the two segments
         self.segment_of_second = 0 if is_roberta else 1
-        self._set_vocabulary(files.as_vocabulary(vocabulary), added_tokens)
-        if len(self._ids_of) < sum(map(bool, self.vocabulary)):
-            raise InputError("the vocabulary has a token twice.")
-        special = files.special(self.special_tokens, self.mask_strips_left)
+        self._set_vocabulary(as_vocabulary(vocabulary), added_tokens)
+        special = as_special(self.special_tokens, self.mask_strips_left)
         tokens = found_tokens(special, self.added_tokens)
         self._whole_tokens = [token.content for token in tokens]
         self._split = ByteLevelSplitter(
-            tokens, len(special), self.normalize, self.trim_offsets, self.add_prefix_space
+            tokens,
+            len({*self.special_tokens}),
+            self.normalize,
+            self.trim_offsets,
+            self.add_prefix_space,
         )
         self._merge = BytePairMerger(
             [self.token_to_id(character) for character in byte_characters()],
@@ -101,19 +109,6 @@ class ByteLevelBPETokenizer(Tokenizer):
         # Space, newline and tab, as the vocabulary writes these bytes.
         return piece.startswith(("Ġ", "Ċ", "ĉ")) or piece in self._whole_tokens
 
-    def get_config(self):
-        """Returns the constructor's arguments, for `.keras` files."""
-        return {
-            "vocabulary": self.vocabulary,
-            "merges": self.merges,
-            "mask_strips_left": self.mask_strips_left,
-            "special_tokens": self.special_tokens,
-            "added_tokens": [token.setting for token in self.added_tokens],
-            "normalize": self.normalize,
-            "trim_offsets": self.trim_offsets,
-            "add_prefix_space": self.add_prefix_space,
-        }
-
     def _join(self, pieces):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
         pieces = [self._split.written.get(piece, piece) for piece in pieces]
@@ -124,54 +119,31 @@ class ByteLevelBPETokenizer(Tokenizer):
         )
         return data.decode("utf-8", "replace")
 
-    def words(self, texts):
+    def words(self, texts: tf.Tensor) -> tf.Tensor:
         words = self._split(texts)
-        return tf.boolean_mask(words.strings, words.tokens < 0)
+        return chosen(words.strings, words.added < 0)
 
-    def word_ids(self, words):
+    def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    @functools.cached_property
-    def _tokenize(self):
-        def tokenize(texts):
-            words = self._split(texts)
-            return per_text(self._pieces(words)[0], words)
-
-        return in_graph(tokenize)
+    def _pieces(self, words):
+        ids = [self.token_to_id(token) for token in self._whole_tokens]
+        return pieces_of_unique(words, self._merge, ids)
 
     @functools.cached_property
-    def _with_offsets(self):
-        # Numbers of leading and trailing spaces per token; added tokens are already trimmed.
+    def _num_spaces(self):
+        """int32 arrays [vocabulary] of leading and trailing spaces; 0 for added tokens."""
         spaces = byte_characters()[ord(" ")] + " "
-        whole = set(self._whole_tokens)
+        whole = {*self._whole_tokens}  # already trimmed
         pieces = ["" if token in whole else token for token in self.vocabulary]
         leading = np.array([len(t) - len(t.lstrip(spaces)) for t in pieces], np.int32)
-        trailing = np.array([len(t) - len(t.rstrip(spaces)) for t in pieces], np.int32)
+        return leading, np.array([len(t) - len(t.rstrip(spaces)) for t in pieces], np.int32)
 
-        def tokenize_with_offsets(texts):
-            words = self._split(texts)
-            ids, in_word = self._pieces(words)
-            starts, ends = words.characters_of(in_word)  # [tokens]
-            ids = per_text(ids, words)
-            before = tf.gather(words.text_starts, ids.value_rowids())
-            starts, ends = starts - before, ends - before
-            if self.trim_offsets:
-                spaces = tf.gather(leading, ids.values)
-                if self.add_prefix_space:  # as in `tokenizers`: exclude the prefix space
-                    spaces -= tf.cast(tf.equal(starts, 0) & (spaces > 0), tf.int32)
-                starts = tf.minimum(starts + spaces, ends)
-                ends = tf.maximum(ends - tf.gather(trailing, ids.values), starts)
-            return ids, ids.with_values(starts), ids.with_values(ends)
-
-        return in_graph(tokenize_with_offsets)
-
-    def _pieces(self, words):
-        """Returns the ids of each word's tokens and their byte offsets in the word, both ragged."""
-        unique, number = tf.unique(words.strings)
-        ids, starts = self._merge(unique)
-        whole = tf.constant([[self.token_to_id(token)] for token in self._whole_tokens])
-        ids = tf.concat([ids, tf.RaggedTensor.from_tensor(whole)], axis=0)
-        nothing = tf.RaggedTensor.from_tensor(tf.zeros_like(whole))
-        starts = tf.concat([starts, nothing], axis=0)
-        row = tf.where(words.tokens >= 0, tf.size(unique) + words.tokens, number)
-        return tf.gather(ids, row), tf.gather(starts, row)
+    def _trimmed(self, ids, starts, ends):
+        if not self.trim_offsets:
+            return starts, ends
+        leading, trailing = (tf.gather(spaces, ids) for spaces in self._num_spaces)
+        if self.add_prefix_space:  # as in `tokenizers`: exclude the prefix space
+            leading -= tf.cast(tf.equal(starts, 0) & (leading > 0), tf.int32)
+        starts = tf.minimum(starts + leading, ends)
+        return starts, tf.maximum(ends - trailing, starts)

@@ -10,6 +10,7 @@ from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.files import AVOIDED, is_avoided
+from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
 from keras_bert_impl.tokenizers.unicode.table import read_folding
 
 _log = logging.getLogger(__name__)
@@ -18,19 +19,14 @@ _QUOTES = {"``": '"', "''": '"'}
 _SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD does not change
 
 
-def make_model(tokenizer):
+def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
     """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids.
 
     ALBERT's folding (quotes, NFKD, marks, lowercase) becomes part of the character map, and the
     pieces that ALBERT avoids are marked as unused. Special tokens are control symbols, as in the
     published models: written in a text, they are ordinary characters.
 
-    Args:
-        tokenizer: `SentencePieceTokenizer`. Scores that float32 cannot represent are rounded, with
-            a warning.
-
-    Returns:
-        bytes.
+    Scores that float32 cannot represent are rounded, with a warning.
 
     Raises:
         InputError: If the vocabulary does not have the layout of a SentencePiece model.
@@ -39,7 +35,7 @@ def make_model(tokenizer):
     from sentencepiece import sentencepiece_model_pb2
 
     facts = FAMILIES[tokenizer.family]
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # made at import
     rounded = []
     for piece, score in _pieces(tokenizer, facts):
         kind = _kind(piece, facts)
@@ -48,7 +44,7 @@ def make_model(tokenizer):
         if stored.score != score:
             rounded.append(piece)
     if rounded:
-        _log.warning("%d scores of the tokenizer are rounded to float32", len(rounded))
+        _log.warning("%d scores of the tokenizer are rounded to float32.", len(rounded))
     model.trainer_spec.vocab_size = len(model.pieces)
     character_map = base64.b64decode(tokenizer.character_map)
     if facts.folds:
@@ -61,16 +57,18 @@ def _pieces(tokenizer, facts):
     """Returns (piece, score) pairs, without XLM-RoBERTa's tokens that have their own ids."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
-        raise InputError("a SentencePiece model cannot have an empty piece, as the vocabulary has.")
+        raise InputError(
+            "the vocabulary has an id without a token, which a SentencePiece model cannot have."
+        )
     if not facts.first_tokens:
         return pieces
     first, mask = len(facts.first_tokens), facts.special_tokens[-1]
     found = [*tokenizer.vocabulary[:first], tokenizer.vocabulary[-1]]
     if found != [*facts.first_tokens, mask]:
         raise InputError(
-            f"KerasHub's tokenizer of {tokenizer.family} begins with "
-            f"{' '.join(facts.first_tokens)} and ends with {mask}, but this one has "
-            f"{' '.join(found[:-1])} and {found[-1]}."
+            f"KerasHub's tokenizer of {tokenizer.family} must begin with "
+            f"{' '.join(facts.first_tokens)} and end with {mask}, but this vocabulary begins with "
+            f"{' '.join(found[:-1])} and ends with {found[-1]}."
         )
     return [(piece, 0.0) for piece in ("<unk>", "<s>", "</s>")] + pieces[first:-1]
 

@@ -3,13 +3,16 @@
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.keras_hub.sentencepiece import make_model
 from keras_bert_impl.tokenizers.keras_hub_files import NOTES
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer import SentencePieceTokenizer
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
 
 _log = logging.getLogger(__name__)
@@ -28,28 +31,27 @@ _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer class and our
 }
 
 
-def to_keras_hub(tokenizer, architecture):
+def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
     """Converts a tokenizer to KerasHub's class with the same vocabulary.
 
     docs/models.md lists where its ids differ from ours. KerasHub treats added tokens in a text as
     ordinary text; its SentencePiece tokenizer treats special tokens so too.
 
     Args:
-        tokenizer: `Tokenizer`.
-        architecture: str, the encoder's architecture, such as `"albert"`.
+        architecture: The encoder's architecture, such as `"albert"`.
 
     Returns:
         A tokenizer of `keras_hub.models`.
 
     Raises:
-        InputError: If KerasHub's tokenizer for that architecture is of another kind.
+        InputError: If KerasHub has no tokenizer of this kind for the architecture.
 
     Example:
         >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
     """
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
     if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
-        raise InputError(f"a {_describe(tokenizer)} cannot be written as KerasHub's {name}.")
+        raise InputError(f"a {_describe(tokenizer)} cannot be converted to KerasHub's {name}.")
     import keras_hub
 
     return getattr(keras_hub.models, name)(**_arguments(tokenizer))
@@ -69,7 +71,7 @@ def _arguments(tokenizer):
     """Returns the arguments of KerasHub's class."""
     if tokenizer.added_tokens:
         tokens = ", ".join(token.content for token in tokenizer.added_tokens)
-        _log.warning("KerasHub's tokenizer takes these for ordinary text: %s", tokens)
+        _log.warning("KerasHub's tokenizer treats these tokens as ordinary text: %s", tokens)
     if isinstance(tokenizer, SentencePieceTokenizer):
         return {"proto": make_model(tokenizer)}
     if isinstance(tokenizer, ByteLevelBPETokenizer):
@@ -88,24 +90,22 @@ def _arguments(tokenizer):
     }
 
 
-def write_notes(directory, tokenizer):
+def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
     """Adds to a preset the settings that only our tokenizer needs to load it unchanged.
 
     Args:
-        directory: str or `Path` of a preset with the tokenizer from `to_keras_hub`.
-        tokenizer: `Tokenizer`.
+        directory: A preset with the tokenizer from `to_keras_hub`.
     """
     config = tokenizer.get_config()
-    is_sentencepiece = isinstance(tokenizer, SentencePieceTokenizer)
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}
-    if not is_sentencepiece:  # only settings that a preset cannot express
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        if not FAMILIES[tokenizer.family].folds:
+            del notes["character_map"]  # the model stores it unchanged
+    else:  # only settings that a preset cannot express
         usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
         notes = {name: value for name, value in notes.items() if value != usual[name]}
-        if not notes:
-            return
-    path = Path(directory, "tokenizer.json")
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    if is_sentencepiece and not FAMILIES[tokenizer.family].folds:
-        del notes["character_map"]  # the model stores it unchanged
-    path.write_text(json.dumps(settings | {"keras_bert_impl": notes}, indent=4), encoding="utf-8")
+    if notes:
+        path = Path(directory, "tokenizer.json")
+        settings = read_json(path) | {"keras_bert_impl": notes}
+        path.write_text(json.dumps(settings, indent=4), encoding="utf-8")

@@ -3,7 +3,6 @@
 import functools
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
@@ -13,10 +12,12 @@ from keras_bert_impl.tokenizers.added_tokens import (
     AddedToken,
     AddedTokens,
     in_place,
+    special_tokens,
 )
-from keras_bert_impl.tokenizers.moses.table import CODE_POINTS, JOINS, has
+from keras_bert_impl.tokenizers.moses.table import JOINS, MosesTable, has
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import places_of, put
+from keras_bert_impl.tokenizers.unicode.places import before, places_of, put
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 
@@ -30,7 +31,7 @@ SECOND = 0xFDED  # after a quote that was two characters
 SPACED_QUOTE = 0xFDEE
 _JUNK = 0xFDEF
 DELETED = -1
-SPECIAL = [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS]
+SPECIAL = special_tokens(SPECIAL_TOKENS)
 
 
 class Characters(NamedTuple):
@@ -45,29 +46,29 @@ class Characters(NamedTuple):
     starts: tf.Tensor
     ends: tf.Tensor
 
-    def at(self, places):
+    def at(self, places: tf.Tensor) -> tf.Tensor:
         """Returns the codes at positions, which may lie one or two beyond the ends."""
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
-    def places(self, *codes):
+    def places(self, *codes: int) -> tf.Tensor:
         """Returns the positions of the given codes, int32 [found]."""
         found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
         return places_of(found)
 
-    def having(self, places, codes):
+    def having(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
         """Returns the characters with other codes at the given positions."""
         return self._replace(codes=put(self.codes, places, codes))
 
-    def joined(self, places):
+    def joined(self, places: tf.Tensor) -> "Characters":
         """Deletes characters and adds their spans to those of the characters before them."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 
-    def gather(self, order):
+    def gather(self, order: tf.Tensor) -> "Characters":
         """Reorders, repeats or drops characters."""
         return Characters(*(tf.gather(part, order) for part in self))
 
-    def compacted(self):
+    def compacted(self) -> "Characters":
         """Returns the characters without the deleted ones."""
         return self.gather(places_of(tf.not_equal(self.codes, DELETED)))
 
@@ -75,36 +76,31 @@ class Characters(NamedTuple):
 class TokenFinder(AddedTokens):
     """Finds FlauBERT's special and added tokens as `transformers` does in Python.
 
-    A token with `single_word` matches only between spaces and text ends.
+    A token with `single_word` matches only between spaces and text ends. The number of a token is
+    the code point that represents it.
 
     Args:
-        tokens: list of `AddedToken`, special tokens first.
+        tokens: special tokens first.
+
+    Attributes:
+        by_code: dict of the code point of each token to its content.
     """
 
-    def __init__(self, tokens):
-        super().__init__(tokens)
-        self._contents = [token.content for token in tokens]
+    def __init__(self, tokens: list[AddedToken]) -> None:
         count = len(SPECIAL_TOKENS)
         codes = [*range(FIRST_SPECIAL, FIRST_SPECIAL + count)]
         codes += range(FIRST_ADDED, FIRST_ADDED + len(tokens) - count)
-        self.codes = np.array(codes, np.int32)
-
-    def by_code(self):
-        """Returns a dict of the code point that represents a token to its content."""
-        return dict(zip(self.codes.tolist(), self._contents))
+        super().__init__(dict(zip(codes, tokens)))
+        self.by_code = {code: token.content for code, token in zip(codes, tokens)}
 
     def _is_word(self, code_points, is_apart):
         return (code_points != ord(" ")) & (code_points != CODE_POINTS)
 
 
-def decode(texts, table, lowercase, find):
+def decode(
+    texts: tf.Tensor, table: MosesTable, lowercase: bool, find: TokenFinder
+) -> tuple[Characters, tf.Tensor]:
     """Decodes texts to composed characters (NFC); tokens and double quotes are one character each.
-
-    Args:
-        texts: string [texts].
-        table: a `MosesTable`.
-        lowercase: bool.
-        find: a `TokenFinder`.
 
     Returns:
         (characters, text_starts): `Characters`; int32 [texts + 1], the start of each text among the
@@ -135,12 +131,12 @@ def _with_tokens_as_one(texts, find):
     code_points, text_starts = utf8.decode(texts)
     own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
     own |= (code_points == 0) | (code_points >= FIRST_ADDED)
-    starts, ends, numbers = find(put(code_points, text_starts[1:] - 1, CODE_POINTS))
+    found = starts, *_ = find(put(code_points, text_starts[1:] - 1, CODE_POINTS))
     size = tf.size(code_points)
 
     def as_one():
         codes = tf.where(own, _JUNK, code_points)
-        tokens = in_place(tf.fill([size], NO_TOKEN), starts, ends, tf.gather(find.codes, numbers))
+        tokens = in_place(tf.fill([size], NO_TOKEN), *found)
         places = places_of(tf.not_equal(tokens, INSIDE))
         codes = tf.gather(tf.where(tokens >= 0, tokens, codes), places)
         bounds = tf.searchsorted(places, text_starts)
@@ -177,11 +173,11 @@ def _align(before, after, table):
 def _groups(codes, table):
     """Returns the index of each character's group, int32 [characters]."""
     ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
-    begins = tf.concat([[True], ends[:-1]], axis=0)[: tf.size(codes)]
-    return tf.cumsum(tf.cast(begins | ~has(table.lookup(codes), JOINS), tf.int32))
+    joins = ~before(ends, True) & has(table.lookup(codes), JOINS)
+    return tf.cumsum(tf.cast(~joins, tf.int32))
 
 
-def is_boundary(codes):
+def is_boundary(codes: tf.Tensor) -> tf.Tensor:
     """Returns whether a code is a special or added token or the start or end of a text, bool."""
     is_special = (codes >= FIRST_SPECIAL) & (codes <= TEXT_START)
     return is_special | (codes >= FIRST_ADDED)

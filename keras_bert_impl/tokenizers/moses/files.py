@@ -2,19 +2,21 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.tokenizers import added_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
-    check_settings,
     ids_by_token,
+    last_ids,
     to_json,
     tokenizer_directory,
     tokens_by_id,
     without_last,
+    write_files,
 )
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS
 
@@ -29,15 +31,12 @@ _NAMES = {
 }
 
 
-def read(directory):
-    """Reads vocabulary, merges and settings.
+def read(directory: str | Path) -> dict[str, Any]:
+    """Reads the arguments of `MosesBPETokenizer` from a model directory.
 
     Args:
-        directory: str or `Path` with `vocab.json`, `merges.txt` and, unless the text keeps its
-            case, `tokenizer_config.json`.
-
-    Returns:
-        dict of the arguments of `MosesBPETokenizer`.
+        directory: has `vocab.json`, `merges.txt` and, unless the text keeps its case,
+            `tokenizer_config.json`.
 
     Raises:
         InputError: If a file is missing or damaged, or requires an unsupported feature.
@@ -55,14 +54,9 @@ def read(directory):
     }
 
 
-def write(directory, settings):
-    """Writes vocab.json, merges.txt and tokenizer_config.json.
-
-    Args:
-        directory: str or `Path`; created if needed.
-        settings: dict of the arguments of `MosesBPETokenizer`.
-    """
-    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+def write(directory: str | Path, settings: dict[str, Any]) -> None:
+    """Writes the arguments of `MosesBPETokenizer` to files."""
+    ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     config = {
         "do_lowercase": settings["lowercase"],
@@ -77,42 +71,35 @@ def write(directory, settings):
         "merges.txt": "".join(f"{left} {right}\n" for left, right in settings["merges"]),
         "tokenizer_config.json": to_json(config),
     }
-    with replace_directory(directory) as temporary:
-        for name, text in files.items():
-            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+    write_files(directory, files)
 
 
 def _read_config(path):
     """Returns whether the text is lowercased; checks the other settings."""
     config = added_files.read_if_there(path)
-    wanted = {
-        "tokenizer_class": ("FlaubertTokenizer", None),
-        "do_lowercase": (True, False),
-        **added_files.ROWS,
-    }
-    for name, token in _NAMES.items():
-        config[name] = added_files.content(config.get(name))
-        wanted[name] = (token, None)
-    check_settings(path, config, wanted)
-    added_files.check_special_names(path.parent, _NAMES)
+    wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
+    added_files.check_config(path, config, wanted, _NAMES)
     for name in ("additional_special_tokens", "extra_special_tokens"):
         tokens = config.get(name)
-        if tokens is not None and not set(_EXTRA) <= set(map(added_files.content, tokens)):
-            raise InputError(f"{path}: {name} must have {', '.join(_EXTRA)}.")
+        if tokens is None:
+            continue
+        names = list(map(added_files.content, tokens)) if isinstance(tokens, list) else []
+        if not all(token in names for token in _EXTRA):
+            raise InputError(f"{path}: {name} must contain {', '.join(_EXTRA)}.")
     return config.get("do_lowercase", False)
 
 
 def _read_merges(path):
     """Reads pairs of str. A line may have a third field, fastBPE's count of the pair."""
-    merges = {}
+    merges: dict[tuple[str, ...], int] = {}
     # `transformers` also ignores text after the last newline.
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
         parts = line.split()
         if number == 1 and line.startswith("#version"):
             continue
         if len(parts) not in (2, 3):
-            raise InputError(f"{path}, line {number}: no pair of pieces: {line!r:.60}")
-        if merges.setdefault(tuple(parts[:2]), number) != number:
-            first = merges[tuple(parts[:2])]
-            raise InputError(f"{path}, line {number}: the pair stands in line {first} too.")
+            raise InputError(f"{path}, line {number}: expected a pair of tokens, not {line!r:.60}")
+        first = merges.setdefault(tuple(parts[:2]), number)
+        if first != number:
+            raise InputError(f"{path}, line {number} repeats the pair of line {first}.")
     return list(merges)

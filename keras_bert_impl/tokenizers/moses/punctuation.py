@@ -12,11 +12,13 @@ from keras_bert_impl.tokenizers.moses.characters import (
     DELETED,
     SECOND,
     SPACED_QUOTE,
+    Characters,
+    TokenFinder,
     decode,
     is_boundary,
 )
-from keras_bert_impl.tokenizers.moses.table import DIGIT, SPACE, has
-from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of
+from keras_bert_impl.tokenizers.moses.table import DIGIT, SPACE, MosesTable, has
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, leftmost, places_of, put
 
 _APOSTROPHE, _QUOTE, _GRAVE, _NBSP = ord("'"), ord('"'), ord("`"), 0xA0
 _LATE_APOSTROPHES = "´‘‚"
@@ -36,31 +38,19 @@ _FULL_STOPS = "。．"
 class PunctuationNormalizer:
     """Normalizes the punctuation of texts.
 
-    Args:
-        table: a `MosesTable`.
-        lowercase: bool.
-        find: a `TokenFinder`.
-
     Example:
         find = TokenFinder(SPECIAL)
         characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
         characters.codes  # of "l'homme", between two codes of our own
     """
 
-    def __init__(self, table, lowercase, find):
+    def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
         self._table = table
         self._find = find
         self._lowercase = lowercase
 
-    def __call__(self, texts):
-        """Normalizes texts.
-
-        Args:
-            texts: string [texts].
-
-        Returns:
-            (characters, text_starts), same as `characters.decode`.
-        """
+    def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:
+        """Normalizes string [texts] to the form that `characters.decode` returns."""
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
         characters = self._ascii_punctuation(characters)
         characters = self._apostrophes_and_spaces(characters).compacted()
@@ -96,11 +86,11 @@ class PunctuationNormalizer:
         characters = characters.having(late, _APOSTROPHE)
         characters = _paired(characters, _APOSTROPHE, _QUOTE)
         places = characters.places(_NBSP)
-        before, after = characters.at(places - 1), characters.at(places + 1)
-        inside = (before == ord("«")) | (after == ord("»"))
-        inside |= (after == ord("«")) & (characters.at(places + 2) == _NBSP)
-        inside |= (before == ord("»")) & (characters.at(places - 2) == _NBSP)
-        are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (before, after)]
+        left, right = characters.at(places - 1), characters.at(places + 1)
+        inside = (left == ord("«")) | (right == ord("»"))
+        inside |= (right == ord("«")) & (characters.at(places + 2) == _NBSP)
+        inside |= (left == ord("»")) & (characters.at(places - 2) == _NBSP)
+        are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (left, right)]
         numbers = chosen(places, are_digits[0] & are_digits[1])
         numbers = chosen(numbers, leftmost(numbers - 1, numbers + 2))
         characters = characters.having(chosen(places, inside), DELETED)
@@ -113,8 +103,11 @@ class PunctuationNormalizer:
         following = characters.at(quotes + 1)
         wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
         quotes = chosen(quotes, wanted & ~is_boundary(following))
-        moved = lambda: characters.gather(self._order_with_moved(quotes, characters))  # noqa: E731
-        return tf.cond(tf.size(quotes) > 0, moved, lambda: characters)
+        return tf.cond(
+            tf.size(quotes) > 0,
+            lambda: characters.gather(self._order_with_moved(quotes, characters)),
+            lambda: characters,
+        )
 
     def _order_with_moved(self, quotes, characters):
         # A match extends to the next character that is not a space, excluding `<`. The next match
@@ -128,9 +121,8 @@ class PunctuationNormalizer:
         quotes, after = chosen(quotes, found), chosen(after, found)
         others = places_of(characters.codes != ord("."))
         dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1  # start of the run
-        dots = tf.maximum(dots, tf.concat([[0], after], axis=0)[: tf.size(quotes)])
-        keys = 2 * tf.range(tf.size(characters.codes))
-        keys = tf.tensor_scatter_nd_update(keys, quotes[:, tf.newaxis], 2 * dots - 1)
+        dots = tf.maximum(dots, before(after, 0))
+        keys = put(2 * tf.range(tf.size(characters.codes)), quotes, 2 * dots - 1)
         return tf.argsort(keys)
 
 
@@ -147,11 +139,10 @@ def _expanded(characters):
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
-        counts = tf.ones_like(characters.codes)
         index = characters.at(places)[:, tf.newaxis] == [ord(one) for one in _SEVERAL]
         number = tf.argmax(index, axis=1, output_type=tf.int32)  # [found]
         lengths = tf.gather([len(several) for several in _SEVERAL.values()], number)
-        counts = tf.tensor_scatter_nd_update(counts, places[:, tf.newaxis], lengths)
+        counts = put(tf.ones_like(characters.codes), places, lengths)
         begins = tf.gather(tf.cumsum(counts, exclusive=True), places)
         several = [[*map(ord, several.ljust(_LONGEST))] for several in _SEVERAL.values()]
         new = tf.RaggedTensor.from_tensor(tf.gather(several, number), lengths=lengths)
@@ -165,7 +156,5 @@ def _quotes_after_commas(characters):
     """Moves a quote before the comma that it follows."""
     commas = characters.places(ord(","))
     commas = chosen(commas, characters.at(commas + 1) == _QUOTE)
-    order = tf.range(tf.size(characters.codes))
-    order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis], commas + 1)
-    order = tf.tensor_scatter_nd_update(order, commas[:, tf.newaxis] + 1, commas)
-    return characters.gather(order)
+    order = put(tf.range(tf.size(characters.codes)), commas, commas + 1)
+    return characters.gather(put(order, commas + 1, commas))

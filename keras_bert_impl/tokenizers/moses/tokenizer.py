@@ -2,6 +2,9 @@
 
 import functools
 import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,11 +14,12 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
-from keras_bert_impl.tokenizers.byte_level_bpe.files import as_vocabulary
+from keras_bert_impl.tokenizers.files import as_vocabulary
 from keras_bert_impl.tokenizers.moses import files
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.tokenizers.unicode.places import after
 
 _END = "</w>"  # suffix of the token that ends a word
 
@@ -33,17 +37,15 @@ class MosesBPETokenizer(Tokenizer):
     3.1; docs/tokenization.md has the details.
 
     Args:
-        vocabulary: list of str, the token of each id; one at the end of a word ends with `</w>`.
-            Contains `<s>`, `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>`
-            is the mask.
-        merges: list of (left, right) pairs of tokens, best first.
-        lowercase: bool. Default False.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
-            literally in the text, never normalized. Those missing from the vocabulary get the next
-            ids.
+        vocabulary: The token of each id; one at the end of a word ends with `</w>`. Contains `<s>`,
+            `</s>`, `<pad>`, `<unk>` and `<special0>` to `<special9>`; `<special1>` is the mask. Or
+            the path of a JSON file with the id of each token.
+        merges: (left, right) pairs of tokens, best first.
+        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
+            the text, never normalized. Those missing from the vocabulary get the next ids.
 
     Raises:
-        InputError: If the vocabulary has a token twice or lacks a special token.
+        InputError: If the vocabulary has a token twice or does not have a special token.
 
     Example:
         tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "l", "'</w>", "à</w>"], [("l", "'</w>")])
@@ -57,21 +59,27 @@ class MosesBPETokenizer(Tokenizer):
     later_settings = {"added_tokens": []}
     special_tokens = ("<pad>", "<unk>", "<s>", "</s>", "<special1>")
 
-    def __init__(self, vocabulary, merges, lowercase=False, added_tokens=()):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | dict[str, int] | str | Path,
+        merges: Iterable[Sequence[str]],
+        lowercase: bool = False,
+        added_tokens: Iterable[Any] = (),
+    ) -> None:
         self.merges = [tuple(pair) for pair in merges]
         self.lowercase = check("lowercase", lowercase, bool)
         vocabulary = as_vocabulary(vocabulary)
         missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
         if missing:
-            raise InputError(f"the vocabulary lacks {' '.join(missing)}; FlauBERT needs these.")
+            raise InputError(
+                f"the vocabulary lacks {' '.join(missing)}; FlauBERT needs these tokens."
+            )
         self._set_vocabulary(vocabulary, added_tokens)
-        if len(self._ids_of) < sum(map(bool, self.vocabulary)):
-            raise InputError("the vocabulary has a token twice.")
         find = TokenFinder(found_tokens(SPECIAL, self.added_tokens))
         self._split = MosesSplitter(self.lowercase, find)
-        self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code())
+        self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code)
 
-    def word_starts(self, token_ids):
+    def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
         # Tokens show where a word ends, so the token after such a one begins a word.
         return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
 
@@ -79,77 +87,55 @@ class MosesBPETokenizer(Tokenizer):
     def _ends_word(self):
         return np.array([piece.endswith(_END) for piece in self.vocabulary])
 
-    def get_config(self):
-        """Returns the constructor's arguments, for `.keras` files."""
-        return {
-            "vocabulary": self.vocabulary,
-            "merges": self.merges,
-            "lowercase": self.lowercase,
-            "added_tokens": [token.setting for token in self.added_tokens],
-        }
-
     def _join(self, pieces):
         return "".join(pieces).replace(_END, " ").strip()
 
-    def words(self, texts):
+    def words(self, texts: tf.Tensor) -> tf.Tensor:
         return self._split(texts).strings()
 
-    def word_ids(self, words):
+    def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    @functools.cached_property
-    def _tokenize(self):
-        def tokenize(texts):
-            words = self._split(texts)
-            return words.per_text(self._pieces(words)[0])
-
-        return in_graph(tokenize)
-
-    @functools.cached_property
-    def _with_offsets(self):
-        def tokenize_with_offsets(texts):
-            words = self._split(texts)
-            ids, starts = self._pieces(words)
-            return words.per_text(ids), *words.offsets(starts)
-
-        return in_graph(tokenize_with_offsets)
-
     def _pieces(self, words):
-        """Returns the ids of each word's tokens and their character offsets in it, both ragged."""
         unique, number = tf.unique(words.strings())
-        ids, starts = self._merge(unique)
-        return tf.gather(ids, number), tf.gather(starts, number)
+        return [tf.gather(values, number) for values in self._merge(unique)]
 
 
 class _CharacterPairMerger(BytePairMerger):
     """Splits words into tokens by byte-pair encoding of their characters.
 
     Args:
-        ids: dict of str to int, the vocabulary.
-        merges: list of (left, right) pairs of str, best first.
-        unk_id: int, the id of a token missing from the vocabulary.
-        tokens: dict of int to str, the code points that represent tokens.
+        ids: The id of each token.
+        merges: (left, right) pairs, best first.
+        unk_id: The id of a token missing from the vocabulary.
+        tokens: The tokens that code points represent.
 
     Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
     """
 
-    def __init__(self, ids, merges, unk_id, tokens):
+    def __init__(
+        self,
+        ids: dict[str, int],
+        merges: list[tuple[str, ...]],
+        unk_id: int,
+        tokens: dict[int, str],
+    ) -> None:
         # A merge's result may be missing from the vocabulary but needed by other merges.
-        merges = [(left, right, left + right) for left, right in merges]
-        symbols = list(dict.fromkeys([*ids, *itertools.chain(*merges)]))
+        triples = [(left, right, left + right) for left, right in merges]
+        symbols = list(dict.fromkeys([*ids, *itertools.chain(*triples)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}
-        super().__init__([], [[number[symbol] for symbol in merge] for merge in merges])
+        super().__init__([], [[number[symbol] for symbol in triple] for triple in triples])
         unknown = len(symbols)  # one more, for all other characters
         self._ids = np.array([*(ids.get(symbol, unk_id) for symbol in symbols), unk_id], np.int32)
-        at_end = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
-        at_end |= {chr(code): number[token] for code, token in tokens.items()}
-        characters = sorted({*at_end, *(symbol for symbol in symbols if len(symbol) == 1)})
+        last = {symbol[0]: number[symbol] for symbol in symbols if symbol[1:] == _END}
+        last |= {chr(code): number[token] for code, token in tokens.items()}
+        characters = sorted({*last, *(symbol for symbol in symbols if len(symbol) == 1)})
         self._characters = np.array([*map(ord, characters)], np.int32)
-        at_end = [at_end.get(character, unknown) for character in characters]
+        at_end = [last.get(character, unknown) for character in characters]
         inside = [number.get(character, unknown) for character in characters]
         self._symbols = np.array([[*inside, unknown], [*at_end, unknown]], np.int32)
 
-    def __call__(self, words):
+    def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits words into tokens.
 
         Args:
@@ -163,7 +149,7 @@ class _CharacterPairMerger(BytePairMerger):
         position = tf.searchsorted(self._characters, codes.values)
         unknown = len(self._characters)
         known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
-        is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
+        is_last = after(word, -1) != word
         place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
         start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
         symbols = tf.gather_nd(self._symbols, place)

@@ -30,7 +30,15 @@ from keras_bert_impl.tokenizers.moses.table import (
     has,
 )
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import chosen, leftmost, places_of, put
+from keras_bert_impl.tokenizers.unicode.places import (
+    after,
+    before,
+    chosen,
+    leftmost,
+    places_of,
+    put,
+    token_ends,
+)
 
 _NOTHING = 256  # extra flag for a text's start or end, or a special token
 _COMMA, _DOT, _APOSTROPHE = map(ord, ",.'")
@@ -64,53 +72,35 @@ class MosesWords:
     texts: tf.Tensor
     text_starts: tf.Tensor
 
-    def strings(self):
+    def strings(self) -> tf.Tensor:
         """Returns the words as a string tensor [words]; a special token is one character."""
         return utf8.encode(self.codes, self.starts, self.ends)
 
-    def per_text(self, pieces):
-        """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
-        splits = tf.gather(pieces.row_splits, self.texts)
-        return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
-
-    def offsets(self, pieces):
-        """Returns the offsets of tokens in their texts.
-
-        Args:
-            pieces: int32 ragged [words, (tokens)], the character offset of each token in its word.
-
-        Returns:
-            (starts, ends): int32 ragged [texts, (tokens)].
-        """
-        word = pieces.value_rowids()
-        begin = tf.gather(self.starts, word) + pieces.values
-        is_last = tf.concat([word[1:] != word[:-1], [True]], axis=0)[: tf.size(word)]
-        following = tf.concat([begin[1:], [0]], axis=0)[: tf.size(word)]
-        end = tf.where(is_last, tf.gather(self.ends, word), following)
-        texts = self.per_text(pieces)
-        before = tf.gather(self.text_starts, texts.value_rowids())
-        starts = tf.gather(self.first, begin) - before
-        return texts.with_values(starts), texts.with_values(tf.gather(self.last, end - 1) - before)
+    def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Converts offsets in words, ragged [words, (tokens)], to characters of all texts."""
+        word = starts.value_rowids()
+        begin = tf.gather(self.starts, word) + starts.values
+        end = token_ends(begin, word, self.ends)
+        return tf.gather(self.first, begin), tf.gather(self.last, end - 1)
 
 
 class MosesSplitter:
     """Splits texts into words, with FlauBERT's special tokens and added tokens matched first.
 
     Args:
-        lowercase: bool.
-        find: a `TokenFinder`. Default: one for the special tokens only.
+        find: Default: finds the special tokens only.
 
     Example:
         words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
         words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
     """
 
-    def __init__(self, lowercase, find=None):
+    def __init__(self, lowercase: bool, find: TokenFinder | None = None) -> None:
         self._table = MosesTable()
         find = find or TokenFinder(SPECIAL)
         self._normalize = PunctuationNormalizer(self._table, lowercase, find)
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> MosesWords:
         characters, text_starts = self._normalize(texts)
         flags = self._table.lookup(characters.codes)
         flags = tf.where(is_boundary(characters.codes), _NOTHING, flags)
@@ -119,7 +109,7 @@ class MosesSplitter:
         kept = places_of(~has(flags, SPACE | REMOVED))
         characters, flags = characters.gather(kept), tf.gather(flags, kept)
         spaces = tf.gather(spaces, kept)
-        line = _Line(characters.codes, flags, spaces != _before(spaces, 0))
+        line = _Line(characters.codes, flags, spaces != before(spaces, 0))
         line.set_apart_signs()
         line.set_apart_runs_of_dots()
         line.set_apart_commas()
@@ -152,70 +142,70 @@ class _Line:
         gaps: bool [characters], whether white space preceded the character.
     """
 
-    def __init__(self, codes, flags, gaps):
+    def __init__(self, codes: tf.Tensor, flags: tf.Tensor, gaps: tf.Tensor) -> None:
         self._codes, self._flags = codes, flags
         nothing = tf.equal(flags, _NOTHING)
-        self._gaps = gaps & ~nothing & ~_before(nothing, True)
+        self._gaps = gaps & ~nothing & ~before(nothing, True)
 
-    def breaks(self):
+    def breaks(self) -> tf.Tensor:
         """Returns where words begin, bool [characters]."""
         nothing = tf.equal(self._flags, _NOTHING)
-        return self._gaps | nothing | _before(nothing, True)
+        return self._gaps | nothing | before(nothing, True)
 
-    def set_apart_signs(self):
+    def set_apart_signs(self) -> None:
         """Separates all but letters, digits, dots, commas, apostrophes and hyphens."""
         apart = ~has(self._flags, WORD | _NOTHING)
         for code in map(ord, ".',-"):
             apart &= self._codes != code
-        self._gaps |= apart | _before(apart, False)
+        self._gaps |= apart | before(apart, False)
 
-    def set_apart_runs_of_dots(self):
+    def set_apart_runs_of_dots(self) -> None:
         dots = tf.equal(self._codes, _DOT)
-        goes_on = dots & _before(dots, False) & ~self._gaps  # a run of dots
-        begins = dots & ~goes_on & _after(goes_on, False)
-        self._gaps |= begins | (_before(goes_on, False) & ~goes_on)
+        goes_on = dots & before(dots, False) & ~self._gaps  # a run of dots
+        begins = dots & ~goes_on & after(goes_on, False)
+        self._gaps |= begins | (before(goes_on, False) & ~goes_on)
         self._in_runs = begins | goes_on
 
-    def set_apart_commas(self):
+    def set_apart_commas(self) -> None:
         """Separates commas, except between two digits."""
         places = self._places(_COMMA)
-        before = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
-        place = tf.gather(self._places_in_string(), before)
-        before = chosen(before, leftmost(place - 1, place + 1))
-        self._add_gaps(before, before + 1)
-        after = chosen(places, ~has(self._right(places), NUMBER | _NOTHING))
-        self._add_gaps(after, after + 1)
+        first = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
+        place = tf.gather(self._places_in_string(), first)
+        first = chosen(first, leftmost(place - 1, place + 1))
+        self._add_gaps(first, first + 1)
+        second = chosen(places, ~has(self._right(places), NUMBER | _NOTHING))
+        self._add_gaps(second, second + 1)
         at_end = has(self._right(places), _NOTHING) & has(self._left(places), NUMBER)
         self._add_gaps(chosen(places, at_end))
 
-    def cut_at_apostrophes(self):
+    def cut_at_apostrophes(self) -> None:
         """Splits after an apostrophe between letters and around others, but not at text ends."""
         places = self._places(_APOSTROPHE)
-        before, after = self._left(places), self._right(places)
-        neither = chosen(places, ~has(before | after, LETTER | _NOTHING))
+        left, right = self._left(places), self._right(places)
+        neither = chosen(places, ~has(left | right, LETTER | _NOTHING))
         place = tf.gather(self._places_in_string(), neither)
         neither = chosen(neither, leftmost(place - 1, place + 2))
         self._add_gaps(neither, neither + 1)
-        before, after = self._left(places), self._right(places)
-        inside = ~has(before | after, _NOTHING)
-        one = chosen(places, inside & (has(before, LETTER) != has(after, LETTER)))
-        both = chosen(places, inside & has(before, LETTER) & has(after, LETTER))
+        left, right = self._left(places), self._right(places)
+        inside = ~has(left | right, _NOTHING)
+        one = chosen(places, inside & (has(left, LETTER) != has(right, LETTER)))
+        both = chosen(places, inside & has(left, LETTER) & has(right, LETTER))
         both = chosen(both, leftmost(both - 1, both + 2))
         self._add_gaps(one, one + 1, both + 1)
 
-    def set_apart_last_dots(self):
+    def set_apart_last_dots(self) -> None:
         """Separates a word's final dot, unless it is an abbreviation's or lowercase follows."""
         breaks = self.breaks()
-        ends_word = _after(breaks, True) & ~breaks
+        ends_word = after(breaks, True) & ~breaks
         dots = places_of(tf.equal(self._codes, _DOT) & ends_word)
         dots = chosen(dots, ~tf.gather(self._in_runs, dots))
         words = places_of(breaks)
         starts = tf.gather(words, tf.searchsorted(words, dots, side="right") - 1)
         has_dot = self._count(tf.equal(self._codes, _DOT), starts, dots) > 0
         has_letter = self._count(has(self._flags, LETTER), starts, dots) > 0
-        before = tf.ragged.range(starts, dots)  # the text before each dot
-        before = before.with_values(tf.gather(self._codes, before.values))
-        listed = tf.strings.regex_full_match(tf.strings.unicode_encode(before, "UTF-8"), _KEEPS_DOT)
+        text = tf.ragged.range(starts, dots)  # before each dot
+        text = text.with_values(tf.gather(self._codes, text.values))
+        listed = tf.strings.regex_full_match(tf.strings.unicode_encode(text, "UTF-8"), _KEEPS_DOT)
         next_is_lower = has(tf.gather(self._flags, dots + 1), LOWER)
         keeps = (has_dot & has_letter) | listed | next_is_lower
         quotes = self._places(_APOSTROPHE)
@@ -248,13 +238,3 @@ class _Line:
     def _count(wanted, starts, ends):
         total = tf.cumsum(tf.cast(wanted, tf.int32), exclusive=True)
         return tf.gather(total, ends) - tf.gather(total, starts)
-
-
-def _before(values, fill):
-    """Returns the values one position earlier."""
-    return tf.concat([[fill], values[:-1]], axis=0)
-
-
-def _after(values, fill):
-    """Returns the values one position later."""
-    return tf.concat([values[1:], [fill]], axis=0)

@@ -7,18 +7,21 @@ result for their beginning replaces all of them; otherwise each character is loo
 
 import base64
 import binascii
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.tokenizers.unicode.places import after, before, chosen
 from keras_bert_impl.tokenizers.unicode.table import (
-    BLOCK,
     CODE_POINTS,
     CONTROL,
     JOINS,
     PREPENDS,
-    GraphemeTable,
+    CodePointTable,
+    grapheme_table,
     in_blocks,
 )
 
@@ -27,14 +30,14 @@ _MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up 
 _MAX_NODES = 1 << 15  # of a trie to this depth; that of nmt_nfkc has 8,568
 
 
-def read_map(encoded):
+def read_map(encoded: str) -> dict[str, str]:
     """Reads the replacements of characters and short sequences from a model's compiled map.
 
     Args:
-        encoded: str, base64 of `precompiled_charsmap`, as in `tokenizer.json`; may be empty.
+        encoded: base64 of `precompiled_charsmap`, as in `tokenizer.json`; may be empty.
 
     Returns:
-        dict of str to str. Keys have at most 5 bytes.
+        The replacements of sequences of at most 5 bytes.
 
     Raises:
         InputError: If the map is damaged.
@@ -43,7 +46,7 @@ def read_map(encoded):
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}
     except (binascii.Error, IndexError, TypeError, ValueError) as error:
-        message = f"the map of characters (precompiled_charsmap) is damaged: {error}."
+        message = f"the character map (precompiled_charsmap) is damaged: {error}."
         raise InputError(message) from error
 
 
@@ -78,47 +81,50 @@ class CharacterTable:
     """Replacements of single characters, independent of context.
 
     Args:
-        changes: dict of str, one character, to str of any length.
-        others: list of str, further rows for `put_in`, after those of `changes`.
+        changes: The replacement of each character.
+        others: Further rows for `put_in`, after those of `changes`.
 
     Example:
         table = CharacterTable({"A": "a", "½": "1/2"})
-        characters, row = table.lookup(tf.constant([0x41, 0xBD]))
+        characters, row = table.replace(tf.constant([0x41, 0xBD]))
         table.put_in(characters, row)[0]  # [0x61, 0x31, 0x2F, 0x32]
     """
 
-    def __init__(self, changes, others=()):
-        entries = np.zeros(CODE_POINTS + BLOCK, np.int32)
-        rows = []
+    def __init__(self, changes: dict[str, str], others: Sequence[str] = ()) -> None:
+        entries = np.zeros(CODE_POINTS, np.int32)
+        rows: list[str] = []
         for character, text in changes.items():
             if len(text) == 1:
                 entries[ord(character)] = ord(text) - ord(character)
             else:
                 entries[ord(character)] = _SEQUENCE + len(rows)
                 rows.append(text)
-        self._index, self._blocks = in_blocks(entries)
+        self._table = CodePointTable(*in_blocks(entries))
         self.first_other = len(rows)
         rows.extend(others)
         self._codes = np.array([ord(c) for text in rows for c in text] + [0], np.int32)
         self._splits = np.cumsum([0, *map(len, rows), 0]).astype(np.int32)
 
-    def lookup(self, characters):
-        """Looks up int32 characters [n]: (characters, row); `row` is -1 or a row for `put_in`."""
-        codes = tf.minimum(characters, CODE_POINTS)
-        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
-        entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
+    def replace(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Replaces int32 characters [n] by others; also returns the row for `put_in`, or -1."""
+        entries = self._table.lookup(characters)
         is_sequence = entries >= _SEQUENCE
         row = tf.where(is_sequence, entries - _SEQUENCE, -1)
         return tf.where(is_sequence, characters, characters + entries), row
 
-    def put_in(self, characters, row, covered=None, count=None):
+    def put_in(
+        self,
+        characters: tf.Tensor,
+        row: tf.Tensor,
+        covered: tf.Tensor | None = None,
+        count: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Replaces characters by rows.
 
         Args:
             characters: int32 [n].
             row: int32 [n], the replacement of each character; -1 keeps it.
             covered: bool [n], characters to delete because another one's row replaces them too.
-                Default: none.
             count: int32 [n], the number of characters that each row replaces. Default: 1 each.
 
         Returns:
@@ -139,36 +145,32 @@ class CharacterTable:
             # `tokenizers` spreads the new characters over those that they replace.
             return new, source + tf.minimum(within, tf.gather(count, source) - 1)
 
-        unchanged = tf.reduce_all(row < 0) & tf.logical_not(tf.reduce_any(covered))
+        unchanged = tf.reduce_all(row < 0) & ~tf.reduce_any(covered)
         return tf.cond(unchanged, lambda: (characters, tf.range(tf.size(row))), put)
 
 
 class CharacterMap:
-    """A model's normalization.
-
-    Args:
-        changes: dict of str to str, as returned by `read_map`.
+    """A model's normalization by the replacements from `read_map`.
 
     Example:
         CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
     """
 
-    def __init__(self, changes):
+    def __init__(self, changes: dict[str, str]) -> None:
         single = {key: text for key, text in changes.items() if len(key) == 1}
         pairs = {
             key: text
             for key, text in changes.items()
             if len(key) == 2 and key[0] not in single and len(key.encode()) <= _MAX_BYTES
         }
-        keys = np.array([ord(a) * CODE_POINTS + ord(b) for a, b in pairs], np.int64)
+        keys = np.array([ord(k[0]) * CODE_POINTS + ord(k[1]) for k in pairs], np.int64)
         order = np.argsort(keys)
         # A sentinel that no pair equals, so that a search never ends past the last entry.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
-        self._graphemes = GraphemeTable()
 
-    def __call__(self, characters):
+    def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalizes texts.
 
         Args:
@@ -178,11 +180,11 @@ class CharacterMap:
             (characters, source): int32 [m], and the index of each one's original character, as in
             `tokenizers`.
         """
-        single, row = self._table.lookup(characters)
-        kind = self._graphemes.lookup(characters)
-        before = tf.concat([[CONTROL], kind[:-1]], axis=0)[: tf.size(kind)]
-        joins = (kind == JOINS) & (before != CONTROL)
-        begins = tf.logical_not(joins | ((before == PREPENDS) & (kind != CONTROL)))
+        single, row = self._table.replace(characters)
+        kind = grapheme_table().lookup(characters)
+        previous = before(kind, CONTROL)
+        joins = (kind == JOINS) & (previous != CONTROL)
+        begins = ~(joins | ((previous == PREPENDS) & (kind != CONTROL)))
 
         def with_marks():
             changed = (single != characters) | (row >= 0)
@@ -197,28 +199,27 @@ class CharacterMap:
 
     def _look_up_marked(self, characters, row, changed, begins):
         """Lets the result for the beginning of a short grapheme replace all of it."""
-        size = 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))
+        size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of the grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)
         short = tf.gather(tf.math.segment_sum(size, whole), whole) <= _MAX_BYTES
-        following = tf.concat([characters[1:], [0]], axis=0)
-        keys = tf.cast(characters, tf.int64) * CODE_POINTS + tf.cast(following, tf.int64)
+        following = tf.cast(after(characters, 0), tf.int64)
+        keys = tf.cast(characters, tf.int64) * CODE_POINTS + following
         number = tf.searchsorted(self._pairs, keys)
-        is_pair = tf.equal(tf.gather(self._pairs, number), keys) & tf.logical_not(changed)
+        is_pair = tf.equal(tf.gather(self._pairs, number), keys) & ~changed
         is_short = begins & short & (count > 1)
         row = tf.where(is_short & is_pair, tf.gather(self._pair_rows, number), row)
         stands_for_all = is_short & (changed | is_pair)
-        first = tf.boolean_mask(stands_for_all, begins)  # [graphemes]
-        covered = tf.gather(first, whole) & tf.logical_not(begins)
+        first = chosen(stands_for_all, begins)  # [graphemes]
+        covered = tf.gather(first, whole) & ~begins
         return row, covered, tf.where(stands_for_all, count, 1)
 
 
 def _places_of_tokenizers(source, characters):
     """Corrects origins near deleted characters, which `tokenizers` counts differently."""
     # The last of several replacements takes the position of a character deleted after it.
-    before = tf.concat([[-1], source], axis=0)[: tf.size(source)]
-    after = tf.concat([source[1:], [0]], axis=0)[: tf.size(source)]
-    source += tf.cast((source == before) & (after > source + 1), tf.int32)
+    is_repeated = source == before(source, -1)
+    source += tf.cast(is_repeated & (after(source, 0) > source + 1), tf.int32)
     # `tokenizers` reports positions too low by the number of characters deleted at the start.
     is_edge = characters >= CODE_POINTS
     part = tf.cumsum(tf.cast(is_edge, tf.int32), exclusive=True)  # [n]

@@ -8,24 +8,24 @@ class Family:
     """Properties of the tokenizers of a model family.
 
     Attributes:
-        tokenizer_class: str, the class of `transformers`.
-        model_types: tuple of str, `model_type` in config.json.
-        files: tuple of str, possible names of the SentencePiece model.
-        special_tokens: tuple of str: padding, unknown, first, separator, mask.
-        num_separators, segment_of_second: ints, same as in `Tokenizer`.
-        folds: bool. Whether the text is decomposed, stripped of marks and lowercased.
-        first_tokens: tuple of str, the tokens before the pieces of the SentencePiece model.
-        num_replaced: int, the number of first pieces that they replace.
+        tokenizer_class: The class of `transformers`.
+        model_types: Values of `model_type` in config.json.
+        files: Possible names of the SentencePiece model.
+        special_tokens: Padding, unknown, first, separator, mask.
+        num_separators, segment_of_second: Same as in `Tokenizer`.
+        folds: Whether the text is decomposed, stripped of marks and lowercased.
+        first_tokens: The tokens before the pieces of the SentencePiece model.
+        num_replaced: The number of first pieces that they replace.
     """
 
     tokenizer_class: str
-    model_types: tuple
-    files: tuple
-    special_tokens: tuple
+    model_types: tuple[str, ...]
+    files: tuple[str, ...]
+    special_tokens: tuple[str, ...]
     num_separators: int = 2
     segment_of_second: int = 0
     folds: bool = False
-    first_tokens: tuple = ()
+    first_tokens: tuple[str, ...] = ()
     num_replaced: int = 0
 
 

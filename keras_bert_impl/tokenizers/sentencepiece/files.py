@@ -1,38 +1,40 @@
 """SentencePiece tokenizer files of a model directory, in Hugging Face's layout."""
 
+import base64
+from pathlib import Path
+from typing import Any
+
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
-from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
+from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
-    check_settings,
+    last_ids,
     no_tokenizer,
     to_json,
     tokenizer_directory,
+    write_files,
 )
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
-from keras_bert_impl.tokenizers.sentencepiece.model import read_model
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole
 
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _SAME = {"bos_token": 2, "eos_token": 3}  # same as these special tokens
 _NOT_USED_SCORE = -100.0
+_UNIGRAM, _BYTE = 1, 6  # values in sentencepiece_model.proto
+_TYPES = {2: "BPE", 3: "word", 4: "character"}
 AVOIDED = 100.0  # subtracted from the score of a piece that ALBERT does not use
 
 
-def read(directory):
-    """Reads the tokenizer of a directory.
+def read(directory: str | Path) -> dict[str, Any]:
+    """Reads the arguments of `SentencePieceTokenizer` from a model directory.
 
     Args:
-        directory: str or `Path` with `tokenizer.json`, `spiece.model` or
-            `sentencepiece.bpe.model`, and `tokenizer_config.json` or `config.json`, which name the
-            family. Without them, the layout of tokenizer.json or the file name determines it:
-            `spiece.model` is ALBERT's, the other one XLM-RoBERTa's.
-
-    Returns:
-        dict of the arguments of `SentencePieceTokenizer`.
+        directory: has `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model`, and
+            `tokenizer_config.json` or `config.json`, which name the family. Without them, the
+            layout of tokenizer.json or the file name determines it: `spiece.model` is ALBERT's,
+            the other one XLM-RoBERTa's.
 
     Raises:
         InputError: If a file is missing or damaged, or requires an unsupported feature.
@@ -49,19 +51,21 @@ def read(directory):
     else:
         arguments = _read_model(directory, family)
     facts = FAMILIES[arguments["family"]]
-    _check_config(directory / "tokenizer_config.json", settings, facts)
+    wanted: dict[str, Any] = {"add_prefix_space": (True, False)}
+    if facts.folds:
+        wanted |= {"do_lower_case": (True,), "keep_accents": (False,)}
+    path = directory / "tokenizer_config.json"
+    added_files.check_config(path, settings, wanted, _named(facts))
     found = added_files.read_added_tokens(directory, facts.special_tokens)
     named = {token.content for token, _ in found}
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     if facts.tokenizer_class == "CamembertTokenizer" and whole.exists():
         if all(settings.get(name) is None for name in lists):  # defaults of this class
-            not_used = [AddedToken(t, normalized=False, special=True) for t in _NOT_USED]
+            not_used = special_tokens(_NOT_USED)
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
         arguments["prepend_scheme"] = "never"
-    mask = {token.content: token for token, _ in found}.get(facts.special_tokens[-1])
-    tells = whole.exists() or added_files.tells_flags(directory)
-    strips = mask.lstrip if mask and tells else not whole.exists()
+    strips, usual = added_files.special_as_matched(directory, found, facts.special_tokens)
     vocabulary = added_files.with_added_tokens(
         directory, arguments["vocabulary"], found, facts.special_tokens
     )
@@ -71,9 +75,6 @@ def read(directory):
             f"{directory}: the tokenizer has {size} tokens, but config.json says "
             f"vocab_size={model['vocab_size']}."
         )
-    usual = special(facts, strips)
-    if not tells:
-        usual += special(facts, False)
     return arguments | {
         "vocabulary": vocabulary,
         "mask_strips_left": strips,
@@ -81,26 +82,13 @@ def read(directory):
     }
 
 
-def special(facts, mask_strips_left):
-    """Returns the special tokens of a family, as they are matched, as a list of `AddedToken`."""
-    *others, mask = facts.special_tokens
-    tokens = [AddedToken(token, normalized=False, special=True) for token in others]
-    return [*tokens, AddedToken(mask, lstrip=mask_strips_left, normalized=False, special=True)]
-
-
-def write(directory, settings):
-    """Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json.
-
-    Args:
-        directory: str or `Path`; created if needed.
-        settings: dict of the arguments of `SentencePieceTokenizer`.
-    """
+def write(directory: str | Path, settings: dict[str, Any]) -> None:
+    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files."""
     facts = FAMILIES[settings["family"]]
-    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
-    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
+    named = _named(facts)
     added = as_added_tokens(settings["added_tokens"])
-    tokens = special(facts, settings["mask_strips_left"])
-    ids = {token: number for number, token in enumerate(settings["vocabulary"]) if token}
+    tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
+    ids = last_ids(settings["vocabulary"])
     config = {
         "add_prefix_space": settings["prepend_scheme"] != "never",
         "tokenizer_class": facts.tokenizer_class,
@@ -114,15 +102,18 @@ def write(directory, settings):
         config |= {"do_lower_case": True, "keep_accents": False}
     if facts.segment_of_second:  # `transformers` omits segments unless told
         config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
-    whole = make_whole(facts, settings)
     files = {
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(named),
-        "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
+        "tokenizer.json": added_files.to_whole(make_whole(facts, settings), tokens, added, ids),
     }
-    with replace_directory(directory) as temporary:
-        for name, text in files.items():
-            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+    write_files(directory, files)
+
+
+def _named(facts):
+    """Returns the special tokens as in tokenizer_config.json."""
+    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
+    return named | {name: facts.special_tokens[number] for name, number in _SAME.items()}
 
 
 def _family_named(directory, settings, model):
@@ -133,8 +124,8 @@ def _family_named(directory, settings, model):
             if name == facts.tokenizer_class:
                 return family
         raise InputError(
-            f"{directory / 'tokenizer_config.json'}: tokenizer_class {shown(name)} is not supported, of "
-            f"SentencePiece only {', '.join(FAMILIES)}."
+            f"{directory / 'tokenizer_config.json'}: tokenizer_class {shown(name)} is not supported; "
+            f"the SentencePiece tokenizers of {', '.join(FAMILIES)} are."
         )
     if not model.get("model_type"):
         return None
@@ -143,23 +134,8 @@ def _family_named(directory, settings, model):
             return family
     raise InputError(
         f"{directory / 'config.json'}: the tokenizer of model_type {shown(model['model_type'])} is not "
-        f"supported, of SentencePiece only {', '.join(FAMILIES)}."
+        f"supported; the SentencePiece tokenizers of {', '.join(FAMILIES)} are."
     )
-
-
-def _check_config(path, settings, facts):
-    wanted = {"add_prefix_space": (True, False), **added_files.ROWS}
-    if facts.folds:
-        wanted |= {"do_lower_case": (True,), "keep_accents": (False,)}
-    named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
-    named |= {name: facts.special_tokens[number] for name, number in _SAME.items()}
-    wanted |= {name: (token, None) for name, token in named.items()}
-    settings = {
-        name: added_files.content(value) if name in named else value
-        for name, value in settings.items()
-    }
-    check_settings(path, settings, wanted)
-    added_files.check_special_names(path.parent, named)
 
 
 def _read_preset(directory, whole):
@@ -187,8 +163,8 @@ def _of_model(path, family):
     if facts.first_tokens:
         if tuple(pieces[:3]) != ("<unk>", "<s>", "</s>"):
             raise InputError(
-                f"{path}: the first pieces of a model of {family} are <unk>, <s> and "
-                f"</s>, but these are {' '.join(pieces[:3])}."
+                f"{path}: the first pieces of a model of {family} must be <unk>, <s> and "
+                f"</s>, not {' '.join(pieces[:3])}."
             )
         first_scores = [_NOT_USED_SCORE if t == "<unk>NOTUSED" else 0.0 for t in facts.first_tokens]
         pieces = [*facts.first_tokens, *pieces[facts.num_replaced :], "<mask>"]
@@ -203,6 +179,47 @@ def _of_model(path, family):
     }
 
 
-def is_avoided(piece):
+def is_avoided(piece: str) -> bool:
     """Returns whether ALBERT splits the comma off a piece, that is, after a digit."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def read_model(path: Path) -> tuple[list[str], list[float], str]:
+    """Reads a unigram model.
+
+    Returns:
+        (pieces, scores, character_map). The character map is base64 of the compiled one, which may
+        be empty.
+
+    Raises:
+        InputError: If the file is not a SentencePiece model, is damaged, or of an unsupported kind.
+    """
+    # Imported here since only these models need protobuf.
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # made at import
+    try:
+        model.ParseFromString(read_bytes(path))
+    except DecodeError as error:
+        raise InputError(f"{path} is damaged or not a SentencePiece model.") from error
+    if not model.pieces or not model.HasField("trainer_spec"):
+        raise InputError(f"{path} is damaged or not a SentencePiece model: it has no pieces.")
+    kind, size = model.trainer_spec.model_type, model.trainer_spec.vocab_size
+    if kind != _UNIGRAM:
+        raise InputError(
+            f"{path}: a SentencePiece model of type {_TYPES.get(kind, kind)} is not supported, "
+            "only unigram."
+        )
+    if model.trainer_spec.byte_fallback or any(piece.type == _BYTE for piece in model.pieces):
+        raise InputError(f"{path}: byte_fallback is not supported.")
+    if model.trainer_spec.treat_whitespace_as_suffix or not model.normalizer_spec.add_dummy_prefix:
+        raise InputError(
+            f"{path}: only models that put the space mark before each word are supported "
+            "(add_dummy_prefix, not treat_whitespace_as_suffix)."
+        )
+    if size and size != len(model.pieces):
+        raise InputError(f"{path} has {len(model.pieces)} pieces, but its vocab_size is {size}.")
+    pieces = [piece.piece for piece in model.pieces]
+    scores = [piece.score for piece in model.pieces]
+    return pieces, scores, base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()

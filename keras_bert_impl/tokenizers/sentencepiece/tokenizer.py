@@ -1,24 +1,25 @@
 """SentencePiece unigram tokenizer of ALBERT, XLM-RoBERTa and CamemBERT, in the graph."""
 
-import functools
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tokenizers.added_tokens import found_tokens
-from keras_bert_impl.tokenizers.files import in_order
+from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
+from keras_bert_impl.tokenizers.files import unique_in_order
+from keras_bert_impl.tokenizers.graphs import pieces_of_unique
 from keras_bert_impl.tokenizers.sentencepiece import files
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK, UnigramModel
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph, per_text
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.tokenizers.unicode.places import before, chosen
 
-_ARGUMENTS = ("family", "vocabulary", "scores", "character_map", "mask_strips_left")
-_ARGUMENTS += ("prepend_scheme",)
 _BETWEEN = "\n"  # separates words that have no mark; no word contains it
 
 
@@ -32,18 +33,18 @@ class SentencePieceTokenizer(Tokenizer):
     docs/tokenization.md has the details.
 
     Args:
-        family: str, `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
-        vocabulary: list of str, the token of each id, with `▁` for the space before a word.
-        scores: list of float, log probabilities of the tokens. Added tokens at the end of the
-            vocabulary have none.
-        character_map: str, base64 of the model's compiled map. Default `""`: no normalization.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: further tokens matched
-            literally in the text. Those missing from the vocabulary get the next ids. A special
-            token listed here changes how it is matched.
-        mask_strips_left: bool. Whether a mask in the text includes the white space before it. This
-            affects only its offsets. Default True, as in the published models.
-        prepend_scheme: str, the words that get a `▁` if they have none: `"always"`, the default,
-            `"first"`, the word at the start of a text, or `"never"`.
+        family: `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.
+        vocabulary: The token of each id, with `▁` for the space before a word.
+        scores: Log probabilities of the tokens. Added tokens at the end of the vocabulary have
+            none.
+        character_map: base64 of the model's compiled map. Default: no normalization.
+        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
+            the text. Those missing from the vocabulary get the next ids. A special token listed
+            here changes how it is matched.
+        mask_strips_left: Whether a mask in the text includes the white space before it, as in the
+            published models. This affects only its offsets.
+        prepend_scheme: The words that get a `▁` if they have none: `"always"`, `"first"` (the word
+            at the start of a text) or `"never"`.
 
     Raises:
         InputError: If a token that the family needs is missing, a token occurs twice, a score is
@@ -64,22 +65,21 @@ class SentencePieceTokenizer(Tokenizer):
 
     def __init__(
         self,
-        family,
-        vocabulary,
-        scores,
-        character_map="",
-        added_tokens=(),
-        mask_strips_left=True,
-        prepend_scheme="always",
-    ):
+        family: str,
+        vocabulary: Sequence[str] | dict[str, int],
+        scores: Iterable[float],
+        character_map: str = "",
+        added_tokens: Iterable[Any] = (),
+        mask_strips_left: bool = True,
+        prepend_scheme: str = "always",
+    ) -> None:
         if family not in list(FAMILIES):
             raise InputError(f"family {family!r} is not supported, only {', '.join(FAMILIES)}.")
         facts = FAMILIES[family]
         self.family = family
         self.special_tokens = facts.special_tokens
         self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
-        vocabulary = in_order(vocabulary)
-        _check_unique(vocabulary)
+        vocabulary = unique_in_order(vocabulary)
         for token in self.special_tokens:
             if token not in vocabulary:
                 raise InputError(f"the vocabulary lacks {token!r}, which {family}'s tokenizer has.")
@@ -92,34 +92,25 @@ class SentencePieceTokenizer(Tokenizer):
                 f"prepend_scheme must be always, first or never. Received: {prepend_scheme!r:.40}"
             )
         self.prepend_scheme = prepend_scheme
-        special = files.special(facts, self.mask_strips_left)
+        special = special_tokens(facts.special_tokens, self.mask_strips_left)
         tokens = found_tokens(special, self.added_tokens)
         self._token_ids = [self.token_to_id(token.content) for token in tokens]
         self._split = MarkedWordSplitter(
             tokens, read_map(character_map), facts.folds, prepend_scheme
         )
-        pieces, scores = vocabulary[: len(self.scores)], self.scores
+        pieces, numbers = vocabulary[: len(self.scores)], self.scores
         if prepend_scheme != "always" and _BETWEEN not in pieces:
-            pieces, scores = [*pieces, _BETWEEN], [*scores, 0.0]
-        self._model = UnigramModel(pieces, scores, self.unk_id)
+            pieces, numbers = [*pieces, _BETWEEN], [*numbers, 0.0]
+        self._model = UnigramModel(pieces, numbers, self.unk_id)
 
     def _is_word_start(self, piece):
         return piece.startswith(SPACE_MARK)
 
-    def get_config(self):
-        """Returns the constructor's arguments, for `.keras` files."""
-        added = {"added_tokens": [token.setting for token in self.added_tokens]}
-        return {name: getattr(self, name) for name in _ARGUMENTS} | added
-
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
+        config = dict(config)
         if "extra_tokens" in config:  # an earlier version's name
-            extra = [
-                {"content": t, "special": True, "normalized": False} for t in config["extra_tokens"]
-            ]
-            config = {n: v for n, v in config.items() if n != "extra_tokens"} | {
-                "added_tokens": extra
-            }
+            config["added_tokens"] = special_tokens(config.pop("extra_tokens"))
         return cls(**config)
 
     def _join(self, pieces):
@@ -128,53 +119,24 @@ class SentencePieceTokenizer(Tokenizer):
         drops_first = self.prepend_scheme != "never" and pieces and pieces[0][:1] == SPACE_MARK
         return text[1:] if drops_first else text
 
-    def words(self, texts):
+    def words(self, texts: tf.Tensor) -> tf.Tensor:
         words = self._split(texts)
-        return tf.boolean_mask(words.strings, words.added < 0)
+        return chosen(words.strings, words.added < 0)
 
-    def word_ids(self, words):
-        return self._pieces_of_words(words)[0]
-
-    @functools.cached_property
-    def _tokenize(self):
-        def tokenize(texts):
-            words = self._split(texts)
-            return per_text(self._pieces(words)[0], words)
-
-        return in_graph(tokenize)
-
-    @functools.cached_property
-    def _with_offsets(self):
-        def tokenize_with_offsets(texts):
-            words = self._split(texts)
-            ids, starts, ends = self._pieces(words)
-            starts, ends = words.characters_of(starts, ends)  # [pieces]
-            ids = per_text(ids, words)
-            before = tf.gather(words.text_starts, ids.value_rowids())
-            return ids, ids.with_values(starts - before), ids.with_values(ends - before)
-
-        return in_graph(tokenize_with_offsets)
+    def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
+        return self._pieces_of(words)[0]
 
     def _pieces(self, words):
-        """Returns the ids, starts and ends of each word's pieces, in characters.
+        return pieces_of_unique(words, self._pieces_of, self._token_ids)
 
-        All are ragged [words, (pieces)]; the first character of a word is its mark.
+    def _pieces_of(self, words):
+        """Returns the ids, starts and ends of the pieces of string [words].
+
+        All are ragged [words, (pieces)], in characters; the first character of a word is its mark.
         """
-        unique, number = tf.unique(words.strings)
-        number = tf.where(words.added >= 0, tf.size(unique) + words.added, number)
-        nothing = [0] * len(self._token_ids)
-        added = self._token_ids, nothing, [1] * len(self._token_ids)
-        pieces = [
-            tf.concat([values, tf.RaggedTensor.from_tensor(tf.constant(more)[:, tf.newaxis])], 0)
-            for values, more in zip(self._pieces_of_words(unique), added)
-        ]
-        return [tf.gather(values, number) for values in pieces]
-
-    def _pieces_of_words(self, words):
-        """Same as `_pieces` for string [words] without added tokens."""
         characters, bounds = utf8.decode(words)  # with a newline after each
         # The newline of a word provides the position of the next one's mark.
-        characters = tf.concat([[ord("\n")], characters[:-1]], axis=0)[: tf.size(characters)]
+        characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)
         ids, starts = self._model(characters)
@@ -197,11 +159,3 @@ def _as_numbers(scores, vocabulary, added_tokens):
         if not math.isfinite(score):
             raise InputError(f"the score of {token!r:.40} is {score}; scores are finite numbers.")
     return scores
-
-
-def _check_unique(vocabulary):
-    ids = {}
-    for number, token in enumerate(vocabulary):
-        if token and token in ids:
-            raise InputError(f"the token {token!r:.40} has the ids {ids[token]} and {number}.")
-        ids[token] = number

@@ -1,32 +1,33 @@
 """Reading and creating tokenizer.json of a SentencePiece tokenizer."""
 
 import base64
+from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers.files import check_settings
-from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
+from keras_bert_impl.tokenizers.files import check_settings, last_ids, row_template
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, Family
 
 _SPACES = {"Regex": " {2,}"}
 _QUOTES = ({"String": "``"}, {"String": "''"})
 _FOLDING = ("NFKD", "StripAccents", "Lowercase")
 
 
-def make_whole(facts, settings):
+def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
     """Creates the `tokenizers.Tokenizer`, without its added tokens.
 
     Args:
-        facts: `Family`.
-        settings: dict of the arguments of `SentencePieceTokenizer`.
+        settings: The arguments of `SentencePieceTokenizer`.
     """
     import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     vocabulary, character_map = settings["vocabulary"], settings["character_map"]
     _, unk, cls, sep, _ = facts.special_tokens
     pieces = list(zip(vocabulary, settings["scores"]))
     whole = tokenizers.Tokenizer(models.Unigram(pieces, vocabulary.index(unk), False))
-    steps = []
+    steps: list[Any] = []
     if facts.folds:
         steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
         steps += [getattr(normalizers, name)() for name in _FOLDING]
@@ -39,25 +40,20 @@ def make_whole(facts, settings):
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
     )
     whole.decoder = decoders.Metaspace(**marks)
-    second = facts.segment_of_second
-    between = " ".join([sep] * facts.num_separators)
-    whole.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {between} $B:{second} {sep}:{second}",
-        special_tokens=[(token, vocabulary.index(token)) for token in (cls, sep)],
+    whole.post_processor = row_template(
+        cls, sep, last_ids(vocabulary), facts.num_separators, facts.segment_of_second
     )
     return whole
 
 
-def read_whole(path, family):
+def read_whole(path: Path, family: str | None) -> dict[str, Any]:
     """Reads a tokenizer.json; checks that it is equivalent to ours.
 
     Args:
-        path: `Path`.
-        family: str; or None to determine it from the start of the vocabulary.
+        family: None: determined from the start of the vocabulary.
 
     Returns:
-        dict of arguments of `SentencePieceTokenizer`, without added tokens.
+        The arguments of `SentencePieceTokenizer`, without added tokens.
 
     Raises:
         InputError: If it is damaged or requires an unsupported feature.
@@ -86,10 +82,14 @@ def read_whole(path, family):
             character_map = part.get("precompiled_charsmap") or ""
     for kind in _FOLDING if facts.folds else ():
         if kind not in [part["type"] for part in normalizers]:
-            raise InputError(f"{path}: normalizer {kind} is missing; {family}'s has it.")
-    wanted = {"type": ("Metaspace", "WhitespaceSplit"), "replacement": ("▁",)}
-    schemes = ("always", "first", "never")
-    wanted |= {"prepend_scheme": schemes, "add_prefix_space": (True, False), "split": (True,)}
+            raise InputError(f"{path}: the normalizer lacks {kind}, which {family}'s has.")
+    wanted = {
+        "type": ("Metaspace", "WhitespaceSplit"),
+        "replacement": ("▁",),
+        "prepend_scheme": ("always", "first", "never"),
+        "add_prefix_space": (True, False),
+        "split": (True,),
+    }
     splitters = _parts(path, whole, "pre_tokenizer", "pretokenizers")
     scheme = "always"
     for part in splitters:
@@ -125,7 +125,7 @@ def _parts(path, whole, name, inside):
 def _pieces(path, vocabulary):
     """Returns (pieces, scores) from a list of pairs."""
     if not isinstance(vocabulary, list) or not vocabulary:
-        raise InputError(f"{path}: there is no vocabulary in it.")
+        raise InputError(f"{path} has no vocabulary: expected a list of pieces and scores.")
     for number, pair in enumerate(vocabulary):
         if not (
             isinstance(pair, list)
@@ -133,7 +133,9 @@ def _pieces(path, vocabulary):
             and isinstance(pair[0], str)
             and isinstance(pair[1], (int, float))
         ):
-            raise InputError(f"{path}: token {number} is no piece and score: {pair!r:.60}")
+            raise InputError(
+                f"{path}: token {number} must be a pair of piece and score, not {pair!r:.60}"
+            )
     pieces, scores = zip(*vocabulary)
     return list(pieces), list(scores)
 
@@ -145,6 +147,6 @@ def _family_of(path, vocabulary):
         if tuple(vocabulary[: len(first)]) == first:
             return family
     raise InputError(
-        f"{path}: the vocabulary is laid out as none of {', '.join(FAMILIES)}; it begins with "
-        f"{' '.join(vocabulary[:5])!r:.80}."
+        f"{path}: the vocabulary does not have the layout of {' or '.join(FAMILIES)}; it begins "
+        f"with {' '.join(vocabulary[:5])!r:.80}."
     )

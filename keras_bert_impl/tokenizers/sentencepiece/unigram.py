@@ -4,7 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS, in_blocks
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, places_of
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, in_blocks
 
 SPACE_MARK = "▁"  # begins every word
 _UNKNOWN_PENALTY = 10.0  # below the lowest score
@@ -20,9 +21,9 @@ class UnigramModel:
     decides whether 888 is 8 88 or 88 8.
 
     Args:
-        vocabulary: list of str, pieces, with `▁` for a space.
-        scores: list of float, log probabilities.
-        unk_id: int, the id of the unknown piece.
+        vocabulary: pieces, with `▁` for a space.
+        scores: log probabilities.
+        unk_id: the id of the unknown piece.
 
     Raises:
         InputError: If a piece is too long.
@@ -30,7 +31,7 @@ class UnigramModel:
     Source: Kudo 2018 (arXiv:1804.10959), section 3.2; Viterbi 1967.
     """
 
-    def __init__(self, vocabulary, scores, unk_id):
+    def __init__(self, vocabulary: list[str], scores: list[float], unk_id: int) -> None:
         # Words have a mark only at the start, so a piece with another one can never match.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
@@ -47,11 +48,11 @@ class UnigramModel:
         alphabet = np.unique(letters[letters > 0])
         entries = np.zeros(CODE_POINTS, np.int32)
         entries[alphabet] = 1 + np.arange(len(alphabet))
-        self._letters_index, self._letters_blocks = in_blocks(entries)
+        self._letters = CodePointTable(*in_blocks(entries))
         self._num_letters = len(alphabet) + 1
         self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
 
-    def __call__(self, characters):
+    def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Splits words into pieces.
 
         Args:
@@ -80,15 +81,12 @@ class UnigramModel:
         starts = ends - tf.gather(size, ends) + 1
         # Merge adjacent unknown pieces.
         is_unknown = tf.equal(ids, self._unk_id)
-        was_unknown = tf.concat([[False], is_unknown[:-1]], axis=0)[: tf.size(ids)]
-        kept = tf.logical_not(is_unknown & was_unknown) | tf.gather(begins, starts)
-        return tf.boolean_mask(ids, kept), tf.boolean_mask(starts, kept)
+        kept = ~(is_unknown & before(is_unknown, False)) | tf.gather(begins, starts)
+        return chosen(ids, kept), chosen(starts, kept)
 
     def _matches(self, characters, begins):
         """Returns all pieces at all positions: (first character, number of characters, id)."""
-        block = tf.gather(self._letters_index, tf.bitwise.right_shift(characters, 7))
-        block += tf.bitwise.bitwise_and(characters, BLOCK - 1)
-        letters = tf.gather(self._letters_blocks, block)
+        letters = self._letters.lookup(characters)
         # No piece extends beyond these: the next word, and the end.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
         place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
@@ -97,11 +95,11 @@ class UnigramModel:
             letter = tf.gather(inner, place + level) if level else letters
             key = tf.cast(node, tf.int64) * self._num_letters + tf.cast(letter, tf.int64)
             node = tf.searchsorted(keys, key)
-            is_node = tf.where(tf.equal(tf.gather(keys, node), key))[:, 0]
+            is_node = places_of(tf.equal(tf.gather(keys, node), key))
             place, node = tf.gather(place, is_node), tf.gather(node, is_node)
             piece = tf.gather(pieces, node)
-            is_piece = tf.where(piece >= 0)[:, 0]
-            size = tf.fill(tf.shape(is_piece, tf.int32), level + 1)
+            is_piece = places_of(piece >= 0)
+            size = tf.fill(tf.shape(is_piece), level + 1)
             found.append((tf.gather(place, is_piece), size, tf.gather(piece, is_piece)))
         return [tf.concat(parts, axis=0) for parts in zip(*found)]
 
@@ -120,14 +118,14 @@ class _Segments:
         rows: int32 [characters], the row of each character.
     """
 
-    def __init__(self, num_characters, first, size):
+    def __init__(self, num_characters: tf.Tensor, first: tf.Tensor, size: tf.Tensor) -> None:
         # A piece of several characters holds together the characters it spans.
         change = tf.concat([first + 1, first + size], axis=0)
         value = tf.concat([tf.ones_like(first), -tf.ones_like(first)], axis=0)
         holds = tf.cumsum(tf.math.unsorted_segment_sum(value, change, num_characters + 1))
         begins = tf.equal(holds[:num_characters], 0)
         self._segment = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
-        self._starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [segments]
+        self._starts = places_of(begins)  # [segments]
         self._ends = tf.concat([self._starts[1:], [num_characters]], 0)[: tf.size(self._starts)]
         lengths = self._ends - self._starts
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -139,7 +137,7 @@ class _Segments:
         rank = tf.gather(tf.math.invert_permutation(order), self._segment)
         self.rows = tf.gather(self._row_starts, place) + rank
 
-    def best_columns(self, scores):
+    def best_columns(self, scores: tf.Tensor) -> tf.Tensor:
         """Returns the last column of the best path to each row.
 
         Args:
@@ -152,25 +150,25 @@ class _Segments:
         # Per segment, the sums up to the previous characters, one for each piece length.
         sums = _table(self._starts, num_columns, np.float64(-np.inf), np.float64(0))
 
-        def step(number, sums, chosen):
+        def step(number, sums, columns):
             size, row = self._alive[number], self._row_starts[number]
             sums = sums[:size]
             candidates = sums + scores[row : row + size]
             best = tf.reduce_max(candidates, axis=1, keepdims=True)
             column = tf.where(tf.equal(candidates, best), tf.range(num_columns), num_columns)
-            chosen = chosen.write(number, tf.reduce_min(column, axis=1))
-            return number + 1, tf.concat([sums[:, 1:], best], axis=1), chosen
+            columns = columns.write(number, tf.reduce_min(column, axis=1))
+            return number + 1, tf.concat([sums[:, 1:], best], axis=1), columns
 
         num_steps = tf.size(self._alive)
-        chosen = tf.TensorArray(tf.int32, num_steps, infer_shape=False, element_shape=[None])
+        columns = tf.TensorArray(tf.int32, num_steps, infer_shape=False, element_shape=[None])
         return tf.while_loop(
             lambda number, *_: number < num_steps,
             step,
-            (0, sums, chosen),
+            (0, sums, columns),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, num_columns]), None),
         )[2].concat()
 
-    def ends_of_pieces(self, size):
+    def ends_of_pieces(self, size: tf.Tensor) -> tf.Tensor:
         """Returns the last character of each piece of the best segmentation, in order.
 
         Args:
@@ -179,9 +177,9 @@ class _Segments:
 
         def step(number, ends, found):
             found = found.write(number, ends)
-            before = ends - tf.gather(size, ends)
-            inside = before >= tf.gather(self._starts, tf.gather(self._segment, ends))
-            return number + 1, tf.boolean_mask(before, inside), found
+            previous = ends - tf.gather(size, ends)
+            inside = previous >= tf.gather(self._starts, tf.gather(self._segment, ends))
+            return number + 1, chosen(previous, inside), found
 
         found = tf.TensorArray(
             tf.int32, 0, dynamic_size=True, infer_shape=False, element_shape=[None]

@@ -10,13 +10,25 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers.added_tokens import INSIDE, NO_TOKEN, AddedTokens, in_place
-from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import without_overlaps
+from keras_bert_impl.tokenizers.added_tokens import (
+    INSIDE,
+    NO_TOKEN,
+    AddedToken,
+    AddedTokens,
+    in_place,
+)
 from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap, CharacterTable
 from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import places_of, put
-from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, ClassTable, read_folding
+from keras_bert_impl.tokenizers.unicode.places import (
+    after,
+    before,
+    chosen,
+    places_of,
+    put,
+    without_overlaps,
+)
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, SPACE, class_table, read_folding
 
 _QUOTES = ("`", "'")  # ALBERT joins two of them into one "
 
@@ -48,15 +60,12 @@ class MarkedWords:
     places: tf.Tensor
     place_ends: tf.Tensor
 
-    def characters_of(self, starts, ends):
-        """Returns the spans of the words' pieces among the code points of all texts.
+    def characters_of(
+        self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Converts spans in words, ragged [words, (pieces)], to code points of all texts.
 
-        Args:
-            starts, ends: int32 ragged [words, (pieces)], character positions in the word, 0 is its
-                mark.
-
-        Returns:
-            (starts, ends): int32 [pieces].
+        Position 0 of a word is its mark.
         """
         word = starts.value_rowids()
         begin = tf.gather(self.starts, word)
@@ -71,31 +80,34 @@ class MarkedWordSplitter:
     """Normalizes texts and splits them into words.
 
     Args:
-        tokens: list of `AddedToken`.
-        changes: dict of str to str, the model's own normalization.
-        folds: bool. Whether to prepare the text as ALBERT does: join two quotes into one ",
+        changes: The model's own normalization, by sequence of characters.
+        folds: Whether to prepare the text as ALBERT does: join two quotes into one ",
             decompose compatibility forms, remove marks, lowercase.
-        prepend_scheme: str, the words without a mark that get one: "always", "first" (the word at
+        prepend_scheme: The words without a mark that get one: "always", "first" (the word at
             the start of a text) or "never".
     """
 
-    def __init__(self, tokens, changes, folds, prepend_scheme="always"):
+    def __init__(
+        self,
+        tokens: list[AddedToken],
+        changes: dict[str, str],
+        folds: bool,
+        prepend_scheme: str = "always",
+    ) -> None:
         self._prepend_scheme = prepend_scheme
         self._folding = CharacterTable(read_folding()) if folds else None
         self._map = CharacterMap(changes)
-        self._classes = ClassTable()
-        first = [number for number, token in enumerate(tokens) if not token.normalized]
-        self._first = np.array(first, np.int32)
-        self._find = AddedTokens([tokens[number] for number in first])
-        self._find_later, self.written = None, {}
-        later = [number for number, token in enumerate(tokens) if token.normalized]
+        first = {number: token for number, token in enumerate(tokens) if not token.normalized}
+        self._find = AddedTokens(first)
+        self._find_later = None
+        self.written: dict[str, str] = {}
+        later = {number: token for number, token in enumerate(tokens) if token.normalized}
         if later:
-            contents = self._normalized_texts([tokens[number].content for number in later])
-            found = [(number, text) for number, text in zip(later, contents) if text]
-            self.written = {tokens[number].content: text for number, text in found}
-            self._later = np.array([number for number, _ in found], np.int32)
+            contents = self._normalized_texts([token.content for token in later.values()])
+            pairs = [(item, text) for item, text in zip(later.items(), contents) if text]
+            self.written = {token.content: text for (_, token), text in pairs}
             self._find_later = AddedTokens(
-                [dataclasses.replace(tokens[number], content=text) for number, text in found]
+                {n: dataclasses.replace(token, content=text) for (n, token), text in pairs}
             )
 
     def _normalized_texts(self, texts):
@@ -109,21 +121,20 @@ class MarkedWordSplitter:
         starts = [0, *(ends + 1)]
         return ["".join(map(chr, codes[start:end])) for start, end in zip(starts, ends)]
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> MarkedWords:
         code_points, text_starts = utf8.decode(texts)  # with a newline after each text
-        characters, places, place_ends = self._mark(code_points, text_starts)
-        characters, places, place_ends = self._normalize(characters, places, place_ends)
+        marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
+        places = tf.range(tf.size(marked))
+        line = self._normalize(*_as_one(self._find(marked), marked, places, places + 1))
         if self._find_later is not None:
-            characters, places, place_ends = self._mark_normalized(characters, places, place_ends)
+            line = _as_one(self._find_later(line[0]), *line)
+        characters, places, place_ends = line
         added = characters - CODE_POINTS - 1
         is_mark = tf.equal(characters, ord(SPACE_MARK))
-        is_gap = tf.equal(self._classes.lookup(tf.minimum(characters, CODE_POINTS)), SPACE)
-        is_gap |= characters >= CODE_POINTS
-        is_first = tf.concat([[True], is_gap[:-1]], axis=0)[: tf.size(is_gap)]
-        begins = tf.logical_not(is_gap) & (is_first | is_mark) | (added >= 0)
-        breaks = tf.concat([begins | is_gap, [True]], axis=0)
-        starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
-        ends = tf.cast(tf.where(breaks)[:, 0], tf.int32)
+        is_gap = tf.equal(class_table().lookup(characters), SPACE) | (characters >= CODE_POINTS)
+        begins = ~is_gap & (before(is_gap, True) | is_mark) | (added >= 0)
+        starts = places_of(begins)
+        ends = places_of(tf.concat([begins | is_gap, [True]], axis=0))
         ends = tf.gather(ends, tf.searchsorted(ends, starts, side="right"))
         own_mark = tf.gather(tf.cast(is_mark, tf.int32), starts)
         texts = tf.searchsorted(tf.gather(places, starts), text_starts, out_type=tf.int64)
@@ -153,28 +164,16 @@ class MarkedWordSplitter:
     def _normalize(self, characters, places, place_ends):
         if self._folding is not None:
             characters, places, place_ends = _join_quotes(characters, places, place_ends)
-            characters, source = self._folding.put_in(*self._folding.lookup(characters))
+            characters, source = self._folding.put_in(*self._folding.replace(characters))
             places, place_ends = tf.gather(places, source), tf.gather(place_ends, source)
         characters, source = self._map(characters)
         places, place_ends = tf.gather(places, source), tf.gather(place_ends, source)
         return characters, places, place_ends
 
-    def _mark(self, code_points, text_starts):
-        """Replaces each added token and each text end by one code beyond Unicode."""
-        marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
-        places = tf.range(tf.size(marked))
-        return _as_one(self._find(marked), self._first, marked, places, places + 1)
 
-    def _mark_normalized(self, characters, places, place_ends):
-        """Same as `_mark` for tokens that are matched in the normalized text."""
-        found = self._find_later(characters)
-        return _as_one(found, self._later, characters, places, place_ends)
-
-
-def _as_one(found, all_numbers, characters, places, place_ends):
-    """Replaces each added token by one character."""
+def _as_one(found, characters, places, place_ends):
+    """Replaces each match of `AddedTokens` by one code beyond Unicode."""
     starts, ends, numbers = found
-    numbers = tf.gather(all_numbers, numbers)
     tokens = in_place(tf.fill(tf.shape(characters), NO_TOKEN), starts, ends, numbers)
     characters = tf.where(tokens >= 0, CODE_POINTS + 1 + tokens, characters)
     place_ends = put(place_ends, starts, tf.gather(place_ends, ends - 1))
@@ -184,14 +183,11 @@ def _as_one(found, all_numbers, characters, places, place_ends):
 
 def _join_quotes(characters, places, place_ends):
     """Joins two equal consecutive quotes into one "."""
-    following = tf.concat([characters[1:], [0]], axis=0)[: tf.size(characters)]
     is_quote = tf.reduce_any(tf.equal(characters, [[ord(quote)] for quote in _QUOTES]), axis=0)
-    chosen = without_overlaps(is_quote & (characters == following))
+    pairs = without_overlaps(is_quote & (characters == after(characters, 0)))
 
-    def join():
-        joined = tf.concat([[False], chosen[:-1]], axis=0)  # the second one is kept
-        kept = tf.logical_not(chosen)
-        new = tf.where(joined, ord('"'), characters)
-        return [tf.boolean_mask(values, kept) for values in (new, places, place_ends)]
+    def join():  # the second quote is kept
+        new = tf.where(before(pairs, False), ord('"'), characters)
+        return [chosen(values, ~pairs) for values in (new, places, place_ends)]
 
-    return tf.cond(tf.reduce_any(chosen), join, lambda: [characters, places, place_ends])
+    return tf.cond(tf.reduce_any(pairs), join, lambda: [characters, places, place_ends])

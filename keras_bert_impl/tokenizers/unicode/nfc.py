@@ -4,7 +4,7 @@ import tensorflow as tf
 import tensorflow_text
 
 
-def normalize(texts):
+def normalize(texts: tf.Tensor) -> tf.Tensor:
     """Normalizes texts to Unicode's normalization form C.
 
     Args:
@@ -15,7 +15,7 @@ def normalize(texts):
     return tensorflow_text.normalize_utf8(_valid(texts), "NFC")
 
 
-def origins(texts):
+def origins(texts: tf.Tensor) -> tf.Tensor:
     """Maps the characters of `normalize(texts)` to the original characters.
 
     A composed character maps to the first of its original characters. The other characters of such

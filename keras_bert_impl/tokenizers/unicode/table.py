@@ -16,6 +16,7 @@ A second, simpler table holds the class of each code point for byte-level BPE. T
 SentencePiece: how characters join into graphemes, and ALBERT's folding of each character.
 """
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -49,40 +50,40 @@ _FILE = Path(__file__).with_name("table.npz")
 _RANK_SHIFT, _VALUE_SHIFT, _RANK_MASK = 4, 10, 63
 
 
-def make_entry(value, flags, rank=0):
+def make_entry(value: int, flags: int, rank: int = 0) -> int:
     """Packs an entry; see the layout above."""
     return (value << _VALUE_SHIFT) | (rank << _RANK_SHIFT) | flags
 
 
-def value_of(entries):
+def value_of(entries: tf.Tensor) -> tf.Tensor:
     """Returns the normalized code point, or the row of `sequences`."""
     return tf.bitwise.right_shift(entries, _VALUE_SHIFT)
 
 
-def rank_of(entries):
+def rank_of(entries: tf.Tensor) -> tf.Tensor:
     """Returns the canonical order of marks, 0 for other characters."""
     return tf.bitwise.bitwise_and(tf.bitwise.right_shift(entries, _RANK_SHIFT), _RANK_MASK)
 
 
-def flags_of(entries, flags):
+def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
     """Returns those of the given flags that are set."""
     return tf.bitwise.bitwise_and(entries, flags)
 
 
-def in_blocks(entries):
+def in_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Deduplicates blocks of BLOCK entries.
 
     Returns:
         (index, blocks), int32. entries[c] is at blocks[index[c // BLOCK] + c % BLOCK].
     """
-    numbers = {}
+    numbers: dict[bytes, int] = {}
     rows = np.asarray(entries, np.int32).reshape(-1, BLOCK)
     index = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
     return np.array(index, np.int32) * BLOCK, np.frombuffer(b"".join(numbers), np.int32)
 
 
-def read_folding():
-    """Reads ALBERT's folding (NFKD, no marks, lowercase) as a dict of character to str."""
+def read_folding() -> dict[str, str]:
+    """Reads ALBERT's folding (NFKD, no marks, lowercase), by character."""
     with np.load(_FILE, allow_pickle=False) as stored:
         codes, texts, splits = (stored[f"folding_{name}"] for name in ("codes", "texts", "splits"))
     return {
@@ -91,103 +92,90 @@ def read_folding():
     }
 
 
-class GraphemeTable:
-    """How a code point joins its neighbors into a grapheme: PLAIN, JOINS, PREPENDS or CONTROL.
+class CodePointTable:
+    """An entry for each code point, looked up in the graph.
+
+    Args:
+        index, blocks: Same as the result of `in_blocks`.
+        beyond: The entry of codes beyond Unicode.
+    """
+
+    def __init__(self, index: np.ndarray, blocks: np.ndarray, beyond: int = 0) -> None:
+        self._index = np.append(index, len(blocks)).astype(np.int32)
+        self._blocks = np.append(blocks, np.full(BLOCK, beyond, blocks.dtype))
+
+    def lookup(self, code_points: tf.Tensor) -> tf.Tensor:
+        """Returns the int32 entries of int32 code points [n]."""
+        codes = tf.minimum(code_points, CODE_POINTS)
+        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
+        entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
+        return tf.cast(entries, tf.int32)
+
+
+def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(_FILE, allow_pickle=False) as stored:
+        return stored[f"{name}_index"].astype(np.int32) * BLOCK, stored[f"{name}_blocks"]
+
+
+@functools.cache
+def class_table() -> CodePointTable:
+    """Returns the class of each code point for byte-level BPE; BOUNDARY beyond Unicode."""
+    return CodePointTable(*_stored_blocks("byte_level"), BOUNDARY)
+
+
+@functools.cache
+def word_table() -> CodePointTable:
+    """Returns a table that is 1 for letters, digits, marks and connecting punctuation, else 0."""
+    return CodePointTable(*_stored_blocks("word"))
+
+
+@functools.cache
+def grapheme_table() -> CodePointTable:
+    """Returns how each code point joins its neighbors: PLAIN, JOINS, PREPENDS or CONTROL.
 
     Codes beyond Unicode are CONTROL: nothing joins them.
     """
-
-    def __init__(self):
-        with np.load(_FILE, allow_pickle=False) as stored:
-            entries = stored["grapheme_blocks"].reshape(-1, BLOCK)[stored["grapheme_index"]]
-        entries = np.append(entries.reshape(-1), np.full(BLOCK, CONTROL))
-        self._index, self._blocks = in_blocks(entries)
-
-    def lookup(self, code_points):
-        """Returns the kinds of int32 code points [n]."""
-        codes = tf.minimum(code_points, CODE_POINTS)
-        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
-        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1))
+    return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
-class ClassTable:
-    """The class of each code point for byte-level BPE.
-
-    Codes beyond Unicode are BOUNDARY.
-    """
-
-    def __init__(self):
-        with np.load(_FILE, allow_pickle=False) as stored:
-            index, blocks = stored["byte_level_index"], stored["byte_level_blocks"]
-        self._index = np.append(index.astype(np.int32) * BLOCK, np.int32(len(blocks)))
-        self._blocks = np.append(blocks.astype(np.int32), np.full(BLOCK, BOUNDARY, np.int32))
-
-    def lookup(self, code_points):
-        """Returns the classes of int32 code points [n]."""
-        block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
-        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
-
-
-class WordTable:
-    """Which characters are part of a word: letters, digits, marks and connecting punctuation.
-
-    Codes beyond Unicode are not.
-    """
-
-    def __init__(self):
-        with np.load(_FILE, allow_pickle=False) as stored:
-            entries = stored["word_blocks"].reshape(-1, BLOCK)[stored["word_index"]]
-        entries = np.append(entries.reshape(-1), np.zeros(BLOCK, np.uint8))
-        self._index, self._blocks = in_blocks(entries)
-
-    def lookup(self, code_points):
-        """Returns bool [n] for int32 code points [n]."""
-        codes = tf.minimum(code_points, CODE_POINTS)
-        block = tf.gather(self._index, tf.bitwise.right_shift(codes, 7))
-        return tf.gather(self._blocks, block + tf.bitwise.bitwise_and(codes, BLOCK - 1)) > 0
-
-
-class UnicodeTable:
+class UnicodeTable(CodePointTable):
     """The table for one setting of BERT's normalizer.
 
     Args:
-        lowercase: bool.
-        strip_accents: bool. Default None: same as `lowercase`.
-        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
+        strip_accents: Default: same as `lowercase`.
+        split_on_cjk: Whether each Chinese character is a word.
 
     Example:
         table = UnicodeTable(lowercase=True)
         value_of(table.lookup(tf.constant([0x41])))  # [0x61]
     """
 
-    def __init__(self, lowercase, strip_accents=None, split_on_cjk=True):
+    def __init__(
+        self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True
+    ) -> None:
         strip_accents = lowercase if strip_accents is None else strip_accents
         name = NAMES[bool(lowercase), bool(strip_accents)]
+        index, blocks = _stored_blocks(name)
         with np.load(_FILE, allow_pickle=False) as stored:
-            index, blocks = stored[f"{name}_index"], stored[f"{name}_blocks"]
             self._sequences = stored[f"{name}_sequences"]
-        if split_on_cjk:
-            self._index, self._blocks = index.astype(np.int32) * BLOCK, blocks
-            return
-        entries = blocks.reshape(-1, BLOCK)[index].reshape(-1)
-        for first, last in CJK:
-            entries[first : last + 1] &= ~(BREAK_BEFORE | BREAK_AFTER)
-        self._index, self._blocks = in_blocks(entries)
+        if not split_on_cjk:
+            entries = blocks.reshape(-1, BLOCK)[index // BLOCK].reshape(-1)
+            for first, last in CJK:
+                entries[first : last + 1] &= ~(BREAK_BEFORE | BREAK_AFTER)
+            index, blocks = in_blocks(entries)
+        super().__init__(index, blocks)
 
-    def lookup(self, code_points):
-        """Returns the entries of int32 code points [n]."""
-        block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
-        entries = tf.gather(self._blocks, block + tf.bitwise.bitwise_and(code_points, BLOCK - 1))
-        return entries + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
+    def lookup(self, code_points: tf.Tensor) -> tf.Tensor:
+        return super().lookup(code_points) + tf.bitwise.left_shift(code_points, _VALUE_SHIFT)
 
-    def characters(self, code_point):
-        """Normalizes one code point, without a graph: list of (code point, flags, rank), ints."""
+    def characters(self, code_point: int) -> list[tuple[int, int, int]]:
+        """Normalizes one code point, without a graph, to (code point, flags, rank) tuples."""
         entry = int(self._blocks[self._index[code_point // BLOCK] + code_point % BLOCK])
         entry += code_point << _VALUE_SHIFT
         row = self._sequences[entry >> _VALUE_SHIFT].tolist() if entry & SEQUENCE else [entry]
         flags = BREAK_BEFORE | BREAK_AFTER | DROPPED
         return [(e >> _VALUE_SHIFT, e & flags, e >> _RANK_SHIFT & _RANK_MASK) for e in row]
 
-    def sequence(self, rows):
+    def sequence(self, rows: tf.Tensor) -> tf.Tensor:
         """Returns the entries in the given rows of `sequences`, [..., SLOTS]."""
         return tf.gather(self._sequences, rows)

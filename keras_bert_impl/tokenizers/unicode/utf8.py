@@ -6,8 +6,10 @@ and only other characters are converted. If there are many of those, TensorFlow'
 
 import tensorflow as tf
 
+from keras_bert_impl.tokenizers.unicode.places import places_of, put
 
-def decode(texts):
+
+def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes all texts to code points, with a newline after each text.
 
     Args:
@@ -37,9 +39,9 @@ def decode(texts):
 def _decode_bytes(data):
     """Decodes bytes that end with an ASCII one; also returns whether they are valid UTF-8."""
     # Bytes 10xxxxxx continue a character, every other one begins one.
-    places = tf.cast(tf.where(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)[:, 0], tf.int32)
+    places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
     code_points = tf.cast(tf.gather(data, places), tf.int32)
-    others = tf.where(code_points > 127)[:, 0]
+    others = places_of(code_points > 127)
     start, end = tf.gather(places, others), tf.gather(places, others + 1)
     lead = tf.gather(code_points, others)  # [others]
     size = 2 + tf.cast(lead >= 0xE0, tf.int32) + tf.cast(lead >= 0xF0, tf.int32)
@@ -52,11 +54,10 @@ def _decode_bytes(data):
     is_valid = (end - start == size) & (value >= tf.gather([0x80, 0x800, 0x10000], size - 2))
     is_valid &= (lead < 0xF8) & (value < 0x110000) & ((value < 0xD800) | (value > 0xDFFF))
     nothing_astray = tf.size(data) == tf.size(places) + tf.reduce_sum(size - 1)
-    code_points = tf.tensor_scatter_nd_update(code_points, others[:, tf.newaxis], value)
-    return code_points, tf.reduce_all(is_valid) & nothing_astray
+    return put(code_points, others, value), tf.reduce_all(is_valid) & nothing_astray
 
 
-def encode(characters, starts, ends):
+def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Encodes words in a vector of characters as strings.
 
     Args:
@@ -73,11 +74,16 @@ def encode(characters, starts, ends):
     strings = tf.strings.substr(whole[tf.newaxis], header + starts, ends - starts)
 
     def with_others():
-        others = tf.cast(tf.where(characters > 127)[:, 0], tf.int32)
+        others = places_of(characters > 127)
         words, _ = tf.unique(tf.searchsorted(starts, others, side="right") - 1)
         places = tf.ragged.range(tf.gather(starts, words), tf.gather(ends, words))
         rows = places.with_values(tf.gather(characters, places.values))
         encoded = tf.strings.unicode_encode(rows, "UTF-8")
-        return tf.tensor_scatter_nd_update(strings, words[:, tf.newaxis], encoded)
+        return put(strings, words, encoded)
 
     return tf.cond(tf.reduce_any(characters > 127), with_others, lambda: strings)
+
+
+def byte_lengths(characters: tf.Tensor) -> tf.Tensor:
+    """Returns the number of bytes of each code point, int32."""
+    return 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))

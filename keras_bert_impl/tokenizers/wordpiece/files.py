@@ -2,9 +2,9 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.published import published_lowercase
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
@@ -12,11 +12,14 @@ from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
+    last_ids,
     no_tokenizer,
+    row_template,
     to_json,
     tokenizer_directory,
     tokens_by_id,
     without_last,
+    write_files,
 )
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
 
@@ -41,8 +44,6 @@ _PARTS = {
     "normalizer": "BertNormalizer",
     "pre_tokenizer": "BertPreTokenizer",
 }
-
-
 _NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_config.json
     "lowercase": ("lowercase", "do_lower_case"),
     "strip_accents": ("strip_accents", "strip_accents"),
@@ -51,21 +52,15 @@ _NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_co
 _CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a cased vocabulary
 
 
-def read(directory):
-    """Reads vocabulary and settings.
-
-    Args:
-        directory: str or `Path` with `vocab.txt` or `tokenizer.json`, and the tokenizer's other
-            files.
-
-    Returns:
-        dict of the arguments of `WordPieceTokenizer`.
+def read(directory: str | Path) -> dict[str, Any]:
+    """Reads the arguments of `WordPieceTokenizer` from vocab.txt, tokenizer.json and other files.
 
     Raises:
         InputError: If a file is missing or damaged, or requires an unsupported feature.
     """
     directory = tokenizer_directory(directory)
-    settings, vocabulary = {}, None
+    settings: dict[str, Any] = {}
+    vocabulary = None
     whole = directory / "tokenizer.json"
     if whole.exists():
         if keras_hub_files.is_preset(read_json(whole)):
@@ -75,8 +70,11 @@ def read(directory):
     for path in (directory / "vocab.txt", directory / "assets" / "vocab.txt"):
         if path.exists():
             lines = read_vocabulary(path)
-            if vocabulary is not None and _ids(vocabulary) != _ids(lines):
-                raise InputError(f"{directory}: vocab.txt and tokenizer.json differ; remove one.")
+            if vocabulary is not None and last_ids(vocabulary) != last_ids(lines):
+                raise InputError(
+                    f"{directory}: vocab.txt and tokenizer.json have different vocabularies; remove "
+                    "the one that does not belong to the model."
+                )
             vocabulary = lines
             break
     if vocabulary is None:
@@ -92,11 +90,6 @@ def read(directory):
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
 
-def _ids(vocabulary):
-    """Returns a dict of token to id; if a token occurs twice, its last id."""
-    return {token: number for number, token in enumerate(vocabulary) if token}
-
-
 def _lowercase_of(directory, vocabulary):
     """Returns whether to lowercase if no configuration specifies it."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
@@ -104,13 +97,13 @@ def _lowercase_of(directory, vocabulary):
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
     known = published_lowercase(vocabulary, names)
     if known is not None:
-        _log.info("%s: lowercase=%s, as the published %s.", directory, *known)
+        _log.info("%s: lowercase=%s, same as the published %s.", directory, *known)
         return known[0]
     written = [t for t in vocabulary if t.lower() != t.upper() and not t.startswith(("[", "<"))]
     share = sum(token != token.lower() for token in written) / max(len(written), 1)
     _log.warning(
-        "%s: no tokenizer_config.json says do_lower_case; lowercase=%s by the vocabulary, of which "
-        "%.1f %% has capital letters.",
+        "%s: no file sets do_lower_case; inferred lowercase=%s from the vocabulary, in which %.1f %% "
+        "of the tokens have capital letters. Set do_lower_case in tokenizer_config.json.",
         directory,
         share < _CAPITALS,
         100 * share,
@@ -118,37 +111,27 @@ def _lowercase_of(directory, vocabulary):
     return share < _CAPITALS
 
 
-def read_vocabulary(path):
+def read_vocabulary(path: str | Path) -> list[str]:
     """Reads a vocabulary file: UTF-8, one token per line, the first has id 0.
 
     A byte order mark, blank lines at the end and trailing blanks of lines are ignored.
-
-    Args:
-        path: str or `Path`.
-
-    Returns:
-        list of str.
 
     Raises:
         InputError: If the file is not text or is empty.
     """
     text = read_text(Path(path)).removeprefix("\ufeff")
-    tokens = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
-    if tokens == [""]:
-        tokens = []
-    if not tokens:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    if not lines:
         raise InputError(f"{path} is empty; a vocabulary has a token on each line.")
-    return [token.rstrip(" \t") or token for token in tokens]
+    return [line.rstrip(" \t") or line for line in lines.split("\n")]
 
 
-def check_vocabulary(vocabulary, path=None):
-    """Raises InputError if a vocabulary is empty or lacks a special token.
+def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> None:
+    """Raises InputError if a vocabulary is empty or does not have a special token.
 
     Args:
-        vocabulary: list of str.
-        path: The file it came from, for the message.
+        where: The directory it came from, for the message.
     """
-    where = path or "the vocabulary"
     if not vocabulary:
         raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
     for line, token in enumerate(vocabulary, 1):
@@ -159,16 +142,11 @@ def check_vocabulary(vocabulary, path=None):
         raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")
 
 
-def write(directory, settings):
-    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
-
-    Args:
-        directory: str or `Path`; created if needed.
-        settings: dict of the arguments of `WordPieceTokenizer`.
-    """
+def write(directory: str | Path, settings: dict[str, Any]) -> None:
+    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too."""
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
-    ids = _ids(settings["vocabulary"])
+    ids = last_ids(settings["vocabulary"])
     config = {
         "do_lower_case": settings["lowercase"],
         "strip_accents": settings["strip_accents"],
@@ -186,15 +164,13 @@ def write(directory, settings):
         "special_tokens_map.json": to_json(special),
         "tokenizer.json": _whole(lines, settings, added, ids),
     }
-    with replace_directory(directory) as temporary:
-        for name, text in files.items():
-            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+    write_files(directory, files)
 
 
 def _whole(lines, settings, added, ids):
     """Returns the text of tokenizer.json, as the `tokenizers` library writes it."""
     import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     whole = tokenizers.Tokenizer(
         models.WordPiece(
@@ -208,11 +184,7 @@ def _whole(lines, settings, added, ids):
     )
     whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     whole.decoder = decoders.WordPiece()
-    whole.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
-    )
+    whole.post_processor = row_template("[CLS]", "[SEP]", ids)
     return added_files.to_whole(whole, SPECIAL, added, ids)
 
 
@@ -230,27 +202,22 @@ def _read_config(path, settings):
         "tokenize_chinese_chars": (True, False),
         "do_basic_tokenize": (True,),
         "never_split": (None, []),
-        **added_files.ROWS,
     }
     named = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
-    for name, token in named.items():
-        config[name] = added_files.content(config.get(name))
-        wanted[name] = (token, None)
-    check_settings(path, config, wanted)
-    added_files.check_special_names(path.parent, named)
-    said = {ours: config.get(name) for ours, (_, name) in _NORMALIZER.items() if name in config}
+    added_files.check_config(path, config, wanted, named)
+    found = {ours: config[name] for ours, (_, name) in _NORMALIZER.items() if name in config}
     if kind in _GENERIC:
-        return said | settings
-    for name in said:
-        if settings.get(name) not in (None, said[name]):
+        return found | settings
+    for name in found:
+        if settings.get(name) not in (None, found[name]):
             _log.warning(
-                "%s: %s=%s, but tokenizer.json says %s; the former counts, as in transformers.",
+                "%s: %s=%s is used, as in transformers, although tokenizer.json has %s.",
                 path,
                 _NORMALIZER[name][1],
-                said[name],
+                found[name],
                 settings[name],
             )
-    return settings | said
+    return settings | found
 
 
 def _read_whole(path):
@@ -263,11 +230,18 @@ def _read_whole(path):
             found = parts[name].get("type")
             raise InputError(f"{path}: {name} {shown(found)} is not supported, only {kind}.")
     model, normalizer = parts["model"], parts["normalizer"]
-    wanted = {"unk_token": ("[UNK]",), "continuing_subword_prefix": ("##",)}
-    wanted["max_input_chars_per_word"] = (MAX_CHARACTERS,)
+    wanted = {
+        "unk_token": ("[UNK]",),
+        "continuing_subword_prefix": ("##",),
+        "max_input_chars_per_word": (MAX_CHARACTERS,),
+    }
     check_settings(path, model, wanted, "model.")
-    wanted = {"lowercase": (True, False), "strip_accents": (None, True, False)}
-    wanted |= {"handle_chinese_chars": (True, False), "clean_text": (True,)}
+    wanted = {
+        "lowercase": (True, False),
+        "strip_accents": (None, True, False),
+        "handle_chinese_chars": (True, False),
+        "clean_text": (True,),
+    }
     check_settings(path, normalizer, wanted, "normalizer.")
     settings = {"lowercase": True}
     settings |= {ours: normalizer[n] for ours, (n, _) in _NORMALIZER.items() if n in normalizer}

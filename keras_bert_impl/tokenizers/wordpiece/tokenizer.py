@@ -1,7 +1,8 @@
 """BERT's WordPiece tokenizer as one graph of TensorFlow and TensorFlow Text operations."""
 
-import functools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +13,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
-from keras_bert_impl.tokenizers.tokenizer import Tokenizer, in_graph
+from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece import files
 from keras_bert_impl.tokenizers.wordpiece.translation import Translation
 from keras_bert_impl.tokenizers.wordpiece.words import (
@@ -41,18 +42,16 @@ class WordPieceTokenizer(Tokenizer):
     Source: Devlin et al. 2018 (arXiv:1810.04805), section 3; docs/tokenization.md has the details.
 
     Args:
-        vocabulary: list of str, the token of each id; or str or `Path` of a file with one token per
-            line. Contains [PAD], [UNK], [CLS], [SEP] and [MASK]. If a token occurs twice, its last
-            id is used.
-        lowercase: bool. Default True, as in the uncased models.
-        strip_accents: bool. Whether accents are removed. Default None: same as `lowercase`.
-        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
-        added_tokens: list of str, `AddedToken` or dicts of its fields: tokens matched literally in
-            the text. Those missing from the vocabulary get the next ids. A special token listed
-            here changes how it is matched.
+        vocabulary: The token of each id, or the path of a file with one token per line. Contains
+            [PAD], [UNK], [CLS], [SEP] and [MASK]. If a token occurs twice, its last id is used.
+        strip_accents: Whether accents are removed. Default: same as `lowercase`.
+        split_on_cjk: Whether each Chinese character is a word.
+        added_tokens: str, `AddedToken` or dicts of its fields: tokens matched literally in the
+            text. Those missing from the vocabulary get the next ids. A special token listed here
+            changes how it is matched.
 
     Raises:
-        InputError: If the vocabulary is empty or lacks a special token.
+        InputError: If the vocabulary is empty or does not have a special token.
 
     Example:
         tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])
@@ -67,8 +66,13 @@ class WordPieceTokenizer(Tokenizer):
 
     @known_arguments("WordPieceTokenizer")
     def __init__(
-        self, vocabulary, lowercase=True, strip_accents=None, split_on_cjk=True, added_tokens=()
-    ):
+        self,
+        vocabulary: Sequence[str] | dict[str, int] | str | Path,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_on_cjk: bool = True,
+        added_tokens: Iterable[Any] = (),
+    ) -> None:
         if isinstance(vocabulary, (str, Path)):
             vocabulary = files.read_vocabulary(vocabulary)
         vocabulary = in_order(vocabulary)
@@ -95,43 +99,31 @@ class WordPieceTokenizer(Tokenizer):
     def _is_word_start(self, piece):
         return not piece.startswith("##")
 
-    def get_config(self):
-        """Returns the constructor's arguments, for `.keras` files."""
-        return {
-            "vocabulary": self.vocabulary,
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "split_on_cjk": self.split_on_cjk,
-            "added_tokens": [token.setting for token in self.added_tokens],
-        }
-
     def _join(self, pieces):
         # Same as `decoders.WordPiece` of `tokenizers`, which cleans up each token separately.
         pieces = [self._split.written.get(piece, piece) for piece in pieces]
-        pieces = [
-            _clean(piece) if not number else _clean(_continued(piece))
-            for number, piece in enumerate(pieces)
-        ]
-        return "".join(pieces)
+        return "".join(map(_clean, pieces[:1] + [_continued(piece) for piece in pieces[1:]]))
 
-    def words(self, texts):
+    def words(self, texts: tf.Tensor) -> tf.Tensor:
         return self._split(texts).ordinary()
 
-    def word_ids(self, words):
-        return self._pieces(words)
+    def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
+        return self._pieces_of(words)[0]
 
     def _pieces(self, words):
-        """Returns the token ids of words, int32 ragged [words, (tokens)]."""
-        return self._own_ids(self._fast_pieces.tokenize(words))
+        return self._pieces_of(words.strings())
 
-    def _own_ids(self, ids):
-        return ids if self._ids is None else ids.with_values(tf.gather(self._ids, ids.values))
+    def _pieces_of(self, strings):
+        ids, *spans = self._fast_pieces.tokenize_with_offsets(strings)
+        if self._ids is not None:
+            ids = ids.with_values(tf.gather(self._ids, ids.values))
+        return ids, *spans
 
-    def tokenize_words(self, words):
+    def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
 
         Args:
-            words: list of str, any text without newlines.
+            words: any texts without newlines.
 
         Returns:
             (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
@@ -141,28 +133,11 @@ class WordPieceTokenizer(Tokenizer):
         if parts is None:
             ragged = self.tokenize(words)
             return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
-        pieces = self._pieces(tf.constant(parts, tf.string))
+        pieces = self.word_ids(tf.constant(parts, tf.string))
         is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
         ends = pieces.row_splits.numpy()[:-1][is_end]  # the [UNK] that each text end becomes
         lengths = np.diff(ends, prepend=-1) - 1
         return np.delete(pieces.flat_values.numpy(), ends), lengths
-
-    @functools.cached_property
-    def _tokenize(self):
-        def tokenize(texts):
-            words = self._split(texts)
-            return words.per_text(self._pieces(words.strings()))
-
-        return in_graph(tokenize)
-
-    @functools.cached_property
-    def _with_offsets(self):
-        def tokenize_with_offsets(texts):
-            words = self._split(texts)
-            ids, starts, ends = self._fast_pieces.tokenize_with_offsets(words.strings())
-            return words.per_text(self._own_ids(ids)), *words.offsets(starts, ends)
-
-        return in_graph(tokenize_with_offsets)
 
 
 def _reachable(vocabulary, tokens):
@@ -170,7 +145,7 @@ def _reachable(vocabulary, tokens):
 
     Args:
         vocabulary: list of str.
-        tokens: list of str, the added tokens, by index.
+        tokens: list of str, the tokens that are matched in texts, special tokens first.
 
     Returns:
         (written, ids): list of str, in which added tokens, empty tokens and all but the last of

@@ -2,7 +2,12 @@
 
 import re
 
-from keras_bert_impl.tokenizers.unicode.table import BREAK_AFTER, BREAK_BEFORE, DROPPED
+from keras_bert_impl.tokenizers.unicode.table import (
+    BREAK_AFTER,
+    BREAK_BEFORE,
+    DROPPED,
+    UnicodeTable,
+)
 from keras_bert_impl.tokenizers.wordpiece.words import (
     MAX_CHARACTERS,
     SPECIAL_TOKENS,
@@ -18,28 +23,22 @@ class Translation(dict):
 
     A dict of code points to their replacements, looked up in the table on first use.
 
-    Args:
-        table: `UnicodeTable`.
-
     Example:
         Translation(UnicodeTable(True))(["Déjà vu!", "a"])
         # ["deja", "vu", "!", TEXT_END, "a", TEXT_END]
     """
 
-    def __init__(self, table):
+    def __init__(self, table: UnicodeTable) -> None:
         super().__init__({ord("\n"): f" {TEXT_END} "})
         self._table = table
         self._marks = ""  # marks found so far that survive normalization
 
-    def __call__(self, texts):
-        """Splits texts into words.
-
-        Args:
-            texts: list of str, without newlines.
+    def __call__(self, texts: list[str]) -> list[str] | None:
+        """Splits texts without newlines into words.
 
         Returns:
-            list of str, the words of all texts with `TEXT_END` after each text; None if the texts
-            contain special tokens or marks that may need canonical ordering.
+            The words of all texts with `TEXT_END` after each text; None if the texts contain
+            special tokens or marks that may need canonical ordering.
         """
         text = "\n".join([*texts, ""])
         if _SPECIAL_TOKEN.search(text):

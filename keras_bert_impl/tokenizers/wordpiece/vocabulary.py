@@ -1,6 +1,7 @@
 """Training of a WordPiece vocabulary."""
 
 import collections
+from collections.abc import Iterable
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.new_tokens import count_words
@@ -10,7 +11,12 @@ _PREFIX = "##"  # of a token that continues a word
 _ALPHABET = 1000  # maximum number of single-character tokens
 
 
-def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min_frequency=2):
+def learn_wordpiece_vocabulary(
+    texts: Iterable[str],
+    vocabulary_size: int = 30522,
+    lowercase: bool = True,
+    min_frequency: int = 2,
+) -> list[str]:
     """Learns a WordPiece vocabulary from texts.
 
     Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens
@@ -18,15 +24,13 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     not kept; memory grows with the number of different words. The same texts give the same list.
 
     Args:
-        texts: iterable of str.
-        vocabulary_size: int, number of tokens to learn, including special tokens. The result is
-            smaller if the texts do not have as many. Default 30522, as in BERT.
-        lowercase: bool. Whether to lowercase and strip accents. Give the tokenizer the same value.
-            Default True.
-        min_frequency: int, the minimum count of a pair to be joined. Default 2.
+        vocabulary_size: Number of tokens to learn, including special tokens. The result is
+            smaller if the texts do not have as many. The default is BERT's.
+        lowercase: Whether to lowercase and strip accents. Give the tokenizer the same value.
+        min_frequency: The minimum count of a pair to be joined.
 
     Returns:
-        list of str: [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
+        [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
 
     Raises:
         InputError: If the texts have no words or `vocabulary_size` is too small for the characters.
@@ -37,7 +41,7 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     split = WordSplitter(lowercase)
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
-        raise InputError("the corpus is empty: no text to learn a vocabulary from has a word.")
+        raise InputError("the corpus is empty: its texts have no words to learn a vocabulary from.")
     # The trainer numbers tokens in the order in which it finds them, which is random, and breaks
     # ties by number. Listing all characters in order beforehand makes it deterministic.
     characters = _alphabet(counts)
@@ -47,14 +51,14 @@ def learn_wordpiece_vocabulary(texts, vocabulary_size=30522, lowercase=True, min
     if vocabulary_size < len(start):
         raise InputError(
             f"vocabulary_size={vocabulary_size} is too small: special tokens and characters alone "
-            f"take {len(start)}."
+            f"need {len(start)}."
         )
     return _train(counts, start, vocabulary_size, min_frequency)
 
 
 def _alphabet(counts):
     """Returns the most frequent characters, in code point order."""
-    frequency = collections.Counter()
+    frequency: collections.Counter = collections.Counter()
     for word, count in counts.items():
         for character in word:
             frequency[character] += count

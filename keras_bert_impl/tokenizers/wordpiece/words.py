@@ -6,9 +6,9 @@ import string
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens
+from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, special_tokens
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import put
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import (
     BREAK_AFTER,
     BREAK_BEFORE,
@@ -25,7 +25,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
 )
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SPECIAL = [AddedToken(token, normalized=False, special=True) for token in SPECIAL_TOKENS]
+SPECIAL = special_tokens(SPECIAL_TOKENS)
 MAX_CHARACTERS = 100  # a longer word is [UNK]
 # Characters that are always separate words. Brackets may be part of a special token.
 WORD_BREAKS = "".join(sorted(set(string.punctuation) - set("[]")))
@@ -57,44 +57,37 @@ class Words:
     texts: tf.Tensor
     text_starts: tf.Tensor
 
-    def strings(self):
+    def strings(self) -> tf.Tensor:
         """Returns the words as a string tensor [words]."""
         return utf8.encode(self.characters, self.starts, self.ends)
 
-    def ordinary(self):
+    def ordinary(self) -> tf.Tensor:
         """Returns the words as strings, without added tokens and words that are too long."""
         first = tf.gather(self.characters, self.starts)
         is_ordinary = (first > ord(UNKNOWN_WORD)) & (first < _FIRST_TOKEN)
-        return tf.boolean_mask(self.strings(), is_ordinary)
+        return chosen(self.strings(), is_ordinary)
 
-    def per_text(self, pieces):
-        """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
-        splits = tf.gather(pieces.row_splits, self.texts)
-        return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
-
-    def offsets(self, starts, ends):
-        """Converts byte offsets in words, ragged [words, (tokens)], to characters in the texts."""
-        size = 1 + sum(tf.cast(self.characters >= limit, tf.int64) for limit in (128, 2048, 65536))
+    def characters_of(
+        self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
+        size = tf.cast(utf8.byte_lengths(self.characters), tf.int64)
         place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
         word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [tokens]
         first = tf.searchsorted(place, word + starts.values)
         last = tf.searchsorted(place, word + ends.values) - 1
-        starts = self.per_text(starts)
-        text = tf.gather(self.text_starts, starts.value_rowids())  # [tokens]
-        ends = starts.with_values(tf.gather(self.originals, last) + 1 - text)
-        return starts.with_values(tf.gather(self.originals, first) - text), ends
+        return tf.gather(self.originals, first), tf.gather(self.originals, last) + 1
 
 
-def word_of_token(number):
-    """Returns the word that represents an added token of two or more characters.
+def word_of_token(number: int) -> str:
+    """Returns the word that represents token `number` of a `WordSplitter`.
 
-    Args:
-        number: int, the index in the `tokens` of a `WordSplitter`.
+    A token of a single character becomes the first half of the word.
     """
     return 2 * chr(_FIRST_TOKEN + number)
 
 
-def unreachable_word(number):
+def unreachable_word(number: int) -> str:
     """Returns a word that no text contains, a different one for each number."""
     return chr(_FIRST_UNREACHABLE + number % 0xFFFE) * (1 + number // 0xFFFE)
 
@@ -105,10 +98,9 @@ class WordSplitter:
     Follows BertNormalizer and BertPreTokenizer of `tokenizers`, with added tokens matched first.
 
     Args:
-        lowercase: bool.
-        strip_accents: bool. Default None: same as `lowercase`.
-        split_on_cjk: bool. Whether each Chinese character is a word. Default True.
-        tokens: list of `AddedToken`. Default: BERT's special tokens.
+        strip_accents: Default: same as `lowercase`.
+        split_on_cjk: Whether each Chinese character is a word.
+        tokens: The tokens to match. Default: BERT's special tokens.
 
     Attributes:
         written: dict of the content of each token to normalize to its normalized form.
@@ -118,28 +110,32 @@ class WordSplitter:
         words.strings()  # ["deja", "vu", "!"]
     """
 
-    def __init__(self, lowercase, strip_accents=None, split_on_cjk=True, tokens=SPECIAL):
+    def __init__(
+        self,
+        lowercase: bool,
+        strip_accents: bool | None = None,
+        split_on_cjk: bool = True,
+        tokens: list[AddedToken] = SPECIAL,
+    ) -> None:
         self.table = UnicodeTable(lowercase, strip_accents, split_on_cjk)
-        as_written = [number for number, token in enumerate(tokens) if not token.normalized]
-        self._find = AddedTokens([tokens[number] for number in as_written])
-        self._as_written = np.array(as_written, np.int32)
-        self._find_normalized, self.written = None, {}
-        normalized = [number for number, token in enumerate(tokens) if token.normalized]
+        as_written = {number: token for number, token in enumerate(tokens) if not token.normalized}
+        self._find = AddedTokens(as_written)
+        self._find_normalized = None
+        self.written: dict[str, str] = {}
+        normalized = {number: token for number, token in enumerate(tokens) if token.normalized}
         if normalized:
-            self._prepare_normalized(tokens, normalized)
+            self._prepare_normalized(normalized)
 
-    def _prepare_normalized(self, tokens, normalized):
+    def _prepare_normalized(self, tokens):
         with tf.init_scope():
-            contents = self._normalized_texts([tokens[number].content for number in normalized])
-            found = [(n, text) for n, (text, _) in zip(normalized, contents) if text]
-            self.written = {
-                tokens[n].content: text for n, (_, text) in zip(normalized, contents) if text
-            }
+            contents = self._normalized_texts([token.content for token in tokens.values()])
+        found = {}
+        for (number, token), (text, spaced) in zip(tokens.items(), contents):
+            if text:
+                found[number] = dataclasses.replace(token, content=text)
+                self.written[token.content] = spaced
         if found:
-            self._normalized = np.array([number for number, _ in found], np.int32)
-            self._find_normalized = AddedTokens(
-                [dataclasses.replace(tokens[number], content=text) for number, text in found]
-            )
+            self._find_normalized = AddedTokens(found)
 
     def _normalized_texts(self, texts):
         """Returns a list of (normalized text, the same with spaces around Chinese characters)."""
@@ -153,18 +149,17 @@ class WordSplitter:
             for first, end in zip(splits, splits[1:])
         ]
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Words:
         # The newline keeps words and added tokens from extending into the next text.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
         found = self._find(put(code_points, ends, CODE_POINTS))
-        entries = _mark(self.table.lookup(code_points), self._as_written, *found)
+        entries = _mark(self.table.lookup(code_points), *found)
         entries, originals = self._normalize(entries)
         if self._find_normalized is not None:
             codes, is_apart = _codes(entries)
             codes = put(codes, tf.searchsorted(originals, ends), CODE_POINTS)
-            found = self._find_normalized(codes, is_apart)
-            entries = _mark(entries, self._normalized, *found)
+            entries = _mark(entries, *self._find_normalized(codes, is_apart))
             entries, originals = _drop(entries, originals)
         return _split(entries, originals, text_starts)
 
@@ -189,16 +184,10 @@ class WordSplitter:
         return tf.cond(tf.reduce_any(is_sequence), expand, lambda: (entries, originals))
 
 
-def _mark(entries, numbers, starts, ends, found):
-    """Turns each token into a word of two characters, or of one if the token has only one.
-
-    Args:
-        entries: int32 [characters].
-        numbers: int32 array, the indices of the tokens searched for.
-        starts, ends, found: As returned by `AddedTokens`.
-    """
+def _mark(entries, starts, ends, numbers):
+    """Turns each match of `AddedTokens` into its `word_of_token`."""
     entries = put(entries, tf.ragged.range(starts, ends).values, _NOTHING)
-    codes = (_FIRST_TOKEN + tf.gather(numbers, found)) * make_entry(1, 0)
+    codes = (_FIRST_TOKEN + numbers) * make_entry(1, 0)
     entries = put(entries, ends - 1, codes + BREAK_AFTER)
     is_single = tf.cast(tf.equal(starts, ends - 1), tf.int32)
     return put(entries, starts, codes + BREAK_BEFORE + BREAK_AFTER * is_single)
@@ -219,14 +208,14 @@ def _order_marks(entries, originals):
     survives = (ranks > 0) & (flags_of(entries, DROPPED) == 0)
 
     def order():
-        present = tf.where(ranks != CLEANED)[:, 0]
+        present = places_of(ranks != CLEANED)
         kept_ranks, kept_originals = tf.gather(ranks, present), tf.gather(originals, present)
         runs = tf.cumsum(tf.cast(kept_ranks == 0, tf.int32))
         new_order = tf.argsort(runs * (CLEANED + 1) + kept_ranks, stable=True)
         # `tokenizers` assigns the original positions one by one, in the new order.
-        is_first = tf.concat([[True], kept_originals[1:] != kept_originals[:-1]], axis=0)
+        is_first = before(kept_originals, -1) != kept_originals
         consumed = tf.cumsum(tf.cast(tf.gather(is_first, new_order), tf.int32)) - 1
-        places = tf.gather(tf.boolean_mask(kept_originals, is_first), consumed)
+        places = tf.gather(chosen(kept_originals, is_first), consumed)
         return tf.gather(entries, tf.gather(present, new_order)), places
 
     return tf.cond(tf.reduce_any(survives), order, lambda: (entries, originals))
@@ -237,23 +226,20 @@ def _drop(entries, originals):
     dropped = flags_of(entries, DROPPED | BREAK_BEFORE) == DROPPED
 
     def drop():
-        kept = tf.where(tf.logical_not(dropped))[:, 0]
-        return tf.gather(entries, kept), tf.gather(originals, kept)
+        return chosen(entries, ~dropped), chosen(originals, ~dropped)
 
     return tf.cond(tf.reduce_any(dropped), drop, lambda: (entries, originals))
 
 
 def _split(entries, originals, text_starts):
     """Finds the words; one that is too long gets a first character that no token has."""
-    before = flags_of(entries, BREAK_BEFORE) != 0
-    after = flags_of(entries, BREAK_AFTER) != 0
-    breaks = tf.concat([before, [True]], axis=0) | tf.concat([[True], after], axis=0)
+    breaks_before = flags_of(entries, BREAK_BEFORE) != 0
+    breaks_after = flags_of(entries, BREAK_AFTER) != 0
+    breaks = tf.concat([breaks_before, [True]], axis=0) | tf.concat([[True], breaks_after], axis=0)
     is_word = flags_of(entries, DROPPED) == 0
-    starts = tf.cast(tf.where(is_word & breaks[:-1])[:, 0], tf.int32)
-    ends = tf.cast(tf.where(is_word & breaks[1:])[:, 0], tf.int32) + 1
-    too_long = tf.boolean_mask(starts, ends - starts > MAX_CHARACTERS)
-    characters = tf.tensor_scatter_nd_update(
-        value_of(entries), too_long[:, tf.newaxis], tf.fill(tf.shape(too_long), ord(UNKNOWN_WORD))
-    )
+    starts = places_of(is_word & breaks[:-1])
+    ends = places_of(is_word & breaks[1:]) + 1
+    too_long = chosen(starts, ends - starts > MAX_CHARACTERS)
+    characters = put(value_of(entries), too_long, ord(UNKNOWN_WORD))
     texts = tf.searchsorted(tf.gather(originals, starts), text_starts, out_type=tf.int64)
     return Words(characters, starts, ends, originals, texts, text_starts)

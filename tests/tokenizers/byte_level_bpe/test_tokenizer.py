@@ -1,4 +1,4 @@
-"""Byte-level BPE against `tokenizers`, in ids and in offsets."""
+"""Byte-level BPE: ids and offsets equal those of `tokenizers`."""
 
 import random
 
@@ -40,7 +40,7 @@ def directory(tmp_path_factory):
     ids=["strips", "as it is"],
 )
 def theirs(directory, request):
-    """The tokenizer of `tokenizers`, whose `<mask>` strips as that of roberta-base, or does not."""
+    """The reference tokenizer, whose `<mask>` strips white space, as in roberta-base, or not."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.BPE.from_file(
             str(directory / "vocab.json"), str(directory / "merges.txt")
@@ -94,7 +94,7 @@ def test_every_code_point(ours, theirs):
     assert received == [row.ids for row in theirs.encode_batch(texts, add_special_tokens=False)]
 
 
-def test_files_go_there_and_back(ours, theirs, tmp_path):
+def test_saves_and_loads(ours, theirs, tmp_path):
     ours.save_pretrained(tmp_path)
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in (ENGLISH, *ODD):
@@ -120,9 +120,9 @@ def test_detokenize(ours):
             "vocab.json, line 1, is not valid JSON",
         ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
-        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
+        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
         (edit("vocab.json", lambda ids: ids.pop("!")), "vocabulary lacks '!'"),
-        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 is no pair"),
+        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 must be a pair"),
         (lambda path: (path / "merges.txt").write_text("zzz yyy\n"), "vocabulary lacks 'zzz'"),
         (lambda path: (path / "merges.txt").write_bytes(b"\xff\n"), "line 1: not UTF-8"),
         (
@@ -131,7 +131,7 @@ def test_detokenize(ours):
         ),
     ],
 )
-def test_damaged_files(directory, tmp_path, damage, message):
+def test_rejects_damaged_files(directory, tmp_path, damage, message):
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     damage(tmp_path)
@@ -157,7 +157,7 @@ def test_damaged_files(directory, tmp_path, damage, message):
         (lambda whole: whole["model"].pop("merges"), "model.merges is missing"),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>"}),
-            "an added token has no content or no id: {'content': '<new>'}",
+            "an added token needs a content and an id: {'content': '<new>'}",
         ),
         (
             lambda whole: whole["added_tokens"].append({"content": "<new>", "id": 99999}),
@@ -169,7 +169,7 @@ def test_damaged_files(directory, tmp_path, damage, message):
         ),
     ],
 )
-def test_damaged_whole(ours, tmp_path, change, message):
+def test_rejects_damaged_tokenizer_json(ours, tmp_path, change, message):
     ours.save_pretrained(tmp_path)
     edit("tokenizer.json", change)(tmp_path)
     with pytest.raises(InputError, match=message):
@@ -177,8 +177,8 @@ def test_damaged_whole(ours, tmp_path, change, message):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_a_space_in_front_of_the_first_word(ours, directory, tmp_path, normalize):
-    """`add_prefix_space=True`, as models that tag words have it; `tokenizers` is the oracle."""
+def test_adds_a_space_before_the_first_word(ours, directory, tmp_path, normalize):
+    """`add_prefix_space=True`, as in models that tag words; `tokenizers` is the oracle."""
     theirs = transformers.RobertaTokenizer.from_pretrained(directory, add_prefix_space=True)
     theirs.add_tokens(["[E1]", tokenizers.AddedToken("<L>", lstrip=True)])
     if normalize:

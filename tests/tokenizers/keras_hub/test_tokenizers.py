@@ -1,4 +1,4 @@
-"""Our tokenizers as KerasHub's: the same ids there, and the same tokenizer read back."""
+"""Tokenizers converted to KerasHub's give the same ids and are read back unchanged."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
-    """Ours, of small models that were trained for each family."""
+    """Tokenizers of small models, one for each family."""
     made = {}
     for family in CASES:
         folder = tmp_path_factory.mktemp("models")
@@ -49,7 +49,7 @@ def write_preset(directory, tokenizer, theirs):
 
 
 @pytest.mark.parametrize("family", CASES)
-def test_a_preset_that_we_wrote(family, tokenizers, tmp_path):
+def test_writes_a_preset_that_keras_hub_reads(family, tokenizers, tmp_path):
     tokenizer = tokenizers[family]
     write_preset(tmp_path, tokenizer, to_keras_hub(tokenizer, CASES[family]))
     theirs = getattr(keras_hub.models, CLASSES[family]).from_preset(str(tmp_path))
@@ -66,7 +66,7 @@ def test_a_preset_that_we_wrote(family, tokenizers, tmp_path):
 
 @pytest.mark.parametrize("family", CASES)
 def test_odd_strings(family, tokenizers):
-    """What differs: special tokens in the text, several marks on a character, equal scores."""
+    """Without special tokens, several marks on a character and equal scores, which differ."""
     tokenizer = tokenizers[family]
     theirs = ids(to_keras_hub(tokenizer, CASES[family]), ODD)
     ours = tokenizer.tokenize(ODD).to_list()
@@ -78,7 +78,7 @@ def test_odd_strings(family, tokenizers):
 
 
 @pytest.mark.parametrize("family", CASES)
-def test_a_preset_that_they_wrote(family, tmp_path):
+def test_reads_a_preset_of_keras_hub(family, tmp_path):
     proto = train(tmp_path, family).read_bytes()
     theirs = getattr(keras_hub.models, CLASSES[family])(proto=proto)
     theirs.save_to_preset(str(tmp_path / "preset"))
@@ -99,7 +99,7 @@ def test_without_the_notes_albert_is_the_same_function(tokenizers, tmp_path):
     assert again.scores == tokenizer.scores
 
 
-def test_extra_tokens_come_back_and_are_named(tokenizers, tmp_path, caplog):
+def test_added_tokens_are_kept_with_a_warning(tokenizers, tmp_path, caplog):
     config = tokenizers["XLM-RoBERTa"].get_config()
     token = config["vocabulary"][7]
     tokenizer = SentencePieceTokenizer(
@@ -107,7 +107,7 @@ def test_extra_tokens_come_back_and_are_named(tokenizers, tmp_path, caplog):
     )
     with caplog.at_level(logging.WARNING):
         write_preset(tmp_path, tokenizer, to_keras_hub(tokenizer, "xlm-roberta"))
-    assert f"takes these for ordinary text: {token}" in caplog.text
+    assert f"treats these tokens as ordinary text: {token}" in caplog.text
     assert Tokenizer.from_pretrained(tmp_path).get_config() == tokenizer.get_config()
 
 
@@ -121,7 +121,7 @@ def test_scores_in_float64_are_rounded(tokenizers, caplog):
 
 
 def test_the_model_is_one_of_sentencepiece(tokenizers):
-    """Its own library reads it; the pieces that ALBERT avoids are unused."""
+    """SentencePiece's own library reads it; the pieces that ALBERT avoids are unused."""
     data = make_model(tokenizers["ALBERT"])
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     last = processor.get_piece_size() - 1
@@ -143,15 +143,23 @@ WORDPIECE = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
 @pytest.mark.parametrize(
     ("tokenizer", "architecture", "message"),
     [
-        (WORDPIECE, "roberta", "a WordPieceTokenizer cannot be written as KerasHub's RobertaTok"),
-        (WORDPIECE, "camembert", "cannot be written as KerasHub's tokenizer of camembert"),
+        (WORDPIECE, "roberta", "a WordPieceTokenizer cannot be converted to KerasHub's RobertaTok"),
+        (WORDPIECE, "camembert", "cannot be converted to KerasHub's tokenizer of camembert"),
         (xlm(*FIRST, "<mask>"), "albert", "Tokenizer of XLM-RoBERTa cannot be .* AlbertTokenizer"),
-        (xlm(*FIRST, "<mask>", "x"), "xlm-roberta", "ends with <mask>, but .* <unk> and x"),
-        (xlm(*FIRST[::-1], "<mask>"), "xlm-roberta", "but this one has <unk> </s> <pad> <s> and"),
-        (xlm(*FIRST, "", "<mask>"), "xlm-roberta", "cannot have an empty piece"),
+        (
+            xlm(*FIRST, "<mask>", "x"),
+            "xlm-roberta",
+            "end with <mask>, but .* <unk> and ends with x",
+        ),
+        (xlm(*FIRST[::-1], "<mask>"), "xlm-roberta", "but .* begins with <unk> </s> <pad> <s> and"),
+        (
+            xlm(*FIRST, "", "<mask>"),
+            "xlm-roberta",
+            "id without a token, which a SentencePiece model cannot have",
+        ),
     ],
 )
-def test_refused(tokenizer, architecture, message):
+def test_rejects_tokenizers_without_an_equivalent(tokenizer, architecture, message):
     with pytest.raises(InputError, match=message):
         to_keras_hub(tokenizer, architecture)
 
@@ -164,10 +172,10 @@ def test_refused(tokenizer, architecture, message):
         ({}, {"added_tokens": "x"}, "keras_bert_impl is damaged"),
         ({}, {"added_tokens": [["x"]]}, "must be a non-empty string"),
         ({}, {"mask_strips_left": "no"}, "keras_bert_impl is damaged"),
-        ({}, {"character_map": "%"}, "the map of characters .* is damaged"),
+        ({}, {"character_map": "%"}, "the character map .* is damaged"),
     ],
 )
-def test_damaged_presets(inner, notes, message, tokenizers, tmp_path):
+def test_rejects_damaged_presets(inner, notes, message, tokenizers, tmp_path):
     to_keras_hub(tokenizers["ALBERT"], "albert").save_to_preset(str(tmp_path))
     path = tmp_path / "tokenizer.json"
     settings = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer against `transformers`, in ids; its offsets by what must hold of them."""
+"""FlauBERT's tokenizer: ids equal those of `transformers`; offsets have their properties."""
 
 import random
 import unicodedata
@@ -52,7 +52,7 @@ def random_texts(count, seed=0):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A vocabulary that `tokenizers` learned, some pieces left out, in the files of FlauBERT."""
+    """FlauBERT's files with a vocabulary learned by `tokenizers`, without some of its tokens."""
     path = tmp_path_factory.mktemp("flaubert")
     learn_french(path)
     return path
@@ -99,7 +99,7 @@ def test_equals_transformers_on_random_text(ours, theirs):
 
 
 def test_words_equal_transformers(theirs, monkeypatch):
-    """Words that no vocabulary has must not hide behind `<unk>`."""
+    """Compares words, since differences are invisible where both tokenizers give `<unk>`."""
     monkeypatch.setattr(theirs, "bpe", lambda word: f"{word}</w>")
     # What all versions of Python and TensorFlow know: Unicode 3.2.
     known = unicodedata.ucd_3_2_0.category
@@ -144,9 +144,12 @@ def test_offsets_of_words():
     words = MosesSplitter(lowercase=False)(tf.constant(list(words_of)))
     lengths = tf.ones_like(words.starts)
     whole = tf.RaggedTensor.from_row_lengths(tf.zeros_like(words.starts), lengths)
-    starts, ends = (part.to_list() for part in words.offsets(whole))
-    for (text, expected), begin, end in zip(words_of.items(), starts, ends):
-        assert [text[slice(*place)] for place in zip(begin, end)] == expected
+    spans = [*zip(*(part.numpy() for part in words.characters_of(whole)))]
+    first = words.text_starts.numpy()
+    for number, (text, expected) in enumerate(words_of.items()):
+        of_text = spans[slice(*words.texts.numpy()[number : number + 2])]
+        found = [text[begin - first[number] : end - first[number]] for begin, end in of_text]
+        assert found == expected
 
 
 def test_leftmost_is_a_search_from_the_left():
@@ -161,7 +164,7 @@ def test_leftmost_is_a_search_from_the_left():
         assert leftmost(tf.constant(starts), tf.constant(ends)).numpy().tolist() == expected
 
 
-def test_files_go_there_and_back(ours, theirs, tmp_path):
+def test_saves_and_loads(ours, theirs, tmp_path):
     ours.save_pretrained(tmp_path)
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert type(loaded) is type(theirs)
@@ -197,14 +200,23 @@ def test_detokenize(ours):
         ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (lambda path: (path / "merges.txt").unlink(), "cannot read .*merges.txt"),
-        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids are not 0 to"),
-        (edit("vocab.json", lambda ids: ids.update({"x": [1]})), r"the id of 'x' is \[1\]"),
+        (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
+        (
+            edit("vocab.json", lambda ids: ids.update({"x": [1]})),
+            r"the id of 'x' must be a whole number, not \[1\]",
+        ),
         (
             edit("vocab.json", lambda ids: ids.update({"z": ids.pop("<unk>")})),
             "'<unk>' has the id 3, but in",
         ),
-        (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "line 2: no pair"),
-        (lambda path: (path / "merges.txt").write_text("a b\nb c\na b 5\n"), "stands in line 1"),
+        (
+            lambda path: (path / "merges.txt").write_text("a b\nc\n"),
+            "line 2: expected a pair of tokens",
+        ),
+        (
+            lambda path: (path / "merges.txt").write_text("a b\nb c\na b 5\n"),
+            "line 3 repeats the pair of line 1",
+        ),
         (
             edit("tokenizer_config.json", lambda config: config.update(do_lowercase="no")),
             "do_lowercase='no' is not supported",
@@ -222,7 +234,7 @@ def test_detokenize(ours):
         ),
     ],
 )
-def test_damaged_files(directory, tmp_path, damage, message):
+def test_rejects_damaged_files(directory, tmp_path, damage, message):
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())
     damage(tmp_path)

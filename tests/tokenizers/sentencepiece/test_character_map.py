@@ -1,4 +1,4 @@
-"""The map of characters that SentencePiece models bring along, against `tokenizers`."""
+"""The character map of SentencePiece models, compared with `tokenizers`."""
 
 import base64
 
@@ -8,13 +8,13 @@ from tokenizers import normalizers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap, read_map
-from keras_bert_impl.tokenizers.sentencepiece.model import read_model
+from keras_bert_impl.tokenizers.sentencepiece.files import read_model
 from tests.tokenizers.sentencepiece_models import train
 
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
-    """The map that nearly all published models have: nmt_nfkc."""
+    """The map of nearly all published models, nmt_nfkc."""
     return read_model(train(tmp_path_factory.mktemp("model"), "XLM-RoBERTa"))[2]
 
 
@@ -41,7 +41,7 @@ def test_every_pair_is_normalized(encoded):
     assert normalized(changes, text) == normalize(text)
 
 
-def test_what_a_character_with_marks_begins_with_stands_for_all_of_it():
+def test_the_beginning_of_a_short_grapheme_replaces_all_of_it():
     changes = {"ﬁ": "fi", "e\u0301": "é"}
     assert normalized(changes, "ﬁ\u0301 e\u0301\u0302 e\u0302\u0301") == "fi é e\u0302\u0301"
     assert normalized(changes, "ﬁ\u0301\u0301") == "fi\u0301\u0301"  # seven bytes are too long
@@ -50,7 +50,7 @@ def test_what_a_character_with_marks_begins_with_stands_for_all_of_it():
 @pytest.mark.parametrize("size", [1, 5, 1000, 100_000])
 def test_damaged(encoded, size):
     data = base64.b64decode(encoded)
-    with pytest.raises(InputError, match="map of characters .* is damaged"):
+    with pytest.raises(InputError, match="character map .* is damaged"):
         read_map(base64.b64encode(data[:size]).decode())
 
 

@@ -1,4 +1,4 @@
-"""SentencePiece against the tokenizers of `transformers` and the library of its inventors."""
+"""SentencePiece, compared with `transformers` and with SentencePiece's own library."""
 
 import json
 import random
@@ -28,7 +28,7 @@ SOME_SLOW = [
 
 @pytest.fixture(scope="module", params=SOME_SLOW)
 def directory(request, tmp_path_factory):
-    """A SentencePiece model and a configuration, as the first publications have them."""
+    """A SentencePiece model and a configuration, without tokenizer.json."""
     path = tmp_path_factory.mktemp("model")
     train(path, request.param)
     return path
@@ -36,7 +36,7 @@ def directory(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def saved(directory, tmp_path_factory):
-    """What `transformers` makes of it and writes: tokenizer.json."""
+    """The same tokenizer as written by `transformers`, with tokenizer.json."""
     path = tmp_path_factory.mktemp("saved")
     transformers.AutoTokenizer.from_pretrained(directory).save_pretrained(path)
     return path
@@ -87,7 +87,7 @@ def test_long_text(ours, theirs):
 
 
 @pytest.mark.slow
-def test_model_alone_becomes_files_of_transformers(directory, tmp_path):
+def test_converts_a_lone_model_to_files_of_transformers(directory, tmp_path):
     ours = Tokenizer.from_pretrained(directory)  # of the SentencePiece model alone
     ours.save_pretrained(tmp_path)
     assert_equal(ours, transformers.AutoTokenizer.from_pretrained(tmp_path), [TEXT, *ODD])
@@ -95,7 +95,7 @@ def test_model_alone_becomes_files_of_transformers(directory, tmp_path):
 
 
 def original_albert(model, text):
-    """ALBERT's own preparation of a text, and the comma that it cuts off a number."""
+    """ALBERT's normalization of a text, and the comma that it splits off a number."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     text = unicodedata.normalize("NFKD", text)
     text = "".join(c for c in text if not unicodedata.combining(c)).lower()
@@ -109,8 +109,8 @@ def original_albert(model, text):
             yield piece
 
 
-def test_model_alone_is_read_as_its_inventors_do(directory):
-    """Without tokenizer.json: unlike `transformers`, which cuts words at ALBERT's brackets."""
+def test_a_lone_model_equals_the_original_implementation(directory):
+    """Without tokenizer.json; `transformers` would split words at ALBERT's brackets."""
     ours = Tokenizer.from_pretrained(directory)
     model = sentencepiece.SentencePieceProcessor(model_file=str(next(directory.glob("*.model"))))
     texts = [*TEXT.split("\n")[:2], "we see 2, (and the test), well-known 12, tests"]
@@ -140,7 +140,7 @@ print(json.dumps([values.numpy().tolist() for values in results]))
 
 
 @pytest.mark.slow
-def test_runs_in_a_saved_model_without_us(tmp_path):
+def test_runs_in_a_saved_model_without_this_package(tmp_path):
     train(tmp_path, "ALBERT")
     ours = Tokenizer.from_pretrained(tmp_path)
     module = tf.Module()
@@ -181,18 +181,18 @@ def test_small_one():
     [
         ({"family": "T5"}, "family 'T5' is not supported"),
         ({"vocabulary": VOCABULARY[:-1], "scores": SCORES[:-1]}, "lacks '<mask>'"),
-        ({"vocabulary": [*VOCABULARY, "b"], "scores": [*SCORES, 0]}, "'b' has the ids 5 and 7"),
+        ({"vocabulary": [*VOCABULARY, "b"], "scores": [*SCORES, 0]}, "'b' has two ids, 5 and 7"),
         ({"scores": SCORES[:-1]}, "7 tokens, but 6 scores"),
         ({"scores": [*SCORES[:-1], float("nan")]}, "score of '<mask>' is nan"),
-        ({"character_map": "ABC"}, "map of characters .* is damaged"),
-        ({"character_map": "////fwAA"}, "map of characters .* is damaged"),
+        ({"character_map": "ABC"}, "character map .* is damaged"),
+        ({"character_map": "////fwAA"}, "character map .* is damaged"),
         ({"vocabulary": [*VOCABULARY, "c"]}, "8 tokens, but 7 scores"),
         ({"vocabulary": [*VOCABULARY, "c"], "added_tokens": ["c"]}, None),
         ({"added_tokens": ["b", "▁a"]}, None),
         ({"vocabulary": [*VOCABULARY[:5], "b" * 200, "<mask>"]}, "a piece of 200 characters"),
     ],
 )
-def test_wrong_arguments(changes, message):
+def test_rejects_wrong_arguments(changes, message):
     arguments = {"family": "XLM-RoBERTa", "vocabulary": VOCABULARY, "scores": SCORES} | changes
     if message is None:
         SentencePieceTokenizer(**arguments)

@@ -1,4 +1,4 @@
-"""The best cut of words against the unigram model of `tokenizers`."""
+"""The best segmentation of words, compared with the unigram model of `tokenizers`."""
 
 import random
 
@@ -39,7 +39,7 @@ def test_equal_sums_are_exact():
     assert ids.numpy().tolist() == [1, 2, 3, 4]  # the longer piece last
 
 
-def test_nothing():
+def test_accepts_an_empty_batch():
     model = UnigramModel(["<unk>", "▁a"], [0.0, -1.0], 0)
     ids, starts = tf.function(model)(tf.zeros([0], tf.int32))
     assert ids.shape == starts.shape == (0,)

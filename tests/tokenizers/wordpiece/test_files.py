@@ -42,7 +42,7 @@ def test_reads_what_it_wrote_from_either_file(tokenizer, saved, left):
     assert Tokenizer.from_pretrained(saved).fingerprint == tokenizer.fingerprint
 
 
-def test_transformers_reads_it_and_gives_the_same_ids(tokenizer, saved, vocabulary):
+def test_transformers_gives_the_same_ids(tokenizer, saved, vocabulary):
     theirs = transformers.AutoTokenizer.from_pretrained(saved)
     draw = random.Random(5)
     parts = [token for token in vocabulary if len(token) == 1]
@@ -68,14 +68,12 @@ def words(count, capitals):
 
 @pytest.mark.parametrize("place", ["vocab.txt", "assets/vocab.txt"])
 @pytest.mark.parametrize(("capitals", "lowercase"), [(0, True), (1, True), (60, False)])
-def test_the_vocabulary_tells_the_case_where_nothing_else_does(
-    tmp_path, caplog, place, capitals, lowercase
-):
-    """As in Google's checkpoints; a few capitals, as of SciBERT's Greek letters, are none."""
+def test_infers_the_case_from_the_vocabulary(tmp_path, caplog, place, capitals, lowercase):
+    """As in Google's checkpoints; a few capitals, such as SciBERT's Greek letters, do not count."""
     (tmp_path / "assets").mkdir()
     (tmp_path / place).write_text(words(200, capitals))
     assert Tokenizer.from_pretrained(tmp_path).lowercase == lowercase
-    assert f"lowercase={lowercase} by the vocabulary" in caplog.text
+    assert f"inferred lowercase={lowercase} from the vocabulary" in caplog.text
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not lowercase}))
     assert Tokenizer.from_pretrained(tmp_path).lowercase != lowercase
 
@@ -91,20 +89,20 @@ def test_the_vocabulary_tells_the_case_where_nothing_else_does(
         ("cased_L-12_H-768_A-12", {}, False),
     ],
 )
-def test_a_published_name_beats_the_vocabulary(tmp_path, folder, config, lowercase):
+def test_a_published_name_takes_precedence_over_the_vocabulary(tmp_path, folder, config, lowercase):
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "vocab.txt").write_text(words(200, 200 if lowercase else 0))
     (tmp_path / folder / "config.json").write_text(json.dumps(config))
     assert Tokenizer.from_pretrained(tmp_path / folder).lowercase == lowercase
 
 
-def test_case_by_configuration(tmp_path):
+def test_reads_the_case_from_the_configuration(tmp_path):
     (tmp_path / "vocab.txt").write_text(SPECIAL)
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert not Tokenizer.from_pretrained(tmp_path).lowercase
 
 
-def test_lines_may_end_as_on_windows_and_hold_odd_spaces(tmp_path):
+def test_reads_windows_line_ends_and_unusual_spaces(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_bytes((SPECIAL + "a\u2028b\n\nc\x85").replace("\n", "\r\n").encode())
     assert read_vocabulary(path)[5:] == ["a\u2028b", "", "c\x85"]
@@ -119,13 +117,13 @@ def test_lines_may_end_as_on_windows_and_hold_odd_spaces(tmp_path):
         (b"[PAD]\n[UNK]\na\n", r"lacks \[CLS\] \[SEP\] \[MASK\]"),
     ],
 )
-def test_bad_vocabulary_files(tmp_path, content, message):
+def test_rejects_bad_vocabulary_files(tmp_path, content, message):
     (tmp_path / "vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(tmp_path)
 
 
-def test_a_file_too_big_is_not_read(tmp_path):
+def test_rejects_a_file_that_is_too_large(tmp_path):
     with open(tmp_path / "vocab.txt", "wb") as file:
         file.truncate(65 << 20)
     with pytest.raises(InputError, match="larger than 64 MiB"):
@@ -136,7 +134,7 @@ def test_a_file_too_big_is_not_read(tmp_path):
     ("vocabulary", "message"),
     [([], "is empty"), (["a"], "lacks"), (["a", 3], "line 2: 3 must be a string")],
 )
-def test_bad_vocabulary_lists(vocabulary, message):
+def test_rejects_bad_vocabulary_lists(vocabulary, message):
     with pytest.raises(InputError, match=message):
         WordPieceTokenizer(vocabulary)
 
@@ -153,7 +151,7 @@ def test_bad_vocabulary_lists(vocabulary, message):
         ({"split_special_tokens": True}, "split_special_tokens=True"),
         ({"extra_special_tokens": 3}, "extra_special_tokens must be a list, not int"),
         ({"extra_special_tokens": [3]}, "added token must be a non-empty string"),
-        ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is no id"),
+        ({"added_tokens_decoder": {"x": {"content": "[X]"}}}, "'x' is not the id of a token"),
         (
             {"added_tokens_decoder": {"5": {"content": "[X]", "lstrip": 1}}},
             "lstrip must be true or",
@@ -164,7 +162,7 @@ def test_bad_vocabulary_lists(vocabulary, message):
         ({"mask_token": {"content": "<mask>"}}, "mask_token='<mask>'"),
     ],
 )
-def test_settings_not_supported(saved, changes, message):
+def test_rejects_unsupported_settings(saved, changes, message):
     edit(saved / "tokenizer_config.json", **changes)
     with pytest.raises(InputError, match=f"tokenizer_config.json: .*{message}"):
         Tokenizer.from_pretrained(saved)
@@ -178,18 +176,21 @@ def test_settings_not_supported(saved, changes, message):
         ({"pre_tokenizer__type": "Whitespace"}, "pre_tokenizer 'Whitespace'"),
         ({"model__max_input_chars_per_word": 200}, "model.max_input_chars_per_word=200"),
         ({"normalizer__clean_text": False}, "normalizer.clean_text=False"),
-        ({"model__vocab": {"a": 0, "b": 99}}, "not 0 to 1"),
-        ({"model__vocab": {"a": 0, "b": 0}}, "not 0 to 1"),
-        ({"model__vocab": {"a": 0, "b": "1"}}, "the id of 'b' is '1'"),
-        ({"model__vocab": None}, "there is no vocabulary"),
-        ({"added_tokens": [{"content": "[X]"}]}, "no content or no id"),
-        ({"added_tokens": [{"content": "[X]", "id": "1"}]}, r"the id of '\[X\]' is '1'"),
+        ({"model__vocab": {"a": 0, "b": 99}}, "must be 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": 0}}, "must be 0 to 1"),
+        ({"model__vocab": {"a": 0, "b": "1"}}, "the id of 'b' must be a whole number, not '1'"),
+        ({"model__vocab": None}, "has no vocabulary"),
+        ({"added_tokens": [{"content": "[X]"}]}, "needs a content and an id"),
+        (
+            {"added_tokens": [{"content": "[X]", "id": "1"}]},
+            r"the id of '\[X\]' must be a whole number, not '1'",
+        ),
     ],
 )
-def test_tokenizer_json_not_supported(saved, changes, message):
+def test_rejects_unsupported_tokenizer_json(saved, changes, message):
     (saved / "vocab.txt").unlink()
     edit(saved / "tokenizer.json", **changes)
-    with pytest.raises(InputError, match=f"tokenizer.json: .*{message}"):
+    with pytest.raises(InputError, match=f"tokenizer.json:? .*{message}"):
         Tokenizer.from_pretrained(saved)
 
 
@@ -202,13 +203,13 @@ def test_tokenizer_json_not_supported(saved, changes, message):
         ("[" * 100_000, "JSON"),
     ],
 )
-def test_damaged_json(saved, name, text, message):
+def test_rejects_damaged_json(saved, name, text, message):
     (saved / name).write_text(text)
     with pytest.raises(InputError, match=f"{name}.*{message}"):
         Tokenizer.from_pretrained(saved)
 
 
-def test_two_vocabularies_that_differ(saved):
+def test_rejects_two_different_vocabularies(saved):
     with open(saved / "vocab.txt", "a") as file:
         file.write("more\n")
     with pytest.raises(InputError, match="differ"):
@@ -219,13 +220,13 @@ def test_two_vocabularies_that_differ(saved):
     ("name", "message"),
     [("spiece.model", "SentencePiece"), ("merges.txt", "vocab.json"), ("x", "no tokenizer")],
 )
-def test_other_kinds_are_named(tmp_path, name, message):
+def test_an_error_names_the_kind_of_tokenizer(tmp_path, name, message):
     (tmp_path / name).write_text("")
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(tmp_path)
 
 
-def test_no_directory(tmp_path):
+def test_rejects_a_missing_directory(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         Tokenizer.from_pretrained(tmp_path / "none")
 
@@ -288,7 +289,7 @@ def write(path, **files):
         {"vocab": PLAIN.replace("\n", "\r\n")},
     ],
 )
-def test_side_files_are_followed(tmp_path, files):
+def test_reads_side_files(tmp_path, files):
     write(tmp_path, **{"tokenizer_config": {"do_lower_case": True}} | files)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     if "do_lower_case" not in config:
@@ -308,28 +309,41 @@ def test_side_files_are_followed(tmp_path, files):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (6, r"'\[X\]' has the id 6, but in the vocabulary that is 'b'"),
-        (10**7, "far beyond the others"),
+        (6, r"'\[X\]' has the id 6, but in the vocabulary that is the id of 'b'"),
+        (20, r"added_tokens.json: '\[X\]' has the id 20, but no token has the ids 18 to 19"),
+        (10**7, "no token has the ids 18 to 9999999"),
     ],
 )
-def test_ids_that_added_tokens_cannot_have(tmp_path, number, message):
+def test_rejects_ids_that_added_tokens_cannot_have(tmp_path, number, message):
     write(tmp_path, added_tokens={"[X]": number})
     with pytest.raises(InputError, match=message):
         Tokenizer.from_pretrained(tmp_path)
 
 
-def test_a_special_token_gets_no_id_from_its_name_alone(tmp_path):
+def test_added_tokens_decoder_may_leave_a_gap(tmp_path):
+    """Tokenizers with a gap were written there, and their models have rows for all ids."""
+    decoder = {"20": {"content": "[X]"}}
+    write(tmp_path, tokenizer_config={"do_lower_case": True, "added_tokens_decoder": decoder})
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    assert (tokenizer.token_to_id("[X]"), len(tokenizer)) == (20, 21)
+    decoder = {str(10**7): {"content": "[X]"}}
+    write(tmp_path, tokenizer_config={"do_lower_case": True, "added_tokens_decoder": decoder})
+    with pytest.raises(InputError, match="far beyond the others"):
+        Tokenizer.from_pretrained(tmp_path)
+
+
+def test_a_special_token_needs_an_entry_in_the_vocabulary(tmp_path):
     write(tmp_path, vocab=PLAIN.replace("[SEP]\n", ""), tokenizer_config={"sep_token": "[SEP]"})
     with pytest.raises(InputError, match=r"lacks \[SEP\]"):
         Tokenizer.from_pretrained(tmp_path)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_token(tmp_path):
+def test_removes_a_byte_order_mark(tmp_path):
     write(tmp_path, vocab="\ufeff" + PLAIN.replace("\n", " \t\n"))
     assert Tokenizer.from_pretrained(tmp_path).pad_id == 0
 
 
-def test_of_a_token_that_is_there_twice_the_last_id_is_used():
+def test_uses_the_last_id_of_a_repeated_token():
     tokenizer = WordPieceTokenizer([*SPECIAL.split(), "a", "b", "a", "", ""])
     assert tokenizer.tokenize(["a b"]).to_list() == [[7, 6]]
     assert (tokenizer.token_to_id("a"), tokenizer.id_to_token(5)) == (7, "a")
@@ -338,18 +352,18 @@ def test_of_a_token_that_is_there_twice_the_last_id_is_used():
 @pytest.mark.parametrize(
     ("kind", "lowercase"), [("BertTokenizer", True), ("TokenizersBackend", False)]
 )
-def test_which_file_tells_the_case(tmp_path, caplog, kind, lowercase):
-    """tokenizer_config.json for BERT's class, tokenizer.json for the generic one; as transformers."""
+def test_which_file_sets_the_case(tmp_path, caplog, kind, lowercase):
+    """tokenizer_config.json for BERT's class, tokenizer.json for the generic one."""
     WordPieceTokenizer(PLAIN.split(), lowercase=False).save_pretrained(tmp_path)
     edit(tmp_path / "tokenizer_config.json", do_lower_case=True, tokenizer_class=kind)
     ours = Tokenizer.from_pretrained(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert ours.lowercase == lowercase
     assert ours.tokenize(["A"]).to_list() == [theirs("A", add_special_tokens=False)["input_ids"]]
-    assert ("tokenizer.json says False" in caplog.text) == lowercase
+    assert ("tokenizer.json has False" in caplog.text) == lowercase
 
 
 @pytest.mark.parametrize("name", ["lowercase", "strip_accents", "split_on_cjk"])
-def test_settings_are_true_or_false(name):
+def test_rejects_settings_that_are_not_bool(name):
     with pytest.raises(InputError, match=f"{name} must be True or False"):
         WordPieceTokenizer(SPECIAL.split(), **{name: "no"})

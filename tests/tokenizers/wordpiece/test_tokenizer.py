@@ -17,7 +17,7 @@ def pieces(tokenizer, text):
     return [tokenizer.id_to_token(i) for i in tokenizer.tokenize([text])[0].numpy()]
 
 
-def test_pieces_of_the_paper_s_kind():
+def test_splits_words_into_the_longest_tokens():
     tokenizer = WordPieceTokenizer(WORDS)
     assert tokenizer.tokenize(["UNwantéd,running"]).to_list() == [[5, 6, 7, 10, 8, 9]]
     assert pieces(tokenizer, "unwanted x running") == [
@@ -94,7 +94,7 @@ def test_half_a_surrogate_pair_is_dropped():
     assert pieces(WordPieceTokenizer(WORDS), "un\ud800want") == ["un", "##want"]
 
 
-def test_text_of_a_megabyte(tokenizer):
+def test_tokenizes_a_text_of_a_megabyte(tokenizer):
     words = tokenizer.tokenize(["the " * 250_000 + "a" * 1_000_000]).to_list()[0]
     the = tokenizer.vocabulary.index("the")
     assert words == [the] * 250_000 + [tokenizer.unk_id]
@@ -188,7 +188,7 @@ assert tokenizer(["un"])["token_ids"].numpy().tolist() == [[2, 5, 3]]
 
 
 @pytest.mark.slow
-def test_works_beside_keras_on_jax():
+def test_works_with_keras_on_jax():
     process = subprocess.run(
         [sys.executable, "-c", JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True
     )
@@ -230,14 +230,20 @@ def test_features_of_single_texts_and_pairs():
         (["a", None], "text 1 must be a string, not NoneType"),
         ([("a", "b", "c")], "tuple of 3"),
         ((["a"], ["b", "c"]), "1 first segments but 2 second ones"),
-        ((["a"], ["b"], ["c"]), "got 3 members"),
+        ((["a"], ["b"], ["c"]), "Received: 3 members"),
         (tf.constant([[1]]), "int32"),
         (tf.constant("scalar"), "shape"),
     ],
 )
-def test_what_is_no_text(texts, message):
+def test_rejects_input_that_is_not_text(texts, message):
     with pytest.raises(InputError, match=message):
         WordPieceTokenizer(WORDS)(texts)
+
+
+def test_all_special_tokens_may_be_normalized():
+    special = [{"content": token, "normalized": True} for token in WORDS[:5]]
+    tokenizer = WordPieceTokenizer([*WORDS[:5], "a"], added_tokens=special)
+    assert tokenizer.tokenize(["a [mask][SEP]", ""]).to_list() == [[5, 4, 3], []]
 
 
 def test_one_text_is_a_batch_of_one():
@@ -247,7 +253,7 @@ def test_one_text_is_a_batch_of_one():
         assert tokenizer(text)["token_ids"].shape == (1, 4)
 
 
-def test_id_past_the_vocabulary():
+def test_rejects_an_id_beyond_the_vocabulary():
     tokenizer = WordPieceTokenizer(WORDS)
     for token_id in (len(WORDS), -1):
         with pytest.raises(InputError, match="11 tokens"):

@@ -11,7 +11,7 @@ def splitter(request):
 
 
 def words_in_graph(splitter, texts):
-    """What `Translation` has to give, by way of the graph."""
+    """The expected result of `Translation`, computed in the graph."""
     words = splitter(tf.constant(texts))
     strings = [word.decode() for word in words.strings().numpy()]
     bounds = words.texts.numpy()
@@ -23,7 +23,7 @@ def words_in_graph(splitter, texts):
 
 
 @pytest.mark.parametrize("form", ["a{}b", "{}\u0301", "é {}."])
-def test_every_seventh_code_point_has_the_words_of_the_graph(splitter, form):
+def test_code_points_give_the_words_of_the_graph(splitter, form):
     codes = [code for code in range(0, 0x110000, 7) if not 0xD800 <= code < 0xE000 and code != 10]
     texts, translation = [form.format(chr(code)) for code in codes], Translation(splitter.table)
     own = [text for text in texts if translation([text]) is not None]
@@ -39,7 +39,7 @@ def test_a_word_that_is_too_long_is_unknown(splitter):
     assert words[8:] == ["a", ","] * 101 + [TEXT_END]
 
 
-def test_what_needs_the_graph_is_left_to_it():
+def test_returns_none_for_texts_that_need_the_graph():
     translation = Translation(WordSplitter(lowercase=True).table)
     assert translation(["a [MASK]"]) is None
     assert translation(["a\u302e\u302f"]) is None  # two marks that stay, perhaps not in order

@@ -20,7 +20,7 @@ def corpus():
         yield " ".join("".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(8))
 
 
-def test_a_vocabulary_by_hand():
+def test_learns_a_small_vocabulary():
     """h-u is the most frequent pair, then hu-g (5 of "hug" and 3 of "hugs"), then p-u."""
     texts = ["hug " * 5, "hugs " * 3, "pun " * 4, "pug"]
     vocabulary = learn_wordpiece_vocabulary(texts, vocabulary_size=16)
@@ -41,7 +41,7 @@ def test_cased_keeps_case_and_accents():
     assert {"T", "##é"} <= set(vocabulary)
 
 
-def test_covers_its_own_texts():
+def test_splits_its_training_texts_without_unknown_tokens():
     vocabulary = learn_wordpiece_vocabulary(corpus(), vocabulary_size=200)
     tokenizer = WordPieceTokenizer(vocabulary)
     ids = tokenizer.tokenize(list(corpus())).flat_values.numpy()
@@ -83,11 +83,11 @@ def test_another_process_learns_the_same_list():
 
 
 @pytest.mark.parametrize("texts", [[], [""], [" \n", "\u200b"], ["[MASK]"]])
-def test_empty_corpus(texts):
+def test_rejects_an_empty_corpus(texts):
     with pytest.raises(InputError, match="corpus is empty"):
         learn_wordpiece_vocabulary(texts)
 
 
-def test_too_small_for_the_characters():
-    with pytest.raises(InputError, match="vocabulary_size=10 is too small.* take 15"):
+def test_rejects_a_size_too_small_for_the_characters():
+    with pytest.raises(InputError, match="vocabulary_size=10 is too small.* need 15"):
         learn_wordpiece_vocabulary(["abcde abcde eabcd"], vocabulary_size=10)
