@@ -115,9 +115,8 @@ class Examples(LabelledExamples):
         if isinstance(label, (int, np.integer)):
             label = self.label_names[label] if self.label_names else list(places)[label]
         if label not in places:
-            raise InputError(
-                f"{self.where(position)}: the label {label!r} is none of {listed(places)}."
-            )
+            where = self.where(position)
+            raise InputError(f"{where}: label {label!r} is not one of {listed(places)}.")
         return places[label]
 
     @property
@@ -184,7 +183,7 @@ class Layout:
         names = value if isinstance(value, list) else self._parts(value)
         names = [self._name(name) for name in names]
         if len(set(names)) < len(names):
-            raise InputError(f"a label occurs twice in {value!r:.80}.")
+            raise InputError(f"duplicate label in {value!r:.80}.")
         return names
 
     def _parts(self, value):
@@ -199,12 +198,12 @@ class Layout:
 
     def _name(self, value):
         if not isinstance(value, str):
-            raise InputError(f"labels must be names. Received: {value!r:.40}")
+            raise InputError(f"labels must be strings. Received: {value!r:.40}")
         value = value.strip()
         if not value:
             raise InputError("the label is empty.")
         if self.labels is not None and value not in self._known:
-            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels)}.")
+            raise InputError(f"label {value!r:.80} is not one of {listed(self.labels)}.")
         return value
 
     @functools.cached_property
@@ -216,9 +215,9 @@ def _number(value):
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the label {value!r:.80} is no number.") from error
+        raise InputError(f"label {value!r:.80} is not a number.") from error
     if not np.isfinite(number):
-        raise InputError(f"the label {value!r:.80} is not finite.")
+        raise InputError(f"label {value!r:.80} is not finite.")
     return number
 
 
@@ -253,13 +252,13 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     found = usable(example, rows, skipped if skip_bad_rows else None)
     warn_of_skipped(source, skipped)
     if not found:
-        raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
+        raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
     texts, labels, lines = map(list, zip(*found))
     kinds = [isinstance(label, list) for label in labels]
     if any(kinds) and not all(kinds):
         raise InputError(
-            f"{source}, {unit} {lines[kinds.index(False)]}: one label, but other rows have a list "
-            "of labels; write a list in each row."
+            f"{source}, {unit} {lines[kinds.index(False)]}: a single label, but other rows have a "
+            "list of labels. Use a list in every row."
         )
     return Examples(
         texts,
@@ -292,7 +291,7 @@ def usable(function, items, skipped):
 def warn_of_skipped(source, skipped, unit="rows"):
     """Logs a warning with the number of skipped rows of a file and the list of messages."""
     if skipped:
-        _LOG.warning("%s: %s left out: %d. %s", source, unit, len(skipped), " ".join(skipped))
+        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), " ".join(skipped))
 
 
 def _check_id(value, number, seen, unit):
@@ -300,5 +299,5 @@ def _check_id(value, number, seen, unit):
     if not value:
         raise InputError("the id is empty.")
     if value in seen:
-        raise InputError(f"the id {value!r:.80} is that of {unit} {seen[value]}, too.")
+        raise InputError(f"id {value!r:.80} is already used in {unit} {seen[value]}.")
     seen[value] = number

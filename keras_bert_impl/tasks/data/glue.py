@@ -119,7 +119,7 @@ def read_glue(task, directory, split, skip_bad_rows=False):
         read_glue("mrpc", "glue", "dev").labels[0]  # 1
     """
     if task not in TASKS:
-        raise InputError(f"there is no GLUE task {task!r}; there is {', '.join(TASKS)}.")
+        raise InputError(f"unknown GLUE task {task!r}. Choose one of {', '.join(TASKS)}.")
     spec = TASKS[task]
     is_test = split.startswith("test")
     if task == "diagnostic" and is_test:

@@ -27,22 +27,22 @@ def label_names(num_classes, labels):
     """
     if labels is None:
         if num_classes is None:
-            raise InputError("give num_classes, or labels, the names of the classes.")
+            raise InputError("pass num_classes or labels (the class names).")
         return made_names(check("num_classes", num_classes, PositiveInt))
     if isinstance(labels, (str, bytes, dict, set, frozenset)):
         raise InputError(
-            "labels must be a list of the names, in the order of their numbers. Received: "
+            "labels must be a list of class names in the order of their indices. Received: "
             f"labels={labels!r:.80}"
         )
     labels = list(labels)
     if not labels or not all(isinstance(label, str) for label in labels):
         raise InputError(
-            f"labels must be strings. Received: labels={labels!r:.80}; for numbered classes give "
+            f"labels must be strings. Received: labels={labels!r:.80}; for unnamed classes pass "
             "num_classes."
         )
     labels = list(map(str, labels))  # converts NumPy strings
     if len(set(labels)) != len(labels):
-        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
+        raise InputError(f"labels must be unique. Received: labels={labels!r:.80}")
     if num_classes not in (None, len(labels)):
         raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
     return labels
@@ -80,7 +80,7 @@ def label_values(labels, count):
     if isinstance(labels, list):
         for position, label in enumerate(labels):
             if is_missing(label):
-                raise InputError(f"text {position} has no label ({label}); leave such texts out.")
+                raise InputError(f"text {position} has no label ({label}). Remove such texts.")
     return labels
 
 
@@ -97,9 +97,9 @@ def number_of(name, position, places):
     """
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
-        wrong = f"text {position} has the label {name!r}, which is none of {listed(places)}."
+        wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
         if isinstance(name, str) and list(places) == made_names(len(places)):
-            wrong += " Name the classes where the model is made or loaded: labels=[...]."
+            wrong += " Pass the class names when creating or loading the model: labels=[...]."
         raise InputError(wrong)
     return places[name]
 
@@ -120,7 +120,7 @@ def check_weights(weights, count, per_token=False):
         array = np.asarray(values(weights), "float32")
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"sample_weight must be a number for each text. Received: {weights!r:.60}"
+            f"sample_weight must have one number per text. Received: {weights!r:.60}"
         ) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -129,7 +129,7 @@ def check_weights(weights, count, per_token=False):
     wrong = np.argwhere(~np.isfinite(array) | (array < 0))
     if len(wrong):
         raise InputError(
-            f"sample_weight of text {wrong[0][0]} must be finite and not negative. "
+            f"sample_weight of text {wrong[0][0]} must be finite and non-negative. "
             f"Received: {array[tuple(wrong[0])]}"
         )
     return array
@@ -154,15 +154,14 @@ def label_numbers(labels, names, where, num_dimensions=1):
         for word, label in enumerate(labels):
             if label not in places:
                 raise InputError(
-                    f"{where}, word {word} has the label {label!r}, which is none of "
-                    f"{listed(names)}."
+                    f"{where}, word {word}: label {label!r} is not one of {listed(names)}."
                 )
         return np.array([places[label] for label in labels], "int32")
     numbers = np.asarray(labels, None if len(labels) else "int32")
     if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
         return numbers_of_one_hot(numbers, where)
     if numbers.dtype.kind not in "iu":
-        raise InputError(f"{where} needs label names or whole numbers. Received: {labels!r:.60}")
+        raise InputError(f"{where} needs label names or integers. Received: {labels!r:.60}")
     if numbers.size and numbers.max() >= len(names):
         raise InputError(
             f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
@@ -214,7 +213,7 @@ def with_labels(source, arguments, last, without):
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
-        raise InputError(f"{source.path} is {without}; give num_classes or labels.")
+        raise InputError(f"{source.path} is {without}; pass num_classes or labels.")
     shape = None if last is None else source.shape(last)
     if stated is None:
         rows = 2 if shape is None else shape[0]  # 2 is the default of `transformers`
@@ -222,7 +221,7 @@ def with_labels(source, arguments, last, without):
         stated = label_names(number, None)
     if count is None and shape is not None and shape[0] != len(stated):
         raise InputError(
-            f"{source.config.source} has {len(stated)} labels, but tensor {last} the shape {shape}."
+            f"{source.config.source} has {len(stated)} labels, but tensor {last} has shape {shape}."
         )
     return {**arguments, "labels": stated}
 
@@ -249,7 +248,7 @@ def _stated_labels(source, warn=_LOG.warning):
     if not names:
         return None
     if not all(re.fullmatch("[0-9]{1,9}", key) for key in names):
-        raise source.config.error("id2label", 'an object of names by class number, such as "0"')
+        raise source.config.error("id2label", 'an object that maps "0", "1", ... to class names')
     keys = {int(key): key for key in names}
     labels, seen = [], set()
     for number in range(len(names)):
@@ -258,7 +257,7 @@ def _stated_labels(source, warn=_LOG.warning):
             warn("%s: id2label has no name for class %d", source.config.source, number)
         label = f"LABEL_{number}" if key is None else _label(names, key)
         while label in seen:
-            warn("%s: two classes are called %s", source.config.source, shown(label))
+            warn("%s: two classes are named %s", source.config.source, shown(label))
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
@@ -294,7 +293,7 @@ def tensors_to_read(source, names, num_classes):
     if shape is None or shape[0] == num_classes:
         return names
     _LOG.warning(
-        "%s has a classifier of %d classes; a new one of %d is made.",
+        "%s has a classifier for %d classes; a new one for %d is initialized.",
         source.path,
         shape[0],
         num_classes,

@@ -76,7 +76,7 @@ def _translated(rows):
     def checked(read):
         row = read()
         if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
-            raise InputError("a text is 'NS', which stands where there is no translation.")
+            raise InputError("a text is 'NS', which marks a missing translation.")
         return row
 
     for line, read in rows:
@@ -97,4 +97,4 @@ def _of_language(path, rows, language):
             yield line, functools.partial(dict, row)
     if language not in languages:
         found = ", ".join(sorted(map(str, languages)))
-        raise InputError(f"{path} has no rows of language {language!r}; there is {found}.")
+        raise InputError(f"{path} has no rows in language {language!r}. It has {found}.")

@@ -35,7 +35,8 @@ def hold_out(examples, share, seed=1):
     is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
-            f"{examples.source}: {share:g} of {len(examples)} examples leaves a part without any."
+            f"{examples.source}: a share of {share:g} of {len(examples)} examples leaves one part "
+            "empty."
         )
     train, dev = _part(examples, ~is_held), _part(examples, is_held)
     return train, dataclasses.replace(dev, source=f"{examples.source} (held out)")

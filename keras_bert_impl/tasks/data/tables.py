@@ -169,12 +169,12 @@ def table_format(path, delimiter=None):
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InputError(f"the delimiter must be one character. Received: {delimiter!r}")
         if suffix in FORMATS[2:]:
-            raise InputError(f"{path} has no delimiter: it is no CSV or TSV file.")
+            raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:
         raise InputError(
-            f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds, or a "
-            "delimiter must be given."
+            f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass a "
+            "delimiter."
         )
     if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
         return "arrow"
@@ -291,8 +291,7 @@ def _csv_row(columns, delimiter, lines):
     except InputError as error:
         if len(lines) == 1:
             raise
-        begins = f"(The row begins in line {lines[0][0]}.)"
-        raise InputError(f"{error} {begins}") from error
+        raise InputError(f"{error} (The row starts on line {lines[0][0]}.)") from error
 
 
 def csv_cells(lines, delimiter=","):
@@ -315,8 +314,8 @@ def csv_cells(lines, delimiter=","):
 def _check_columns(path, columns, layout):
     for name in layout.columns:
         if columns.count(name) != 1:
-            what = f"are {columns.count(name)} columns" if name in columns else "is no column"
-            raise InputError(f"{path}: there {what} {name!r}; there is {listed(columns)}.")
+            count = f"{columns.count(name)} columns" if name in columns else "no column"
+            raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}")
 
 
 def _row(columns, cells):

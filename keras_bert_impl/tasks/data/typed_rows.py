@@ -23,7 +23,7 @@ def check_size(*lines):
     """Raises `InputError` if the lines of a row are too long for a text."""
     size = sum(map(len, lines))
     if size > LONGEST_ROW:
-        raise InputError(f"a row of {size:,} bytes; up to {LONGEST_ROW:,} can be a text.")
+        raise InputError(f"the row has {size:,} bytes; the maximum is {LONGEST_ROW:,}.")
 
 
 def cells(row, layout):
@@ -42,7 +42,7 @@ def cells(row, layout):
     found = {}
     for name in layout.columns:
         if name not in row:
-            raise InputError(f"there is no column {name!r}; there is {listed(row)}.")
+            raise InputError(f"no column named {name!r}. Found: {listed(row)}")
         value = row[name]
         if name == layout.label and isinstance(value, list):
             found[name] = value
@@ -54,7 +54,7 @@ def cells(row, layout):
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
         if _HALF_A_CHARACTER.search(str(value)):
-            raise InputError(f"half of a surrogate pair in {name!r}.")
+            raise InputError(f"{name!r} contains an unpaired surrogate.")
         found[name] = str(value)
     return found
 
@@ -115,8 +115,8 @@ def _array_items(path):
             if before == "]" and (number or start > found.end()):
                 if text[start:].strip() or any(part.strip() for part in parts):
                     raise InputError(
-                        f"{path}: something stands behind the end of the array of {number} rows; "
-                        "write one array, or an object on each line."
+                        f"{path}: unexpected content after the array of {number} rows. Write one "
+                        "array, or one object per line."
                     )
                 return
             try:
@@ -199,7 +199,7 @@ def _arrow(path):
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError(f"{path} is no Arrow or Parquet file: {error}.") from error
+        raise InputError(f"{path} is not a valid Arrow or Parquet file: {error}.") from error
 
 
 def _slices(batches, columns):

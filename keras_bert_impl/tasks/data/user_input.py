@@ -54,11 +54,12 @@ def as_list(x, names=(), most=2):
     if isinstance(x, tuple):
         if len(x) != 2:
             raise InputError(
-                f"a tuple is a pair of segments. Received: {len(x)} members; texts are a list."
+                f"a tuple must be a pair of segments. Received: {len(x)} elements; pass texts as a "
+                "list."
             )
         first, second = as_list(x[0]), as_list(x[1])
         if len(first) != len(second):
-            raise InputError(f"{len(first)} first segments, but {len(second)} second ones.")
+            raise InputError(f"{len(first)} first segments, but {len(second)} second segments.")
         return checked(list(zip(first, second)))
     return checked(values(x, pairs=True))
 
@@ -84,16 +85,16 @@ def checked(texts):
 def not_a_text(value):
     """str. Why a value is not a text and what to do; continues an error message."""
     if is_missing(value):
-        return f"is missing ({value}). Remove such rows, or write '' for an empty text."
+        return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
         return (
-            f"is a dict with {listed(value)}; give the texts alone: [row[{next(iter(value), '')!r}]"
-            " for row in rows]."
+            f"is a dict with keys {listed(value)}. Pass only the texts: "
+            f"[row[{next(iter(value), '')!r}] for row in rows]."
         )
     if isinstance(value, (list, tuple, np.ndarray)):
         return (
-            f"is a {type(value).__name__} of {len(value)}: {value!r:.60}. A pair of segments is a "
-            "tuple (first, second); several texts are one list of strings."
+            f"is a {type(value).__name__} of length {len(value)}: {value!r:.60}. Pass a pair of "
+            "segments as a tuple (first, second), several texts as a list of strings."
         )
     return f"must be a string. Received: {type(value).__name__} {value!r:.60}"
 
@@ -127,8 +128,8 @@ def values(x, pairs=False):
         return values(x[columns[0]])
     if is_stream(x):
         raise InputError(
-            f"expected a list. Received: a {type(x).__name__}, which may have no end. Give "
-            "list(...) of it, or to fit, evaluate and predict a generator of batches."
+            f"expected a list. Received: a {type(x).__name__}, which may be endless. Convert it "
+            "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
     for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged; numpy
         if hasattr(x, name):
@@ -181,7 +182,7 @@ def from_columns(x, names=(), most=2):
     _check_is_table(x, columns)
     if not isinstance(x, dict) and not hasattr(x, "__len__"):
         raise InputError(
-            f"a {type(x).__name__} has no length: give a table in memory, or a generator of "
+            f"a {type(x).__name__} has no length. Pass a table in memory, or a generator of "
             "batches."
         )
     if names and set(names) <= set(columns):
@@ -218,8 +219,8 @@ def _columns_of(rows):
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             raise InputError(
-                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must "
-                "have the same."
+                f"row {number} has {listed(row)}, but row 0 has {listed(names)}. All rows must "
+                "have the same keys."
             )
     return {name: [row[name] for row in rows] for name in names}
 
@@ -232,10 +233,13 @@ def _names_texts(name):
 
 def _check_is_table(x, columns):
     if not columns:
-        raise InputError("a table without columns.")
+        raise InputError("the table has no columns.")
     parts = [name for name in columns if isinstance(x, dict) and column_names(x[name])]
     if parts:
-        raise InputError(f"a dict of the tables {listed(parts)}: give one, x[{parts[0]!r}].")
+        raise InputError(
+            f"expected one table. Received: a dict of tables {listed(parts)}; pass one of them, "
+            f"x[{parts[0]!r}]."
+        )
 
 
 def _holds_texts(column):
@@ -265,6 +269,6 @@ def _which(x, columns, others, most):
     pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
     line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
     return (
-        f"a table with the columns {listed(columns)}: say which hold the texts. Give {line}; "
-        "labels go in an argument of their own."
+        f"it is not clear which columns contain the texts: {listed(columns)}. Pass {line}; labels "
+        "are a separate argument."
     )

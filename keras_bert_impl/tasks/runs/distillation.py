@@ -206,45 +206,49 @@ def _share(model, losses, y, sample_weight, totals):
 def _check_task(model, what):
     if not isinstance(model, (TextClassifier, TokenClassifier)):
         raise InputError(
-            f"{what} is for labels or numbers of texts and for labels of words. Received: a "
+            f"{what} supports only TextClassifier and TokenClassifier. Received: a "
             f"{type(model).__name__}"
         )
     if getattr(model, "crf", False):
-        raise InputError(f"{what} is not for labels of words with a CRF.")
+        raise InputError(f"{what} does not support a TokenClassifier with a CRF.")
 
 
 def _check_pair(student, teacher):
     """Raises if the teacher does not match the student."""
-    _check_task(student, "a teacher")
+    _check_task(student, "distillation")
     if type(teacher) is not type(student):
         raise InputError(
-            f"the teacher is a {type(teacher).__name__}, the student a {type(student).__name__}."
+            "teacher and student must have the same class. Received: a "
+            f"{type(teacher).__name__} and a {type(student).__name__}"
         )
-    _check_task(teacher, "a teacher")
+    _check_task(teacher, "distillation")
     if teacher.labels != student.labels:
         raise InputError(
-            f"the teacher has the labels {listed(teacher.labels)}, the student "
-            f"{listed(student.labels)}; they must be the same, in one order."
+            "teacher and student must have the same labels in the same order. Received: "
+            f"{listed(teacher.labels)} for the teacher, {listed(student.labels)} for the student"
         )
     kinds = [getattr(model, "problem_type", SINGLE) for model in (teacher, student)]
     if kinds[0] != kinds[1]:
-        raise InputError("the teacher is of {}, the student of {}.".format(*kinds))
+        raise InputError(
+            f"teacher and student must have the same problem type. Received: {kinds[0]} and "
+            f"{kinds[1]}"
+        )
     if teacher.tokenizer.fingerprint != student.tokenizer.fingerprint:
         raise InputError(
-            "teacher and student have different tokenizers; a student learns from a teacher that "
-            "reads the same tokens."
+            "teacher and student have different tokenizers. Use a teacher with the tokenizer of "
+            "the student."
         )
     if teacher.config.max_length < student.max_length:
         raise InputError(
-            f"the teacher takes {teacher.config.max_length} tokens, fewer than the student's "
+            f"the teacher supports {teacher.config.max_length} tokens, fewer than the student's "
             f"max_length={student.max_length}."
         )
     if len({model.long_texts.has_windows for model in (teacher, student)}) > 1:
-        raise InputError("long_texts must be windows for both, teacher and student, or for none.")
+        raise InputError("long_texts must be windows for both teacher and student, or for neither.")
 
 
 def _check_layers(student, teacher):
     """Raises if the layers of the encoders cannot be compared."""
     if student.long_texts.has_windows:
-        raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
+        raise InputError("IntermediateLayers does not support windows: change long_texts.")
     check_layers(student.config, teacher.config)

@@ -38,7 +38,9 @@ def evaluate(model, examples, output_directory=None, more=None):
     directory = None if output_directory is None else Path(output_directory)
     if directory is not None:
         if (directory / "recipe.yaml").exists():
-            raise InputError(f"{directory} holds a run; give another directory for the scores.")
+            raise InputError(
+                f"{directory} contains a run. Choose another directory for the scores."
+            )
         directory.mkdir(parents=True, exist_ok=True)
     scores = score(model, examples, directory) | score_more(model, more or {}, directory)
     warn_of_nan(scores, examples.source)

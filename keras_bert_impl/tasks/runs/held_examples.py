@@ -25,12 +25,12 @@ def as_examples(data, name):
     if not isinstance(data, tuple):
         if not isinstance(data, LabelledExamples):
             raise InputError(
-                f"{name} must be examples, as read_table and its kin return them, or (texts, "
-                f"labels), got {data!r:.60}."
+                f"{name} must be examples from a reader such as read_table, or (texts, labels). "
+                f"Received: {data!r:.60}"
             )
         return data
     if len(data) != 2:
-        raise InputError(f"{name} must be (texts, labels), got a tuple of {len(data)}.")
+        raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
     if len(texts) != len(labels) or not texts:
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
@@ -45,8 +45,8 @@ def as_examples(data, name):
         return Examples(texts, [float(label) for label in labels], source=name)
     if kinds not in ({str}, {list}):
         raise InputError(
-            f"{name}: labels must be all names, all numbers, or all lists of names, got "
-            f"{', '.join(sorted(kind.__name__ for kind in kinds))}."
+            f"{name}: labels must be all names, all numbers, or all lists of names. Received: "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         )
     return Examples(texts, labels, source=name)
 
@@ -55,7 +55,7 @@ def _as_list(values, name):
     """Converts values to a list of Python numbers and strings."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise InputError(
-            f"{name} must be a list of texts and a list of labels, got {values!r:.60}."
+            f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"
         )
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     return [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -52,19 +52,21 @@ class ObjectiveSettings(TuningSettings):
         if self.teacher is None:
             for name in ("distillation", *_DEFAULTS[TINYBERT]):
                 if getattr(self, name) is not None:
-                    raise InputError(f"{name} is a setting of a run with a teacher.")
+                    raise InputError(f"{name} requires a teacher.")
         else:
             self._resolve()
 
     def _resolve(self):
         if self.r_drop is not None:
-            raise InputError("r_drop and a teacher do not go together.")
+            raise InputError("r_drop cannot be combined with a teacher.")
         if self.distillation is None:
             object.__setattr__(self, "distillation", SOFT)
         if self.distillation == SOFT and self.intermediate_epochs is not None:
-            raise InputError("intermediate_epochs is a setting of distillation=tinybert.")
+            raise InputError("intermediate_epochs requires distillation=tinybert.")
         if self.distillation == TINYBERT and (self.tuning != FULL or self.unfreeze_gradually):
-            raise InputError("distillation=tinybert takes tuning=full, without unfreeze_gradually.")
+            raise InputError(
+                "distillation=tinybert requires tuning=full without unfreeze_gradually."
+            )
         for name, value in _DEFAULTS[self.distillation].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)

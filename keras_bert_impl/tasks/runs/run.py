@@ -86,7 +86,7 @@ def finetune(
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
-        raise InputError(f"{output_directory} holds a set of runs; give another directory.")
+        raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(settings, train, dev)
     for more in more_dev.values():
         task_of(train, more)  # checks their labels before the training, not after it
@@ -96,7 +96,7 @@ def finetune(
     model_class = task.model_class(own)
     for name in own:
         if name not in model_class.settings:
-            raise InputError(f"{name} is no setting of a {model_class.__name__}.")
+            raise InputError(f"{name} is not a setting of {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
         tuned = _build(settings, task, model_class, own)
@@ -156,7 +156,7 @@ def load_embedder(name_or_path, dtype=None, **settings):
         return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
     tuned = model_class_of(Path(name_or_path) / "model")
     if not issubclass(tuned, TextEmbedder):
-        raise InputError(f"{name_or_path} holds a {tuned.__name__}, which has no vectors.")
+        raise InputError(f"{name_or_path} contains a {tuned.__name__}, not a TextEmbedder.")
     return load_tuned(name_or_path, dtype, **settings)
 
 
@@ -176,11 +176,11 @@ def task_with(settings, train, dev):
     chosen = {n: getattr(settings, n) for n in of_tasks if getattr(settings, n) != defaults[n]}
     for name in chosen:
         if name not in task.settings:
-            raise InputError(f"{name} is no setting of a {task.model_classes[0].__name__}.")
+            raise InputError(f"{name} is not a setting of {task.model_classes[0].__name__}.")
     if "loss" in chosen and chosen["loss"] not in task.losses:
         raise InputError(
-            f"{train.source}: loss must be {' or '.join(task.losses)}, of rows as these. Received: "
-            f"loss={settings.loss}"
+            f"{train.source}: loss must be {' or '.join(task.losses)} for these examples. "
+            f"Received: loss={settings.loss}"
         )
     return task, chosen
 
@@ -307,8 +307,8 @@ def _scores_of(metrics, start, finished, steps):
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(
-            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done; "
-            f"remove {metrics.parent} to start again."
+            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done. "
+            f"Remove {metrics.parent} to start over."
         )
     return scores
 

@@ -73,7 +73,7 @@ def finetune_set(
     directory = Path(output_directory)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     if not grid:
-        raise InputError("there are no settings to try.")
+        raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, {"model": str(model), **settings})
     _check_possible(directory, runs, resume, train, dev)
     scores = {}
@@ -123,11 +123,11 @@ def combinations(grid, settings):
     known = {field.name for field in dataclasses.fields(FinetuneSettings)}
     for key, values in grid.items():
         if key not in known:
-            raise InputError(f"there is no setting {key!r} to try values of.")
+            raise InputError(f"grid: unknown setting {key!r}.")
         if key in settings:
-            raise InputError(f"{key} has values to be tried, and one value besides: leave that.")
+            raise InputError(f"{key} is in the grid and also has a fixed value. Remove one.")
         if not isinstance(values, (list, tuple)) or not values:
-            raise InputError(f"{key} needs a list of values to try. Received: {values!r:.60}")
+            raise InputError(f"grid: {key} needs a list of values. Received: {values!r:.60}")
     runs = {}
     # Seeds vary fastest, so that the runs of a group are consecutive.
     keys = sorted(grid, key=lambda key: key == "seed")
@@ -135,7 +135,7 @@ def combinations(grid, settings):
         chosen = dict(zip(keys, values))
         path = f"runs/{name_of(chosen)}"
         if path in runs:
-            raise InputError(f"two runs are called {path}: is a value there twice?")
+            raise InputError(f"two runs are named {path}. Remove repeated values from the grid.")
         runs[path] = chosen, FinetuneSettings(**settings, **chosen)
     return runs
 
@@ -144,11 +144,10 @@ def _check_possible(directory, runs, resume, train, dev):
     """Raises the errors of all runs before the first one begins."""
     if num_workers() > 1:
         raise InputError(
-            f"a set of runs is for one worker, not {num_workers()}; start each run with its own "
-            "settings."
+            f"a set of runs supports one worker, not {num_workers()}. Start each run separately."
         )
     if (directory / "checkpoints").exists():
-        raise InputError(f"{directory} holds a single run; give another directory for a set.")
+        raise InputError(f"{directory} contains a single run. Choose another directory.")
     for path, (_, settings) in runs.items():
         task_with(settings, train, dev)
         if (directory / path).exists():

@@ -110,11 +110,11 @@ class FinetuneSettings(ObjectiveSettings):
     def __post_init__(self):
         if self.features is not None:
             if self.tuning != FULL:
-                raise InputError(f"features does not go together with tuning={self.tuning}.")
+                raise InputError(f"features cannot be combined with tuning={self.tuning}.")
             if self.learning_rate is None:
                 object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()
         if self.patience is not None:
             object.__setattr__(self, "keep_best", True)
         if self.crf_rate != CRF_RATE and not self.crf:
-            raise InputError("crf_rate is for crf=true.")
+            raise InputError("crf_rate requires crf=true.")

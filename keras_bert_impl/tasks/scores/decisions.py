@@ -23,7 +23,7 @@ class UndefinedScoresError(InputError):
     def __init__(self, what, number):
         super().__init__(
             f"the scores of {what} {number} are NaN (not a number): the model has NaN or infinite "
-            "weights, or its numbers overflow. Load an earlier checkpoint, train with a lower "
+            "weights, or its activations overflow. Load an earlier checkpoint, train with a lower "
             "learning rate, or use dtype='float32'."
         )
         self.what, self.number = what, number
@@ -82,7 +82,7 @@ def warn_of_nan(scores, where):
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(
-            "%s: %s cannot be computed (NaN): all predictions are equal, or some are NaN",
+            "%s: %s is NaN, because all predictions are equal or some are NaN",
             where,
             ", ".join(names),
         )

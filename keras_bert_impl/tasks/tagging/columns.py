@@ -56,15 +56,15 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
     if Path(path).suffix == ".conllu":
-        raise InputError(f"{path} is named as a CoNLL-U file; read_conllu reads those.")
+        raise InputError(f"{path} is a CoNLL-U file. Use read_conllu.")
     has_tabs, width = _layout(path)
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:
-            raise InputError(f"{path}: there is no column {name}={column}; there are {width}.")
+            raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
     if label is not None and word % width == label % width:
         raise InputError(
-            f"{path}: word={word} and label={label} are the same column, of {width}. Give another "
-            "one, or label=None for words without labels."
+            f"{path}: word={word} and label={label} are the same column, of {width}. Choose "
+            "another, or label=None for words without labels."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     return _read(path, rows, labels, skip_bad_rows)
@@ -108,7 +108,7 @@ def _read(path, rows, labels, skip_bad_rows):
     sentences = usable(check, sentences, skipped)
     warn_of_skipped(path, skipped, "sentences")
     if not sentences:
-        raise InputError(f"{path} has no sentences that can be used.")
+        raise InputError(f"{path} has no usable sentences.")
     lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
     has_labels = tags[0][0] is not None
     if has_labels and labels is None:
@@ -174,8 +174,9 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
         if len(cells) != width:
             raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
         if not cells[word].startswith(prefix):
-            begins = f"{cells[word]!r:.60} does not begin with {prefix!r}"
-            raise InputError(f"{where}: the word {begins}.")
+            raise InputError(
+                f"{where}: the word {cells[word]!r:.60} does not start with {prefix!r}."
+            )
         cells[word] = cells[word].removeprefix(prefix)
         rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
     return rows
@@ -185,7 +186,7 @@ def _row(where, number, word, label):
     if not word.strip(" "):
         raise InputError(f"{where}: the word is empty.")
     if len(word) > _LONGEST_WORD:
-        raise InputError(f"{where}: a word of {len(word)} characters: {word!r:.40}...")
+        raise InputError(f"{where}: the word has {len(word)} characters: {word!r:.40}...")
     if label is not None and not label.strip(" "):
         raise InputError(f"{where}: the label is empty.")
     return _Row(number, word, label)
@@ -204,8 +205,8 @@ def _conllu_rows(path, label, sentence_ids, lines):
         found = _SENTENCE_ID.fullmatch(text)
         if found and sentence_ids.setdefault(found[1], number) != number:
             raise InputError(
-                f"{where}: the sent_id {found[1]!r:.60} is that of line {sentence_ids[found[1]]}, "
-                "too."
+                f"{where}: sent_id {found[1]!r:.60} is already used in line "
+                f"{sentence_ids[found[1]]}."
             )
         if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
             continue
@@ -213,8 +214,8 @@ def _conllu_rows(path, label, sentence_ids, lines):
             raise InputError(f"{where}: {len(cells)} columns, but CoNLL-U has 10.")
         if cells[0] != str(len(rows) + 1):
             raise InputError(
-                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}; a blank "
-                "line stands between sentences."
+                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}. Separate "
+                "sentences by a blank line."
             )
         value = None if label is None else cells[_CONLLU_COLUMNS[label]]
         if value == "_" and label != "feats":
@@ -234,10 +235,11 @@ def _check_labels(path, labels, others, rows):
     """
     for row in rows:
         if row.label in others:
-            where = f"{path}, line {row.line}: the label {row.label!r:.60}"
+            where = f"{path}, line {row.line}: label {row.label!r:.60}"
             if labels is not None:
-                raise InputError(f"{where} is none of {listed(labels)}.")
+                raise InputError(f"{where} is not one of {listed(labels)}.")
             raise InputError(
-                f"{where} is neither 'O' nor like 'B-PER', as others are; to allow it, give labels."
+                f"{where} is neither 'O' nor like 'B-PER', unlike the others. To allow it, pass "
+                "labels."
             )
     return rows

@@ -52,7 +52,7 @@ class TaggedExamples(LabelledExamples):
             for word, label in enumerate(labels):
                 if label not in places:
                     where = self.where(position, word)
-                    raise InputError(f"{where}: the label {label!r} is none of {listed(names)}.")
+                    raise InputError(f"{where}: label {label!r} is not one of {listed(names)}.")
         return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
 
     @property
@@ -80,7 +80,7 @@ def score_tags(examples, predictions):
         score_tags(examples, tagger.tag(examples.texts))["f1"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to score predictions by.")
+        raise InputError(f"{examples.source} has no labels to score predictions against.")
     _check_lengths(examples, predictions)
     gold, predicted = (
         np.array([label for sentence in labels for label in sentence], object)
@@ -105,7 +105,7 @@ def _warn_of_misfits(examples, names):
     others = misfits(names)
     if others:
         _LOG.warning(
-            "%s: no F1 of entities, since %s is not written as the labels that mark them.",
+            "%s: no entity F1, because %s is not in the format of the entity labels.",
             examples.source,
             listed(others),
         )

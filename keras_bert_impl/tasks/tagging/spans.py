@@ -110,7 +110,7 @@ def labels_of(spans, length, scheme="IOB2"):
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
         if not end <= span.start < span.end <= length:
-            raise InputError(f"{span} overlaps another, or {length} words do not hold it.")
+            raise InputError(f"{span} overlaps another or exceeds the {length} words.")
         count = span.end - span.start
         if scheme == "IO":
             labels[span.start : span.end] = [span.type] * count
@@ -199,11 +199,11 @@ def _parts_of(labels, scheme, parts):
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
     for label in labels:
         if label not in parts:
-            raise InputError(f"the label {label!r} is neither 'O' nor like 'B-PER'.")
+            raise InputError(f"label {label!r} is neither 'O' nor like 'B-PER'.")
     if scheme is not None and found:
         for label, letter in found.written.items():
             if letter not in LETTERS.get(scheme, ""):
-                raise InputError(f"the label {label!r} is none of {scheme}.")
+                raise InputError(f"label {label!r} is not valid in {scheme}.")
     return [parts[label] for label in labels]
 
 

@@ -60,7 +60,7 @@ class Tagging(Task):
         columns = {"--text": source.text or "0", "--label": source.label or "-1"}
         for option, text in columns.items():
             if not text.removeprefix("-").isdecimal():
-                raise InputError(f"{option} {text!r} is no number of a column of {path}.")
+                raise InputError(f"{option} must be a column number of {path}. Received: {text!r}")
         numbers = map(int, columns.values())
         return read_columns(path, *numbers, labels, source.word_prefix, skip_bad_rows=skip)
 

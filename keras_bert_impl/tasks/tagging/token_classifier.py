@@ -121,8 +121,8 @@ class TokenClassifier(WordTagger):
             )
         if self.crf and (self.label_all_pieces or self.aggregation != "first"):
             raise InputError(
-                "a CRF is over the first pieces of words: label_all_pieces must be off and "
-                "aggregation 'first'."
+                "crf uses the first subword of each word: it requires label_all_pieces=False and "
+                "aggregation='first'."
             )
 
     # === From words to rows, and back ===

@@ -157,7 +157,7 @@ class WordTagger(TaskModel):
         """
         if not self.has_entities:
             others = misfits(self.labels) or self.labels
-            raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
+            raise InputError(f"label {others[0]!r} is not an entity label. Use tag() instead.")
         entities = self.annotate(texts, batch_size, verbose)[1]
         return entities[0] if is_one_text(texts) else entities
 
@@ -243,18 +243,18 @@ class WordTagger(TaskModel):
         shapes = [np.shape(row) for row in labels]
         if shapes != [mask.shape[1:]] * len(mask):
             raise InputError(
-                f"labels must be [batch, length] as the features are, {list(mask.shape)}; negative "
-                "where there is none."
+                f"labels must have the shape of the features, {list(mask.shape)}, and be negative "
+                "for unlabeled tokens."
             )
         learned = np.asarray(labels) >= 0
         if sample_weight is not None:
             learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
         at_padding = np.argwhere(learned & (mask == 0))
         if len(at_padding):
-            row, place = at_padding[0]
+            row, column = at_padding[0]
             raise InputError(
-                f"labels, row {row}, place {place}: the label {self.labels[labels[row][place]]!r} "
-                f"is at padding, as {len(at_padding)} are; labels of padding must be negative."
+                f"labels, row {row}, position {column}: label {self.labels[labels[row][column]]!r} "
+                f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
             )
 
     def label_tensor(self, labels):
@@ -289,7 +289,9 @@ class WordTagger(TaskModel):
                 none.
         """
         if self.crf and loss is not None:
-            raise InputError("with crf the loss is its negative log likelihood; give no loss.")
+            raise InputError(
+                "crf has its own loss, the negative log-likelihood: loss must be None."
+            )
         if metrics is None and weighted_metrics is None:
             metrics = ["accuracy"]
         metrics = [*as_list(metrics), *as_list(weighted_metrics)]
@@ -305,7 +307,8 @@ class WordTagger(TaskModel):
 
     def class_factors(self, class_weight, labels):
         if self.crf:
-            raise InputError("class_weight is of words, but the loss of a CRF is of whole texts.")
+            raise InputError("class_weight is per word, but the loss of a CRF is per text.")
+
         if labels is not None:
             labels = np.concatenate([np.ravel(row) for row in labels] or [np.zeros(0, "int32")])
             labels = labels[labels >= 0]
