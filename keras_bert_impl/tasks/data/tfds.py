@@ -6,29 +6,34 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.glue import with_names
 
 
-def read_tfds(name, split, text, pair=None, label=None, data_dir=None, skip_bad_rows=False):
+def read_tfds(
+    name: str | Path,
+    split: str,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+    data_dir: str | Path | None = None,
+    skip_bad_rows: bool = False,
+) -> Examples:
     """Reads a split of a TensorFlow Datasets dataset.
 
     A prepared dataset is read without a network; others are downloaded first. The directory of a
     prepared dataset may be given instead of its name.
 
     Args:
-        name: str, such as `"imdb_reviews"` or `"glue/mrpc"`; or str or `Path` of a directory with
-            `dataset_info.json`.
-        split: str, such as `"train"` or `"train[:80%]"`.
-        text, pair: str. The features of the text and of the second segment; `pair` may be None.
-        label: str. The feature of the label: a `ClassLabel`, or a number for regression. None for
-            texts without labels.
-        data_dir: str or `Path`. Location of prepared datasets. Default: that of the library.
-        skip_bad_rows: bool. Whether to leave out invalid examples; they are counted in a warning
-            and listed in `skipped`. Default False.
+        name: such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with `dataset_info.json`.
+        split: such as `"train"` or `"train[:80%]"`.
+        text, pair: the features of the text and of the second segment.
+        label: the feature of the label: a `ClassLabel`, or a number for regression. None for texts
+            without labels.
+        data_dir: location of prepared datasets. Default: that of the library.
+        skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
+            in `skipped`.
 
-    Returns:
-        `Examples`.
 
     Raises:
         InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,

@@ -1,5 +1,7 @@
 """Labelled texts in memory, for `finetune`."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
@@ -7,17 +9,14 @@ from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
-def as_examples(data, name):
+def as_examples(data: Any, name: str) -> LabelledExamples:
     """Converts the data arguments of `finetune` to labelled examples.
 
     Args:
         data: examples, which are returned unchanged; or a tuple (texts, labels). Texts are a list
             of str, of (first, second) tuples or of lists of words. Labels are names or class
             indices; lists of names, for several labels per text or for words; or floats.
-        name: str. Name of the data in messages.
-
-    Returns:
-        `Examples`, or `TaggedExamples` for lists of words; or `data`.
+        name: name of the data in messages.
 
     Raises:
         InputError: texts and labels differ in number, or `data` has another form.
@@ -52,7 +51,6 @@ def as_examples(data, name):
 
 
 def _as_list(values, name):
-    """Converts values to a list of Python numbers and strings."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise InputError(
             f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"
