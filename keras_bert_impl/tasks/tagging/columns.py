@@ -25,7 +25,14 @@ class _Row(NamedTuple):
     label: str | None
 
 
-def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
+def read_columns(
+    path: str | Path,
+    word: int = 0,
+    label: int | None = -1,
+    labels: list[str] | None = None,
+    word_prefix: str = "",
+    skip_bad_rows: bool = False,
+) -> TaggedExamples:
     """Reads a file with one word and its label per line and blank lines between sentences.
 
     Columns are separated by tabs if the first row has one, else by runs of spaces. See
@@ -34,17 +41,14 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
     lines that start with `#` and have a different number of columns, or look like `# key = value`.
 
     Args:
-        path: str or `Path`.
-        word: int. Column of the words, from 0; negative numbers count from the end.
-        label: int. Column of the labels; None for words only.
-        labels: list of str. Allowed labels; None for any.
-        word_prefix: str. Prefix that every word has and that is removed, such as `"en:"` in the
-            English files of WikiANN.
-        skip_bad_rows: bool. Whether to skip sentences with an unusable row; they are counted in a
-            warning and listed in `skipped`.
-
-    Returns:
-        `TaggedExamples`.
+        path: file to read.
+        word: column of the words, from 0; negative numbers count from the end.
+        label: column of the labels; None for words only.
+        labels: allowed labels; None for any.
+        word_prefix: prefix that every word has and that is removed, such as `"en:"` in the English
+            files of WikiANN.
+        skip_bad_rows: whether to skip sentences with an invalid row; they are counted in a warning
+            and listed in `skipped`.
 
     Raises:
         InputError: words and labels are the same column; a row has a different length, an empty
@@ -70,19 +74,20 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
     return _read(path, rows, labels, skip_bad_rows)
 
 
-def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
+def read_conllu(
+    path: str | Path,
+    label: str | None = "upos",
+    labels: list[str] | None = None,
+    skip_bad_rows: bool = False,
+) -> TaggedExamples:
     """Reads the words of a CoNLL-U file and one column as their labels.
 
     Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped.
 
     Args:
-        path: str or `Path`.
-        label: str. Column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for
-            words only.
-        labels, skip_bad_rows: see `read_columns`.
-
-    Returns:
-        `TaggedExamples`.
+        path, labels, skip_bad_rows: see `read_columns`.
+        label: column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for words
+            only.
 
     Raises:
         InputError: see `read_columns`; also for ids that are not consecutive word numbers and for a

@@ -169,7 +169,7 @@ def test_saves_and_loads(mixed, tmp_path):
         states = theirs(*(torch.tensor(row[name]) for name in names)).last_hidden_state.numpy()
     np.testing.assert_allclose(mixed.encoder(row)["sequence_output"], states, atol=1e-5)
     with pytest.raises(
-        InputError, match="an encoder without a feature tagger; give num_classes or labels"
+        InputError, match="an encoder without a FeatureTagger; pass num_classes or labels"
     ):
         mixed.encoder.save_pretrained(tmp_path / "base")
         tokenizer().save_pretrained(tmp_path / "base")

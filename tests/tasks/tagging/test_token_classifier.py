@@ -188,7 +188,7 @@ def test_entities_of_strings_equal_those_of_words(model):
         assert all(given[entity.start : entity.end] == entity.text for entity in found)
         assert all(0 < entity.score <= 1 for entity in found)
     assert model.entities([TEXTS[0]]) == model.entities([" ".join(TEXTS[0])])
-    with pytest.raises(InputError, match="'NOUN' marks no entity"):
+    with pytest.raises(InputError, match="'NOUN' is not an entity label"):
         tagger(labels=["NOUN", "VERB"]).entities(["a film"])
 
 
@@ -371,7 +371,7 @@ def test_loads_models_saved_by_transformers(tmp_path):
     np.testing.assert_allclose(model(features), expected, atol=1e-5)
     model.encoder.save_pretrained(tmp_path / "encoder")
     TOKENIZER.save_pretrained(tmp_path / "encoder")
-    with pytest.raises(InputError, match="without a token classifier; give num_classes or labels"):
+    with pytest.raises(InputError, match="without a TokenClassifier; pass num_classes or labels"):
         TokenClassifier.from_pretrained(tmp_path / "encoder")
 
 
