@@ -118,21 +118,18 @@ class WordTagger(TaskModel):
 
     # === Answers ===
 
-    # Further arguments are passed by name, unlike in the base class.
-    def predict(  # type: ignore[override]
-        self, x: Any, batch_size: int | None = None, **kwargs: Any
-    ) -> Any:
+    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """Predicts the label probabilities of each word.
 
         Args:
             x: see the class.
-            batch_size, **kwargs: see `RawTextTrainer.predict`.
+            batch_size, *args, **kwargs: see `RawTextTrainer.predict`.
 
         Returns:
             list (texts) of float32 arrays `[words, num_classes]`; with `crf`, marginal
             probabilities over all sequences. For features, see the class.
         """
-        answers = super().predict(x, batch_size, **kwargs)
+        answers = super().predict(x, batch_size, *args, **kwargs)
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
 
     def tag(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
@@ -253,10 +250,8 @@ class WordTagger(TaskModel):
         labels = label_values(labels, count)
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             return label_numbers(labels, self.labels, "labels", num_dimensions=2)
-        return [
-            label_numbers(row, self.labels, f"text {position}")
-            for position, row in enumerate(labels)
-        ]
+        rows = enumerate(labels)
+        return [label_numbers(row, self.labels, f"text {position}") for position, row in rows]
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
@@ -287,14 +282,13 @@ class WordTagger(TaskModel):
     def check_lengths(texts: list[Words], labels: list[np.ndarray]) -> None:
         """Raises an `InputError` unless each text has as many labels as words."""
         for position, (words, row) in enumerate(zip(texts, labels)):
-            if len(words.starts) != len(row):
-                raise InputError(
-                    f"text {position} has {len(words.starts)} words, but {len(row)} labels."
-                )
+            count = len(words.starts)
+            if count != len(row):
+                raise InputError(f"text {position} has {count} words, but {len(row)} labels.")
 
     # === Training ===
 
-    def compile(  # type: ignore[override]
+    def compile(  # type: ignore[override]  # of Keras arguments, those that taggers support
         self,
         optimizer: Any = None,
         loss: Any = None,
