@@ -134,7 +134,7 @@ def read_config(directory):
         try:
             task.pretrained_arguments(source, config, task.saved_settings(source, {}))
         except InputError as error:
-            if "give num_classes" not in str(error):
+            if "pass num_classes" not in str(error):
                 raise
     try:
         model_class_of(directory)

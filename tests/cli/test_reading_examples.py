@@ -35,9 +35,9 @@ def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
     dev = read("--task", "mrpc", "--data", glue, "--train", more, split="dev")
     assert dev.texts == [("C d.", "D c.")]
     more.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
-    with pytest.raises(InputError, match="more.jsonl, line 1: the label 'other' is none of 'not_"):
+    with pytest.raises(InputError, match="more.jsonl, line 1: label 'other' is not one of 'not_"):
         read("--task", "mrpc", "--data", glue, "--train", more)
-    with pytest.raises(InputError, match="needs --data, its folder"):
+    with pytest.raises(InputError, match="needs --data .its folder."):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 
@@ -47,11 +47,11 @@ def test_labels_that_may_occur(tmp_path):
     words.write_text("en:a B-X\nen:b B-Y\n")
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
     assert read(*files).labels == ["pos", "pso"]
-    with pytest.raises(InputError, match="a.csv, line 3: the label 'pso' is none of 'pos', 'neg'"):
+    with pytest.raises(InputError, match="a.csv, line 3: label 'pso' is not one of 'pos', 'neg'"):
         read(*files, "--labels", "pos,neg")
     files = ["--task", "tagging", "--train", words, "--dev", words, "--word-prefix", "en:"]
     assert read(*files).texts == [["a", "b"]]
-    with pytest.raises(InputError, match="a.txt, line 2: the label 'B-Y' is none of 'O', 'B-X'"):
+    with pytest.raises(InputError, match="a.txt, line 2: label 'B-Y' is not one of 'O', 'B-X'"):
         read(*files, "--labels", "O,B-X")
     with pytest.raises(InputError, match="--labels is for a table and for tagging"):
         read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
@@ -68,7 +68,7 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     assert read(*files, "--pair", "two", "--label", "score").labels == [1.0]
     for more, message in (
         (["--pair", "two", "--negative", "three", "--label", "score"], "leave --label"),
-        (["--pair", "two", "--negative", "four"], "there is no column 'four'"),
+        (["--pair", "two", "--negative", "four"], "no column named 'four'"),
         ([], "--pair is missing"),
     ):
         with pytest.raises(InputError, match=message):
@@ -93,7 +93,9 @@ def test_one_table_is_split(tmp_path, capsys):
     assert read_both("--dev-split", 0.1)[1] == dev != read_both("--dev-split", 0.1, seed=2)[1]
     with pytest.raises(InputError, match="leave --dev and --data, or --dev-split"):
         read_both("--dev-split", 0.1, "--dev", table)
-    with pytest.raises(InputError, match="--dev is missing: give .*--dev-split 0.1 in place of it"):
+    with pytest.raises(
+        InputError, match="--dev is missing: pass .*or --dev-split 0.1 instead of --dev"
+    ):
         read_both()
     for share in ("0", "1", "ten"):
         with pytest.raises(SystemExit):
@@ -105,7 +107,9 @@ def test_names_may_hold_commas_and_spaces(tmp_path):
     table.write_text('text,label\nx,"legal, privacy"\ny,other\n')
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
     assert read(*files, "--labels", '"legal, privacy", other').labels == ["legal, privacy", "other"]
-    with pytest.raises(InputError, match="'legal, privacy' is none of 'legal', 'privacy', 'other'"):
+    with pytest.raises(
+        InputError, match="'legal, privacy' is not one of 'legal', 'privacy', 'other'"
+    ):
         read(*files, "--labels", "legal, privacy,other")
 
 
@@ -114,5 +118,5 @@ def test_the_delimiter_of_a_table(tmp_path):
     table.write_text("text^label\nx^a\n")
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
     assert read(*files, "--delimiter", "^").labels == ["a"]
-    with pytest.raises(InputError, match="or a delimiter must be given"):
+    with pytest.raises(InputError, match="or pass a delimiter"):
         read(*files)

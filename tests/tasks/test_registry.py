@@ -130,9 +130,9 @@ def test_an_answerer_is_asked(asked, capsys):
     "task, more, message",
     [
         ("tagging", ["doc_stride=0"], "doc_stride must be a positive integer"),
-        ("tagging", ["--label", "tag"], "--label 'tag' is no number of a column"),
-        ("squad", ["crf=true"], "crf is no setting of a QuestionAnswerer"),
-        ("mrpc", [], "--task needs --data, its folder, in place of --train and --dev"),
+        ("tagging", ["--label", "tag"], "--label must be a column number"),
+        ("squad", ["crf=true"], "crf is not a setting of QuestionAnswerer"),
+        ("mrpc", [], "--task needs --data (its folder) instead of --train and --dev"),
     ],
 )
 def test_what_is_refused(base, tagged, asked, tmp_path, capsys, task, more, message):

@@ -263,7 +263,7 @@ def test_unfreezing_trains_no_weights_beside_adapters():
         ({"layer_decay": 0.0}, r"layer_decay must be a number in \(0, 1\]"),
         ({"head_rate": -1.0}, "head_rate must be a positive number"),
         ({"crf_rate": 0.0, "crf": True}, "crf_rate must be a positive number"),
-        ({"crf_rate": 1e-2}, "crf_rate is for crf=true"),
+        ({"crf_rate": 1e-2}, "crf_rate requires crf=true"),
         ({"frozen_layers": -1}, "frozen_layers must be an integer, at least 0"),
     ],
 )

@@ -28,27 +28,31 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
     """
     if isinstance(weights, str) and weights == "balanced":
         if classes is None:
-            raise InputError("balanced class weights need the labels: give them beside the texts.")
+            raise InputError("class_weight='balanced' needs labels: pass them with the texts.")
         classes = np.asarray(classes)
         classes = classes.argmax(axis=1) if classes.ndim == 2 else classes
         counts = np.bincount(classes, minlength=len(names))
         if not counts.all():
-            raise InputError(f"no text has the label {names[counts.argmin()]!r} to be balanced.")
+            raise InputError(
+                f"class_weight='balanced': no text has the label {names[counts.argmin()]!r}."
+            )
         return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
     if not isinstance(weights, dict):
         if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
             raise InputError(
-                "class_weight must be 'balanced', a dict, or a number for each class. "
+                "class_weight must be 'balanced', a dict, or one number per class. "
                 f"Received: {weights!r:.60}"
             )
         if len(weights) != len(names):
-            raise InputError(f"class_weight: {len(weights)} numbers for {len(names)} classes.")
+            raise InputError(
+                f"class_weight has {len(weights)} numbers, but there are {len(names)} classes."
+            )
         weights = dict(enumerate(values(weights)))
     factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
     for label, weight in weights.items():
         number = places.get(label, label)
         if isinstance(number, (bool, np.bool_)) or number not in factors:
-            raise InputError(f"class_weight: the label {label!r} is none of {listed(names)}.")
+            raise InputError(f"class_weight: label {label!r} is not one of {listed(names)}.")
         factors[number] = _positive(label, weight)
     return factors
 

@@ -6,6 +6,9 @@ import functools
 import hashlib
 import json
 import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +17,13 @@ from keras_bert_impl.io.errors import InputError, listed
 _LOG = logging.getLogger(__name__)
 
 
-def content_hash(*columns):
-    """Computes the sha256, in hex, of columns such as texts and labels.
-
-    Args:
-        columns: values that JSON can represent, or that `str` can convert.
-    """
+def content_hash(*columns: Any) -> str:
+    """Returns the SHA-256, in hex, of columns such as texts and labels, converted to JSON."""
     content = json.dumps(columns, default=str)  # ASCII only, whatever the texts
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
-def places_of(names):
+def places_of(names: Iterable[str]) -> dict[str, int]:
     """Maps each name to its index."""
     return {name: number for number, name in enumerate(names)}
 
@@ -32,16 +31,21 @@ def places_of(names):
 class LabelledExamples:
     """Base class of the labelled examples of all tasks.
 
-    A subclass is a frozen dataclass with `texts`, `labels` (None if there are none), `source`, for
-    messages, and `skipped`, the rows that were left out.
+    A subclass is a frozen dataclass. `labels` is None for unlabeled examples, `source` the name of
+    the data in messages, `skipped` the location and reason of each skipped row.
     """
 
-    def __len__(self):
+    texts: list
+    labels: list | None
+    source: str
+    skipped: tuple[str, ...]
+
+    def __len__(self) -> int:
         return len(self.texts)
 
     @property
     def has_labels(self) -> bool:
-        """Whether the examples can be scored on."""
+        """Whether a model can be scored on the examples."""
         return self.labels is not None
 
     @property
@@ -55,98 +59,80 @@ class Examples(LabelledExamples):
     """Texts with their labels.
 
     Args:
-        texts: list of str, or of (first, second) tuples for pairs; for embeddings also of three.
-        labels: list of class indices, label names, floats, or, for multi-label data, lists of label
-            names; one entry per text; None if there are none.
-        label_names: list of str. Names of the classes; None if the file has no fixed set or labels
-            are floats.
-        metrics: tuple of str, keys of `metrics.METRICS`; None for the metrics of the kind of task.
-        source: str. The file.
-        lines: list of int. The line that each text ended on.
-        skipped: tuple of str. Location and reason for each row that was left out.
+        texts: strings, or (first, second) tuples for pairs; for embeddings also of three.
+        labels: class indices, label names, floats, or, for multi-label data, lists of label names;
+            None if there are none.
+        label_names: names of the classes; None if the file has no fixed set or labels are floats.
+        metrics: keys of `metrics.METRICS`; None for the metrics of the task.
+        source: the file.
+        lines: the line that each text ended on.
+        skipped: location and reason for each skipped row.
     """
 
     texts: list
     labels: list | None = None
-    label_names: list | None = None
-    metrics: tuple | None = None
+    label_names: list[str] | None = None
+    metrics: tuple[str, ...] | None = None
     source: str = "examples"
-    lines: list | None = None
-    skipped: tuple = ()
+    lines: list[int] | None = None
+    skipped: tuple[str, ...] = ()
 
     @property
-    def is_numeric(self):
+    def is_numeric(self) -> bool:
         """Whether the labels are floats, for regression."""
         return bool(self.labels) and isinstance(self.labels[0], float)
 
     @property
-    def is_multi_label(self):
+    def is_multi_label(self) -> bool:
         """Whether a text may have any number of labels, including none."""
         return bool(self.labels) and isinstance(self.labels[0], list)
 
-    def where(self, position):
-        """str. File and line of a text, for messages."""
+    def where(self, position: int) -> str:
+        """File and line of a text, for messages."""
         if self.lines is None:
             return f"{self.source}, example {position}"
         return f"{self.source}, line {self.lines[position]}"
 
-    def class_numbers(self, names):
-        """Converts the labels to an int array of their indices in `names`.
+    def class_numbers(self, names: list[str]) -> np.ndarray:
+        """Converts the labels to int32 indices into `names`.
 
         Raises:
             InputError: a label is not in `names`; the message says where.
         """
         places = places_of(names)
-        return np.array(
-            [self._place(places, position, label) for position, label in enumerate(self.labels)],
-            "int32",
-        )
+        labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
+        return np.array(labels, "int32")
 
-    def multi_hot(self, names):
+    def multi_hot(self, names: list[str]) -> np.ndarray:
         """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
         places = places_of(names)
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
-            for label in labels:
-                rows[position, self._place(places, position, label)] = 1
+            rows[position, [self._index(places, position, label) for label in labels]] = 1
         return rows
 
-    def _place(self, places, position, label):
+    def _index(self, places, position, label):
         if isinstance(label, (int, np.integer)):
             label = self.label_names[label] if self.label_names else list(places)[label]
         if label not in places:
-            raise InputError(
-                f"{self.where(position)}: the label {label!r} is none of {listed(places)}."
-            )
+            where = self.where(position)
+            raise InputError(f"{where}: label {label!r} is not one of {listed(places)}.")
         return places[label]
 
     @property
-    def fingerprint(self):
-        """str. sha256, in hex, of texts and labels."""
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of texts, labels and label names."""
         return content_hash(self.texts, self.labels, self.label_names)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The columns of a table to read, and their allowed values.
-
-    Args:
-        text: str. Column of the text.
-        pair: str. Column of the second segment; None for single texts.
-        label: str. Column of the label; None for texts without labels.
-        labels: list of str. Allowed labels; None for any.
-        numeric: bool. Whether labels are numbers, for regression.
-        allow_empty: bool. Whether a text may be empty.
-        id: str. A column whose values must be unique; None for none.
-        label_separator: str. Separates the label names in the label column, which has any number
-            of them; None for one label per text.
-        negative: str. Column of a third text, after a pair; None for none.
-    """
+    """The columns of a table to read, and their allowed values; see `read_table`."""
 
     text: str
     pair: str | None = None
     label: str | None = None
-    labels: list | None = None
+    labels: list[str] | None = None
     numeric: bool = False
     allow_empty: bool = False
     id: str | None = None
@@ -154,26 +140,26 @@ class Layout:
     negative: str | None = None
 
     @property
-    def texts(self):
-        """list of str. Columns of texts."""
+    def texts(self) -> list[str]:
+        """Columns of texts."""
         names = (self.text, self.pair, self.negative)
         return [name for name in names if name is not None]
 
     @property
-    def columns(self):
-        """list of str. All columns to read."""
+    def columns(self) -> list[str]:
+        """All columns to read."""
         return self.texts + [name for name in (self.label, self.id) if name is not None]
 
-    def text_of(self, row):
-        """Returns the text of a row, a dict of column to str: str or (first, second, ...)."""
+    def text_of(self, row: dict[str, Any]) -> str | tuple[str, ...]:
+        """Returns the text of a row, or its (first, second, ...) segments."""
         segments = tuple(row[name] for name in self.texts)
         for name, segment in zip(self.texts, segments):
             if not self.allow_empty and not segment.strip():
                 raise InputError(f"the text in column {name!r} is empty.")
         return segments[0] if self.pair is None else segments
 
-    def label_of(self, row):
-        """Returns the label of a row: str, float or list of str; None without a label column."""
+    def label_of(self, row: dict[str, Any]) -> str | float | list[str] | None:
+        """Returns the label of a row; None without a label column."""
         if self.label is None:
             return None
         value = row[self.label]
@@ -184,7 +170,7 @@ class Layout:
         names = value if isinstance(value, list) else self._parts(value)
         names = [self._name(name) for name in names]
         if len(set(names)) < len(names):
-            raise InputError(f"a label occurs twice in {value!r:.80}.")
+            raise InputError(f"duplicate label in {value!r:.80}.")
         return names
 
     def _parts(self, value):
@@ -199,12 +185,12 @@ class Layout:
 
     def _name(self, value):
         if not isinstance(value, str):
-            raise InputError(f"labels must be names. Received: {value!r:.40}")
+            raise InputError(f"labels must be strings. Received: {value!r:.40}")
         value = value.strip()
         if not value:
             raise InputError("the label is empty.")
         if self.labels is not None and value not in self._known:
-            raise InputError(f"the label {value!r:.80} is none of {listed(self.labels)}.")
+            raise InputError(f"label {value!r:.80} is not one of {listed(self.labels)}.")
         return value
 
     @functools.cached_property
@@ -216,28 +202,34 @@ def _number(value):
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the label {value!r:.80} is no number.") from error
+        raise InputError(f"label {value!r:.80} is not a number.") from error
     if not np.isfinite(number):
-        raise InputError(f"the label {value!r:.80} is not finite.")
+        raise InputError(f"label {value!r:.80} is not finite.")
     return number
 
 
-def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
+def examples_of(
+    source: str | Path,
+    rows: Iterable[tuple[int, Callable[[], dict]]],
+    layout: Layout,
+    skip_bad_rows: bool = False,
+    unit: str = "line",
+) -> Examples:
     """Converts the rows of a table to `Examples`.
 
     Args:
-        source: str or `Path`. Name of the table in error messages.
-        rows: iterable of (number, function) pairs. The function returns the row as a dict of
-            column to str (to a list for several labels), or raises `InputError`.
-        layout: `Layout`.
-        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
-            listed in `skipped`.
-        unit: str. What the numbers count. Default `"line"`.
+        source: name of the table in error messages.
+        rows: (number, function) pairs. The function returns the row as a dict of column to str (to
+            a list for several labels), or raises `InputError`.
+        layout: columns to read.
+        skip_bad_rows: see `read_table`.
+        unit: what the numbers count.
 
     Raises:
         InputError: a row is invalid, with location and reason; or there are no rows.
     """
-    ids, skipped = {}, []
+    ids: dict[str, int] = {}
+    skipped: list[str] = []
 
     def example(numbered):
         number, read = numbered
@@ -253,13 +245,13 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     found = usable(example, rows, skipped if skip_bad_rows else None)
     warn_of_skipped(source, skipped)
     if not found:
-        raise InputError(f"{source} has no rows{' that can be used' if skipped else ''}.")
+        raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
     texts, labels, lines = map(list, zip(*found))
     kinds = [isinstance(label, list) for label in labels]
     if any(kinds) and not all(kinds):
         raise InputError(
-            f"{source}, {unit} {lines[kinds.index(False)]}: one label, but other rows have a list "
-            "of labels; write a list in each row."
+            f"{source}, {unit} {lines[kinds.index(False)]}: a single label, but other rows have a "
+            "list of labels. Use a list in every row."
         )
     return Examples(
         texts,
@@ -270,12 +262,12 @@ def examples_of(source, rows, layout, skip_bad_rows=False, unit="line"):
     )
 
 
-def usable(function, items, skipped):
-    """Applies a function to each item and returns the results of the valid ones as a list.
+def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
+    """Applies a function to each item and returns the results of the valid ones.
 
     Args:
         function: raises `InputError` for an invalid item.
-        items: iterable.
+        items: its arguments.
         skipped: list that these error messages are appended to; None to raise the first error.
     """
     results = []
@@ -289,10 +281,10 @@ def usable(function, items, skipped):
     return results
 
 
-def warn_of_skipped(source, skipped, unit="rows"):
-    """Logs a warning with the number of skipped rows of a file and the list of messages."""
+def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
+    """Logs a warning with the number of skipped rows of a file and their messages."""
     if skipped:
-        _LOG.warning("%s: %s left out: %d. %s", source, unit, len(skipped), " ".join(skipped))
+        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), " ".join(skipped))
 
 
 def _check_id(value, number, seen, unit):
@@ -300,5 +292,5 @@ def _check_id(value, number, seen, unit):
     if not value:
         raise InputError("the id is empty.")
     if value in seen:
-        raise InputError(f"the id {value!r:.80} is that of {unit} {seen[value]}, too.")
+        raise InputError(f"id {value!r:.80} is already used in {unit} {seen[value]}.")
     seen[value] = number

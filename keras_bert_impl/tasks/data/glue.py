@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.tables import tsv_rows
 
 
@@ -13,22 +13,22 @@ class GlueTask:
     """Location and contents of a task's files.
 
     Attributes:
-        folder: str. Subfolder of the GLUE folder.
-        text, pair, label: names of columns; `pair` may be None.
-        labels: dict of value in the file -> name; None for regression.
-        metrics: tuple of keys of `metrics.METRICS`, the official one first.
-        columns: list of column names if train and dev have no header.
-        allow_empty: bool. Whether the published files have empty texts.
-        id: str. Column of unique numbers; None if there is none.
+        folder: subfolder of the GLUE folder.
+        text, pair, label: names of columns.
+        labels: value in the file -> name; None for regression.
+        metrics: keys of `metrics.METRICS`, the official one first.
+        columns: column names if train and dev have no header.
+        allow_empty: whether the published files have empty texts.
+        id: column of unique numbers.
     """
 
     folder: str
     text: str
     pair: str | None
     label: str
-    labels: dict | None
-    metrics: tuple = ("accuracy",)
-    columns: list | None = None
+    labels: dict[str, str] | None
+    metrics: tuple[str, ...] = ("accuracy",)
+    columns: list[str] | None = None
     allow_empty: bool = False
     id: str | None = None
 
@@ -92,21 +92,21 @@ _FILES = {
     ("diagnostic", "dev"): "diagnostic-full",
     ("diagnostic", "test"): "diagnostic",
 }
-# Labels of the diagnostic set are published in a separate file with other column names.
-_DIAGNOSTIC_TEST = {"text": "sentence1", "pair": "sentence2", "id": "index"}
 
 
-def read_glue(task, directory, split, skip_bad_rows=False):
+def read_glue(
+    task: str, directory: str | Path, split: str, skip_bad_rows: bool = False
+) -> Examples:
     """Reads a split of a GLUE task.
 
     Args:
-        task: str. A key of `TASKS`: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
-        directory: str or `Path`. The folder that contains `CoLA`, `SST-2`, ..., or one of these.
+        task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
+        directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these.
         split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
             `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set has `"dev"`,
             `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
-        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
-            listed in `skipped`. Default False.
+        skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
+            `skipped`.
 
     Returns:
         `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
@@ -119,18 +119,19 @@ def read_glue(task, directory, split, skip_bad_rows=False):
         read_glue("mrpc", "glue", "dev").labels[0]  # 1
     """
     if task not in TASKS:
-        raise InputError(f"there is no GLUE task {task!r}; there is {', '.join(TASKS)}.")
+        raise InputError(f"unknown GLUE task {task!r}. Choose one of {', '.join(TASKS)}.")
     spec = TASKS[task]
     is_test = split.startswith("test")
     if task == "diagnostic" and is_test:
-        spec = dataclasses.replace(spec, **_DIAGNOSTIC_TEST)
+        # The labels are published separately, and this file has other column names.
+        spec = dataclasses.replace(spec, text="sentence1", pair="sentence2", id="index")
     path = find_file(directory, spec.folder, _name_of(task, split))
     has_header = is_test or spec.columns is None
     layout = Layout(
         spec.text,
         spec.pair,
         label=None if is_test else spec.label,
-        labels=spec.labels and list(spec.labels),
+        labels=None if spec.labels is None else list(spec.labels),
         numeric=spec.labels is None,
         allow_empty=spec.allow_empty,
         id=spec.id,
@@ -139,8 +140,8 @@ def read_glue(task, directory, split, skip_bad_rows=False):
     return with_names(examples_of(path, rows, layout, skip_bad_rows), spec.labels, spec.metrics)
 
 
-def has_glue(task, directory, split):
-    """bool. Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
+def has_glue(task: str, directory: str | Path, split: str) -> bool:
+    """Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
     return (Path(directory) / TASKS[task].folder / _name_of(task, split)).is_file()
 
 
@@ -148,7 +149,7 @@ def _name_of(task, split):
     return _FILES.get((task, split), split) + ".tsv"
 
 
-def find_file(directory, folder, name):
+def find_file(directory: str | Path, folder: str, name: str) -> Path:
     """Finds a file in a folder of a directory, or in the directory itself.
 
     Raises:
@@ -160,13 +161,15 @@ def find_file(directory, folder, name):
     raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
 
 
-def with_names(examples, names, metrics):
-    """Replaces the values of the label column by class indices in `Examples`.
+def with_names(
+    examples: Examples, names: dict[str, str] | None, metrics: tuple[str, ...] | None
+) -> Examples:
+    """Replaces the values of the label column by class indices.
 
     Args:
-        examples: `Examples` as read from the file.
-        names: dict of value in the file -> name; None for regression.
-        metrics: tuple of keys of `metrics.METRICS`.
+        examples: as read from the file.
+        names: value in the file -> name; None for regression.
+        metrics: keys of `metrics.METRICS`.
     """
     if names is None:
         return dataclasses.replace(examples, metrics=metrics)

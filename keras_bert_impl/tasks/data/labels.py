@@ -4,68 +4,70 @@ import csv
 import io
 import logging
 import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.data.examples import places_of
 from keras_bert_impl.tasks.data.user_input import is_missing, values
+
+if TYPE_CHECKING:
+    from keras_bert_impl.interop.layouts.names import TensorName
+    from keras_bert_impl.interop.source import ModelSource
 
 _LOG = logging.getLogger(__name__)
 _MOST_CLASSES = 1 << 20  # limit for the number in a file
 
 
-def label_names(num_classes, labels):
+def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
     """Checks the given names of the classes, or creates names for a number of classes.
-
-    Args:
-        num_classes: int or None.
-        labels: list of str or None.
 
     Raises:
         InputError: neither is given, they contradict each other, or two names are the same.
     """
     if labels is None:
         if num_classes is None:
-            raise InputError("give num_classes, or labels, the names of the classes.")
+            raise InputError("pass num_classes or labels (the class names).")
         return made_names(check("num_classes", num_classes, PositiveInt))
     if isinstance(labels, (str, bytes, dict, set, frozenset)):
         raise InputError(
-            "labels must be a list of the names, in the order of their numbers. Received: "
+            "labels must be a list of class names in the order of their indices. Received: "
             f"labels={labels!r:.80}"
         )
     labels = list(labels)
     if not labels or not all(isinstance(label, str) for label in labels):
         raise InputError(
-            f"labels must be strings. Received: labels={labels!r:.80}; for numbered classes give "
+            f"labels must be strings. Received: labels={labels!r:.80}; for unnamed classes pass "
             "num_classes."
         )
     labels = list(map(str, labels))  # converts NumPy strings
     if len(set(labels)) != len(labels):
-        raise InputError(f"labels must differ from each other. Received: labels={labels!r:.80}")
+        raise InputError(f"labels must be unique. Received: labels={labels!r:.80}")
     if num_classes not in (None, len(labels)):
         raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
     return labels
 
 
-def made_names(num_classes):
-    """Returns the default names of unnamed classes as a list of str."""
+def made_names(num_classes: int) -> list[str]:
+    """Returns the default names of unnamed classes."""
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
-def join_names(names):
+def join_names(names: list[str]) -> str:
     """Joins names with commas; a name that contains a comma or a quote is quoted."""
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(names)
     return file.getvalue()
 
 
-def label_values(labels, count):
+def label_values(labels: Any, count: int) -> list | np.ndarray:
     """Converts labels in any common form to a list or a numeric array.
 
     Args:
         labels: list, array, column of a table, `Series` or tensor.
-        count: int. Number of texts.
+        count: number of texts.
 
     Raises:
         InputError: the number of labels differs, or one is missing; the message says for which
@@ -80,37 +82,37 @@ def label_values(labels, count):
     if isinstance(labels, list):
         for position, label in enumerate(labels):
             if is_missing(label):
-                raise InputError(f"text {position} has no label ({label}); leave such texts out.")
+                raise InputError(f"text {position} has no label ({label}). Remove such texts.")
     return labels
 
 
-def number_of(name, position, places):
-    """int. Looks up the index of a label.
+def number_of(name: Any, position: int, places: dict[str, int]) -> int:
+    """Looks up the index of a label.
 
     Args:
-        name: str or bytes.
-        position: int. Index of the text that has the label.
-        places: dict of label to index.
+        name: str or bytes; anything else is an error.
+        position: index of the text that has the label.
+        places: label -> index.
 
     Raises:
         InputError: the label is not in `places`; the message says which text has it.
     """
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
-        wrong = f"text {position} has the label {name!r}, which is none of {listed(places)}."
+        wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
         if isinstance(name, str) and list(places) == made_names(len(places)):
-            wrong += " Name the classes where the model is made or loaded: labels=[...]."
+            wrong += " Pass the class names when creating or loading the model: labels=[...]."
         raise InputError(wrong)
     return places[name]
 
 
-def check_weights(weights, count, per_token=False):
+def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarray:
     """Checks weights of texts and converts them to a float32 array.
 
     Args:
         weights: list, array or column of numbers.
-        count: int. Number of texts.
-        per_token: bool. Whether a row may have one weight per token. Default False.
+        count: number of texts.
+        per_token: whether a row may have one weight per token.
 
     Raises:
         InputError: the number of weights differs, or a weight is negative or not finite; the
@@ -120,7 +122,7 @@ def check_weights(weights, count, per_token=False):
         array = np.asarray(values(weights), "float32")
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"sample_weight must be a number for each text. Received: {weights!r:.60}"
+            f"sample_weight must have one number per text. Received: {weights!r:.60}"
         ) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -129,20 +131,20 @@ def check_weights(weights, count, per_token=False):
     wrong = np.argwhere(~np.isfinite(array) | (array < 0))
     if len(wrong):
         raise InputError(
-            f"sample_weight of text {wrong[0][0]} must be finite and not negative. "
+            f"sample_weight of text {wrong[0][0]} must be finite and non-negative. "
             f"Received: {array[tuple(wrong[0])]}"
         )
     return array
 
 
-def label_numbers(labels, names, where, num_dimensions=1):
-    """Converts the labels of a text's words to an int32 array; negative for unlabelled words.
+def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int = 1) -> np.ndarray:
+    """Converts the labels of a text's words to an int32 array; negative for unlabeled words.
 
     Args:
         labels: list of label names, of numbers or of one-hot rows; or an array of these.
-        names: list of str.
-        where: str. Beginning of error messages.
-        num_dimensions: int. Dimensions of the labels: 2 for labels of several rows. Default 1.
+        names: label names.
+        where: beginning of error messages.
+        num_dimensions: 2 for labels of several rows, else 1.
 
     Raises:
         InputError: `labels` has another form, or a label is not in `names`.
@@ -150,19 +152,18 @@ def label_numbers(labels, names, where, num_dimensions=1):
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
     if len(labels) and all(isinstance(label, str) for label in labels):
-        places = {name: number for number, name in enumerate(names)}
+        places = places_of(names)
         for word, label in enumerate(labels):
             if label not in places:
                 raise InputError(
-                    f"{where}, word {word} has the label {label!r}, which is none of "
-                    f"{listed(names)}."
+                    f"{where}, word {word}: label {label!r} is not one of {listed(names)}."
                 )
         return np.array([places[label] for label in labels], "int32")
     numbers = np.asarray(labels, None if len(labels) else "int32")
     if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
         return numbers_of_one_hot(numbers, where)
     if numbers.dtype.kind not in "iu":
-        raise InputError(f"{where} needs label names or whole numbers. Received: {labels!r:.60}")
+        raise InputError(f"{where} needs label names or integers. Received: {labels!r:.60}")
     if numbers.size and numbers.max() >= len(names):
         raise InputError(
             f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
@@ -170,12 +171,12 @@ def label_numbers(labels, names, where, num_dimensions=1):
     return numbers.astype("int32")
 
 
-def numbers_of_one_hot(rows, where):
-    """Converts one-hot rows to class indices.
+def numbers_of_one_hot(rows: np.ndarray, where: str) -> np.ndarray:
+    """Converts one-hot rows to class indices, int32.
 
     Args:
-        rows: array `[..., num_classes]`.
-        where: str. Beginning of error messages.
+        rows: `[..., num_classes]`.
+        where: beginning of error messages.
 
     Raises:
         InputError: a row is not a single 1 among zeros.
@@ -190,18 +191,20 @@ def numbers_of_one_hot(rows, where):
     return rows.argmax(axis=-1).astype("int32")
 
 
-def with_labels(source, arguments, last, without):
+def with_labels(
+    source: "ModelSource", arguments: dict[str, Any], last: str | None, without: str
+) -> dict[str, Any]:
     """Completes the arguments of a task model with class names in `transformers` format.
 
     Names in `config.json` apply to the directory's own head, and to a new head if it has the same
     number of classes.
 
     Args:
-        source: `ModelSource`.
-        arguments: dict, with `labels` or `num_classes` if they are given.
-        last: str. The tensor that has one number, or one row, per label; None for a directory
-            without the head.
-        without: str. Description of such a directory, for the error message.
+        source: model directory.
+        arguments: with `labels` or `num_classes` if they are given.
+        last: the tensor that has one number, or one row, per label; None for a directory without
+            the head.
+        without: description of such a directory, for the error message.
 
     Raises:
         InputError: the number of classes is not stated, or differs from the tensor's rows.
@@ -214,7 +217,7 @@ def with_labels(source, arguments, last, without):
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
-        raise InputError(f"{source.path} is {without}; give num_classes or labels.")
+        raise InputError(f"{source.path} is {without}; pass num_classes or labels.")
     shape = None if last is None else source.shape(last)
     if stated is None:
         rows = 2 if shape is None else shape[0]  # 2 is the default of `transformers`
@@ -222,20 +225,20 @@ def with_labels(source, arguments, last, without):
         stated = label_names(number, None)
     if count is None and shape is not None and shape[0] != len(stated):
         raise InputError(
-            f"{source.config.source} has {len(stated)} labels, but tensor {last} the shape {shape}."
+            f"{source.config.source} has {len(stated)} labels, but tensor {last} has shape {shape}."
         )
     return {**arguments, "labels": stated}
 
 
-def order_in_head(source, labels):
+def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
     """Finds the index of each label in a directory's head if only the order of labels differs.
 
     Args:
-        source: `ModelSource`.
-        labels: list of str. Labels of the model that loads the head.
+        source: model directory.
+        labels: labels of the model that loads the head.
 
     Returns:
-        list of int; None if the head has other labels, or the same ones in the same order.
+        None if the head has other labels, or the same ones in the same order.
     """
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
@@ -249,7 +252,7 @@ def _stated_labels(source, warn=_LOG.warning):
     if not names:
         return None
     if not all(re.fullmatch("[0-9]{1,9}", key) for key in names):
-        raise source.config.error("id2label", 'an object of names by class number, such as "0"')
+        raise source.config.error("id2label", 'an object that maps "0", "1", ... to class names')
     keys = {int(key): key for key in names}
     labels, seen = [], set()
     for number in range(len(names)):
@@ -258,7 +261,7 @@ def _stated_labels(source, warn=_LOG.warning):
             warn("%s: id2label has no name for class %d", source.config.source, number)
         label = f"LABEL_{number}" if key is None else _label(names, key)
         while label in seen:
-            warn("%s: two classes are called %s", source.config.source, shown(label))
+            warn("%s: two classes are named %s", source.config.source, shown(label))
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
@@ -270,31 +273,33 @@ def _stated_labels(source, warn=_LOG.warning):
 
 
 def _label(names, key):
-    """str. A name, whatever its type in the file."""
+    """Returns a name as str, whatever its type in the file."""
     return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
 
 
-def label_config(labels):
-    """dict. The entries of `config.json` for label names."""
+def label_config(labels: list[str]) -> dict[str, dict]:
+    """Returns the entries of `config.json` for label names."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
-        "label2id": {label: number for number, label in enumerate(labels)},
+        "label2id": places_of(labels),
     }
 
 
-def tensors_to_read(source, names, num_classes):
+def tensors_to_read(
+    source: "ModelSource", names: list["TensorName"], num_classes: int
+) -> list["TensorName"]:
     """Returns the head tensors to read: none, with a warning, if the head has other classes.
 
     Args:
-        source: `ModelSource`.
-        names: list of `TensorName`, ending with one of the last layer.
-        num_classes: int.
+        source: model directory.
+        names: tensors, ending with one of the last layer.
+        num_classes: number of classes of the model.
     """
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
     _LOG.warning(
-        "%s has a classifier of %d classes; a new one of %d is made.",
+        "%s has a classifier for %d classes; a new one for %d is initialized.",
         source.path,
         shape[0],
         num_classes,

@@ -1,9 +1,10 @@
 """Readers of XNLI and PAWS-X, one language at a time, in their published layouts."""
 
 import functools
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.glue import find_file, with_names
 from keras_bert_impl.tasks.data.tables import tsv_rows
 
@@ -12,14 +13,16 @@ _TRANSLATED_NLI = _NLI | {"contradictory": "contradiction"}
 _PARAPHRASE = {"0": "different", "1": "paraphrase"}
 
 
-def read_xnli(directory, split, language="en", skip_bad_rows=False):
+def read_xnli(
+    directory: str | Path, split: str, language: str = "en", skip_bad_rows: bool = False
+) -> Examples:
     """Reads one language of a split of XNLI.
 
     Args:
-        directory: str or `Path`. The folder that contains `XNLI-1.0` and, for the training texts,
-            which are translated from MNLI, `XNLI-MT-1.0`.
+        directory: the folder that contains `XNLI-1.0` and, for the training texts, which are
+            translated from MNLI, `XNLI-MT-1.0`.
         split: `"train"`, `"dev"` or `"test"`.
-        language: str, such as `"de"`. Default `"en"`.
+        language: such as `"de"`.
         skip_bad_rows: see `read_glue`.
 
     Returns:
@@ -45,11 +48,13 @@ def read_xnli(directory, split, language="en", skip_bad_rows=False):
     return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
 
 
-def read_paws_x(directory, split, language="en", skip_bad_rows=False):
+def read_paws_x(
+    directory: str | Path, split: str, language: str = "en", skip_bad_rows: bool = False
+) -> Examples:
     """Reads one language of a split of PAWS-X.
 
     Args:
-        directory: str or `Path`. The folder that contains `en`, `de`, ...
+        directory: the folder that contains `en`, `de`, ...
         split: `"train"`, which is translated for all languages but English, `"dev"` or `"test"`.
         language, skip_bad_rows: see `read_xnli`.
 
@@ -59,9 +64,8 @@ def read_paws_x(directory, split, language="en", skip_bad_rows=False):
 
     Source: Yang et al. 2019, "PAWS-X", and the published files.
     """
-    names = {"train": "translated_train", "dev": "dev_2k", "test": "test_2k"} | (
-        {"train": "train"} if language == "en" else {}
-    )
+    train = "train" if language == "en" else "translated_train"
+    names = {"train": train, "dev": "dev_2k", "test": "test_2k"}
     if split not in names:
         raise InputError(f"split must be one of {', '.join(names)}. Received: split={split!r}")
     path = find_file(directory, language, names[split] + ".tsv")
@@ -76,7 +80,7 @@ def _translated(rows):
     def checked(read):
         row = read()
         if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
-            raise InputError("a text is 'NS', which stands where there is no translation.")
+            raise InputError("a text is 'NS', which marks a missing translation.")
         return row
 
     for line, read in rows:
@@ -97,4 +101,4 @@ def _of_language(path, rows, language):
             yield line, functools.partial(dict, row)
     if language not in languages:
         found = ", ".join(sorted(map(str, languages)))
-        raise InputError(f"{path} has no rows of language {language!r}; there is {found}.")
+        raise InputError(f"{path} has no rows in language {language!r}. It has {found}.")

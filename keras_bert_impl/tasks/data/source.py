@@ -53,12 +53,12 @@ class ExampleSource:
             if not getattr(self, name):
                 needed = ", ".join(f"--{name}" for name in names)
                 is_dev = name == "dev" and "train" in names
-                more = ", --dev-split 0.1 in place of it" if is_dev else ""
+                more = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
                 raise InputError(
-                    f"--{name} is missing: give {needed}{more}, or a GLUE task with --data."
+                    f"--{name} is missing: pass {needed}{more}, or a GLUE task with --data."
                 )
         if split == "test":
-            raise InputError("--test is of a folder in --data; name the file to score on by --dev.")
+            raise InputError("--test needs a folder in --data. Pass a file to score on as --dev.")
         return getattr(self, split)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
@@ -73,7 +73,7 @@ class ExampleSource:
         columns = self.text, self.pair, self.label
         if self.tfds:
             if self.negative:
-                raise InputError("--negative is a column of a file, not of --tfds.")
+                raise InputError("--negative is not supported with --tfds, only with files.")
             from keras_bert_impl.tasks.data.tfds import read_tfds
 
             return read_tfds(self.tfds, path, *columns, skip_bad_rows=self.skip_bad_rows)
@@ -97,7 +97,7 @@ class ExampleSource:
         from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
 
         if not self.data or self.dev:
-            raise InputError("--task needs --data, its folder, in place of --train and --dev.")
+            raise InputError("--task needs --data (its folder) instead of --train and --dev.")
         if split == "train" and self.train:
             return self._augmented(like=self.published(name, "dev"))
         skip = self.skip_bad_rows

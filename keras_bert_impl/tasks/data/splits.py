@@ -1,16 +1,19 @@
 """Splits labelled examples into a training set and a held-out set."""
 
 import dataclasses
+from typing import TypeVar
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import LabelledExamples
 
+AnyExamples = TypeVar("AnyExamples", bound=LabelledExamples)
 _OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
 _PARTS = 10  # parts of the label range; the same share of each is held out
 
 
-def hold_out(examples, share, seed=1):
+def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
     """Splits labelled examples into a training set and a development set.
 
     The split is stratified: the same share of each class, or combination of several labels, is
@@ -19,8 +22,8 @@ def hold_out(examples, share, seed=1):
 
     Args:
         examples: return value of a reader of `tasks`.
-        share: float between 0 and 1.
-        seed: int. Determines which examples are held out. Default 1.
+        share: between 0 and 1.
+        seed: determines which examples are held out.
 
     Returns:
         (train, dev), each in the order of the file.
@@ -35,7 +38,8 @@ def hold_out(examples, share, seed=1):
     is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
-            f"{examples.source}: {share:g} of {len(examples)} examples leaves a part without any."
+            f"{examples.source}: a share of {share:g} of {len(examples)} examples leaves one part "
+            "empty."
         )
     train, dev = _part(examples, ~is_held), _part(examples, is_held)
     return train, dataclasses.replace(dev, source=f"{examples.source} (held out)")

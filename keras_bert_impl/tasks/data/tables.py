@@ -3,14 +3,15 @@
 import csv
 import functools
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of, text_of
 from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.examples import Layout, examples_of
-from keras_bert_impl.tasks.data.typed_rows import LONGEST_ROW, check_size
+from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
+from keras_bert_impl.tasks.data.typed_rows import LONGEST_ROW, Rows, check_size
 
 _JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
@@ -18,19 +19,19 @@ _DELIMITERS = (",", ";", "\t", "|")  # for .csv files, tried in this order
 
 
 def read_table(
-    path,
-    text,
-    pair=None,
-    label=None,
-    labels=None,
-    numeric=False,
-    allow_empty=False,
-    id=None,
-    label_separator=None,
-    skip_bad_rows=False,
-    negative=None,
-    delimiter=None,
-):
+    path: str | Path,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+    labels: list[str] | None = None,
+    numeric: bool = False,
+    allow_empty: bool = False,
+    id: str | None = None,
+    label_separator: str | None = None,
+    skip_bad_rows: bool = False,
+    negative: str | None = None,
+    delimiter: str | None = None,
+) -> Examples:
     """Reads texts and labels from a file with named columns.
 
     The suffix determines the format:
@@ -45,22 +46,22 @@ def read_table(
     in UTF-8, or in UTF-16 with a byte order mark; see `lines.raw_lines`. Blank lines are skipped.
 
     Args:
-        path: str or `Path`.
-        text: str. Column of the text.
-        pair: str. Column of the second segment; None for single texts.
-        label: str. Column of the label; None for texts without labels.
-        labels: list of str. Allowed labels; None for any.
-        numeric: bool. Whether labels are numbers, for regression. Default False.
-        allow_empty: bool. Whether a text may be empty. Default False.
-        id: str. A column whose values must be unique; None for none.
-        label_separator: str, such as `","`. Separates the label names of a text, which may have any
+        path: file to read.
+        text: column of the text.
+        pair: column of the second segment; None for single texts.
+        label: column of the label; None for texts without labels.
+        labels: allowed labels; None for any.
+        numeric: whether labels are numbers, for regression.
+        allow_empty: whether a text may be empty.
+        id: a column whose values must be unique.
+        label_separator: separator of the label names of a text, such as `","`. A text may have any
             number of them; an empty cell means no label. A name that contains the separator is
             quoted. Lists of labels in JSON, Arrow and Parquet are read without it.
-        skip_bad_rows: bool. Whether to leave out invalid rows; they are counted in a warning and
-            listed in `skipped`. Default False.
-        negative: str. Column of a third text, after a pair; see `AnchorExamples`.
-        delimiter: str. One character that separates the cells of a file with quoting, whatever its
-            suffix. Default: determined by the suffix.
+        skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
+            `skipped`.
+        negative: column of a third text, after a pair; see `AnchorExamples`.
+        delimiter: character that separates the cells of a file with quoting, whatever its suffix.
+            Default: determined by the suffix.
 
     Returns:
         `Examples`. The labels are names, lists of names with a `label_separator`, or floats if
@@ -80,14 +81,13 @@ def read_table(
     return examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
 
 
-def read_texts_of(path, text, pair=None, delimiter=None):
-    """Yields the texts of a table one by one, for files of any size.
+def read_texts_of(
+    path: str | Path, text: str, pair: str | None = None, delimiter: str | None = None
+) -> Iterator[str | tuple[str, ...]]:
+    """Yields the texts or pairs of a table one by one, for files of any size.
 
     Args:
         path, text, pair, delimiter: see `read_table`. Texts may be empty.
-
-    Returns:
-        Iterator of str, or with `pair` of (first, second) tuples.
 
     Raises:
         InputError: see `read_table`; raised while iterating.
@@ -101,16 +101,16 @@ def read_texts_of(path, text, pair=None, delimiter=None):
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
 
-def in_blocks(texts, most=1024, most_characters=1 << 20):
-    """Yields lists of texts, so that only one block of a long iterable is in memory at once.
+def in_blocks(texts: Iterable, most: int = 1024, most_characters: int = 1 << 20) -> Iterator[list]:
+    """Yields lists of texts or pairs, so that only one block is in memory at once.
 
     Args:
-        texts: iterable of str, or of (first, second) tuples.
-        most: int. Maximum number of texts per block. Default 1,024.
-        most_characters: int. A block ends with the text that reaches this number of characters.
-            Default 1,048,576.
+        texts: strings or (first, second) tuples.
+        most: maximum number of texts per block.
+        most_characters: a block ends with the text that reaches this number of characters.
     """
-    block, characters = [], 0
+    block: list = []
+    characters = 0
     for text in texts:
         block.append(text)
         characters += len(text) if isinstance(text, str) else sum(map(len, text))
@@ -125,26 +125,16 @@ class Table(NamedTuple):
     """A table that is read row by row.
 
     Attributes:
-        rows: iterator of (number, function). The function returns the row as a dict of column to
-            str, or raises `InputError`.
+        rows: (number, function) pairs. The function returns the row, or raises `InputError`.
         unit: `"line"` or `"row"`, what the numbers count, from 1.
     """
 
-    rows: object
+    rows: Rows
     unit: str
 
 
-def open_table(path, layout, delimiter=None):
-    """Opens a table to read the columns of a layout.
-
-    Args:
-        path: str or `Path`; see `read_table`.
-        layout: `Layout`.
-        delimiter: str or None; see `read_table`.
-
-    Returns:
-        `Table`.
-    """
+def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -> Table:
+    """Opens a table to read the columns of a layout; for arguments see `read_table`."""
     path, kind = Path(path), table_format(path, delimiter)
     if kind == "csv":
         return Table(_csv_rows(path, layout, delimiter), "line")
@@ -158,7 +148,7 @@ def open_table(path, layout, delimiter=None):
     return Table(typed_rows.json_lines(path, layout), "line")
 
 
-def table_format(path, delimiter=None):
+def table_format(path: str | Path, delimiter: str | None = None) -> str:
     """Returns the format of a file: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`.
 
     Raises:
@@ -169,20 +159,20 @@ def table_format(path, delimiter=None):
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InputError(f"the delimiter must be one character. Received: {delimiter!r}")
         if suffix in FORMATS[2:]:
-            raise InputError(f"{path} has no delimiter: it is no CSV or TSV file.")
+            raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:
         raise InputError(
-            f"{path}: the name must end in {', '.join(FORMATS)} to say what it holds, or a "
-            "delimiter must be given."
+            f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass a "
+            "delimiter."
         )
     if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
         return "arrow"
     return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
 
 
-def table_columns(path, delimiter=None):
-    """Returns the column names of a table as a list; for JSON, the keys of the first row."""
+def table_columns(path: str | Path, delimiter: str | None = None) -> list[str]:
+    """Returns the column names of a table; for JSON, the keys of the first row."""
     path, kind = Path(path), table_format(path, delimiter)
     if kind == "csv":
         return csv_header(path, delimiter)[0]
@@ -198,13 +188,12 @@ def table_columns(path, delimiter=None):
 # === Rows: pairs of (line number, function that returns a dict of column to str) ===
 
 
-def tsv_rows(path, layout, columns=None):
+def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None) -> Rows:
     """Yields the rows of a file with tabs and no quoting, for `examples_of`.
 
     Args:
-        path: str or `Path`.
-        layout: `Layout`.
-        columns: list of str; None if the first line has the names.
+        path, layout: file and columns to read.
+        columns: names of all columns; None if the first line has them.
     """
     for line, raw in raw_lines(path):
         if columns is None:
@@ -228,14 +217,16 @@ def _csv_rows(path, layout, delimiter):
             yield lines[-1][0], functools.partial(_csv_row, columns, delimiter, lines)
 
 
-def csv_header(path, delimiter=None, needed=()):
-    """Returns (list of column names, delimiter) of a CSV file.
+def csv_header(
+    path: Path, delimiter: str | None = None, needed: Sequence[str] = ()
+) -> tuple[list[str], str]:
+    """Returns (column names, delimiter) of a CSV file.
 
     Args:
-        path: `Path`.
-        delimiter: str; None for the first one that yields the needed columns, else the one that
-            yields the most columns.
-        needed: list of str.
+        path: file to read.
+        delimiter: None for the first one that yields the needed columns, else the one that yields
+            the most columns.
+        needed: columns that the file must have.
     """
     headers, errors = [], []
     for each in delimiter or _DELIMITERS:
@@ -253,9 +244,10 @@ def csv_header(path, delimiter=None, needed=()):
     return max(headers, key=lambda header: len(header[0]))
 
 
-def csv_records(path, delimiter=","):
+def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[list[tuple[int, bytes]]]:
     """Yields records as lists of (line number, bytes); quoted cells may span several lines."""
-    lines, is_open, before = [], False, delimiter.encode("utf-8")[-1:]
+    lines: list[tuple[int, bytes]] = []
+    is_open, before = False, delimiter.encode("utf-8")[-1:]
     for line in raw_lines(path):
         lines.append(line)
         is_open = _ends_in_quotes(line[1], is_open, before)
@@ -267,12 +259,12 @@ def csv_records(path, delimiter=","):
 
 
 def _ends_in_quotes(line, is_open, before):
-    """bool. Whether a quoted cell continues after this line.
+    """Returns whether a quoted cell continues after this line.
 
     Args:
         line: bytes.
-        is_open: bool. Whether one is open before the line.
-        before: bytes. The last byte of the delimiter.
+        is_open: whether one is open before the line.
+        before: the last byte of the delimiter.
     """
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
@@ -291,12 +283,11 @@ def _csv_row(columns, delimiter, lines):
     except InputError as error:
         if len(lines) == 1:
             raise
-        begins = f"(The row begins in line {lines[0][0]}.)"
-        raise InputError(f"{error} {begins}") from error
+        raise InputError(f"{error} (The row starts on line {lines[0][0]}.)") from error
 
 
-def csv_cells(lines, delimiter=","):
-    """Splits one of the `csv_records` into cells, a list of str."""
+def csv_cells(lines: list[tuple[int, bytes]], delimiter: str = ",") -> list[str]:
+    """Splits one of the `csv_records` into cells."""
     raw = [line for _, line in lines]
     check_size(*raw)
     before = csv.field_size_limit(LONGEST_ROW)
@@ -315,8 +306,8 @@ def csv_cells(lines, delimiter=","):
 def _check_columns(path, columns, layout):
     for name in layout.columns:
         if columns.count(name) != 1:
-            what = f"are {columns.count(name)} columns" if name in columns else "is no column"
-            raise InputError(f"{path}: there {what} {name!r}; there is {listed(columns)}.")
+            count = f"{columns.count(name)} columns" if name in columns else "no column"
+            raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}")
 
 
 def _row(columns, cells):

@@ -6,29 +6,34 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.data.examples import Layout, examples_of
+from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.glue import with_names
 
 
-def read_tfds(name, split, text, pair=None, label=None, data_dir=None, skip_bad_rows=False):
+def read_tfds(
+    name: str | Path,
+    split: str,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+    data_dir: str | Path | None = None,
+    skip_bad_rows: bool = False,
+) -> Examples:
     """Reads a split of a TensorFlow Datasets dataset.
 
     A prepared dataset is read without a network; others are downloaded first. The directory of a
     prepared dataset may be given instead of its name.
 
     Args:
-        name: str, such as `"imdb_reviews"` or `"glue/mrpc"`; or str or `Path` of a directory with
-            `dataset_info.json`.
-        split: str, such as `"train"` or `"train[:80%]"`.
-        text, pair: str. The features of the text and of the second segment; `pair` may be None.
-        label: str. The feature of the label: a `ClassLabel`, or a number for regression. None for
-            texts without labels.
-        data_dir: str or `Path`. Location of prepared datasets. Default: that of the library.
-        skip_bad_rows: bool. Whether to leave out invalid examples; they are counted in a warning
-            and listed in `skipped`. Default False.
+        name: such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with `dataset_info.json`.
+        split: such as `"train"` or `"train[:80%]"`.
+        text, pair: the features of the text and of the second segment.
+        label: the feature of the label: a `ClassLabel`, or a number for regression. None for texts
+            without labels.
+        data_dir: location of prepared datasets. Default: that of the library.
+        skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
+            in `skipped`.
 
-    Returns:
-        `Examples`.
 
     Raises:
         InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
@@ -43,7 +48,7 @@ def read_tfds(name, split, text, pair=None, label=None, data_dir=None, skip_bad_
     features = builder.info.features
     for feature in (text, pair, label):
         if feature is not None and feature not in features:
-            raise InputError(f"{name} has no feature {feature!r}; there is {listed(features)}.")
+            raise InputError(f"{name} has no feature {feature!r}. Found: {listed(features)}")
     try:
         dataset = builder.as_dataset(split=split)
     except (ValueError, KeyError, AssertionError) as error:
@@ -64,14 +69,14 @@ def _builder(tfds, name, data_dir):
     if os.path.isdir(name):
         directory = Path(name)
         if not (directory / "dataset_info.json").is_file():
-            raise InputError(f"{name} has no dataset_info.json: it is no prepared data set.")
+            raise InputError(f"{name} has no dataset_info.json, so it is not a prepared dataset.")
         _check_classes(directory / "features.json")
         return tfds.builder_from_directory(directory)
     try:
         builder = tfds.builder(str(name), data_dir=data_dir)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
-        raise InputError(f"there is no data set {str(name)!r}: {first}") from error
+        raise InputError(f"unknown dataset {str(name)!r}: {first}") from error
     builder.download_and_prepare()  # does nothing if it is prepared
     return builder
 
@@ -84,7 +89,10 @@ def _check_classes(path):
         if isinstance(value, dict):
             home = value.get("pythonClassName", "tensorflow_datasets.")
             if not isinstance(home, str) or not home.startswith("tensorflow_datasets."):
-                raise InputError(f"{path} names the class {shown(home)}, which is not imported.")
+                raise InputError(
+                    f"{path}: class {shown(home)} is not part of tensorflow_datasets and will not "
+                    "be imported."
+                )
             found += value.values()
         elif isinstance(value, list):
             found += value
@@ -100,11 +108,11 @@ def _row(example, columns, label, names):
 def _text(example, column):
     value = example[column]
     if not isinstance(value, bytes):
-        raise InputError(f"the feature {column!r} is no text.")
+        raise InputError(f"feature {column!r} is not text.")
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"the feature {column!r} is not UTF-8 (byte {error.start}).") from error
+        raise InputError(f"feature {column!r} is not UTF-8 (byte {error.start}).") from error
 
 
 def _label(value, names):
@@ -114,5 +122,5 @@ def _label(value, names):
             raise InputError("the label is neither a class nor a number.")
         return repr(float(value))
     if not 0 <= value < len(names):
-        raise InputError(f"the label is {value}: the example has none.")
+        raise InputError(f"the label is {value}, so the example is unlabeled.")
     return names[value]

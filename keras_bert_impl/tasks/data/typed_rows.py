@@ -5,44 +5,42 @@ import contextlib
 import functools
 import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import open_bytes, raw_lines, text_of
 from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.data.examples import Layout
 
 LONGEST_ROW = 4 << 20  # bytes, a long novel; longer rows contain a file or a missing closing quote
-_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
+_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
+# (number of the line or row from 1, function that returns the row or raises `InputError`)
+Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
-def check_size(*lines):
+def check_size(*lines: bytes) -> None:
     """Raises `InputError` if the lines of a row are too long for a text."""
     size = sum(map(len, lines))
     if size > LONGEST_ROW:
-        raise InputError(f"a row of {size:,} bytes; up to {LONGEST_ROW:,} can be a text.")
+        raise InputError(f"the row has {size:,} bytes; the maximum is {LONGEST_ROW:,}.")
 
 
-def cells(row, layout):
-    """Selects the cells of a row that a `Layout` needs.
-
-    Args:
-        row: dict of column to value.
-        layout: `Layout`.
-
-    Returns:
-        dict of column to str; a list of str for several labels.
+def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """Selects the cells of a row that a `Layout` needs, as str, or a list for several labels.
 
     Raises:
         InputError: a column is missing, or a value is neither a string nor a number.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name in layout.columns:
         if name not in row:
-            raise InputError(f"there is no column {name!r}; there is {listed(row)}.")
+            raise InputError(f"no column named {name!r}. Found: {listed(row)}")
         value = row[name]
         if name == layout.label and isinstance(value, list):
             found[name] = value
@@ -53,8 +51,8 @@ def cells(row, layout):
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
-        if _HALF_A_CHARACTER.search(str(value)):
-            raise InputError(f"half of a surrogate pair in {name!r}.")
+        if _SURROGATE.search(str(value)):
+            raise InputError(f"{name!r} contains an unpaired surrogate.")
         found[name] = str(value)
     return found
 
@@ -62,27 +60,22 @@ def cells(row, layout):
 # === JSON ===
 
 
-def is_json_array(path):
-    """bool. Whether a file begins with a JSON array instead of an object on each line."""
+def is_json_array(path: str | Path) -> bool:
+    """Whether a file begins with a JSON array instead of an object on each line."""
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
         return next((part.lstrip()[:1] == b"[" for part in parts if part.strip()), False)
 
 
-def json_lines(path, layout=None):
-    """Yields (line number, function that returns the row) of a file with an object on each line.
-
-    Args:
-        path: str or `Path`.
-        layout: `Layout`; None for the whole object.
-    """
+def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
+    """Yields the rows of a file with an object on each line; without a layout, whole objects."""
     for line, raw in raw_lines(path):
         if raw.strip():
             yield line, functools.partial(_json_row, raw, layout)
 
 
-def json_array(path, layout=None):
-    """Yields (row number from 1, function that returns the row) of one array of objects."""
+def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
+    """Yields the rows of one array of objects."""
     for number, text in enumerate(_array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
@@ -115,8 +108,8 @@ def _array_items(path):
             if before == "]" and (number or start > found.end()):
                 if text[start:].strip() or any(part.strip() for part in parts):
                     raise InputError(
-                        f"{path}: something stands behind the end of the array of {number} rows; "
-                        "write one array, or an object on each line."
+                        f"{path}: unexpected content after the array of {number} rows. Write one "
+                        "array, or one object per line."
                     )
                 return
             try:
@@ -127,11 +120,9 @@ def _array_items(path):
                 is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
-                    what = (
-                        error
-                        if isinstance(error, InputError)
-                        else f"not valid JSON: {reason(error)}."
-                    )
+                    what = str(error)
+                    if not isinstance(error, InputError):
+                        what = f"not valid JSON: {_reason(error)}."
                     raise InputError(f"{path}, row {number + 1}: {what}") from error
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue
@@ -146,7 +137,7 @@ def _decoded(decode, part, path, number):
         raise InputError(f"{path}, row {number}: not UTF-8; convert the file to UTF-8.") from error
 
 
-def reason(error):
+def _reason(error):
     """Describes a JSON error of a line, without the error's own line number."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} (character {error.pos})"
@@ -156,14 +147,14 @@ def reason(error):
 # === Arrow and Parquet ===
 
 
-def arrow_columns(path):
-    """Returns the columns of an Arrow, Feather or Parquet file as a list of str."""
+def arrow_columns(path: str | Path) -> list[str]:
+    """Returns the columns of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):
         return schema.names
 
 
-def arrow_rows(path, layout=None):
-    """Yields (row number from 1, function that returns the row) of an Arrow or Parquet file."""
+def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
+    """Yields the rows of an Arrow or Parquet file."""
     number = 0
     with _arrow(path) as (schema, batches):
         columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
@@ -199,7 +190,7 @@ def _arrow(path):
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError(f"{path} is no Arrow or Parquet file: {error}.") from error
+        raise InputError(f"{path} is not a valid Arrow or Parquet file: {error}.") from error
 
 
 def _slices(batches, columns):

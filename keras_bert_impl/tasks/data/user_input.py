@@ -1,6 +1,8 @@
 """Converts user input to a list of texts: arrays, tables, columns, single texts."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,29 +22,26 @@ _TEXTS = frozenset(
 _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
-def is_one_text(x):
-    """bool. Whether `x` is a single text, or the (first, second) tuple of a single pair."""
+def is_one_text(x: Any) -> bool:
+    """Whether `x` is a single text, or the (first, second) tuple of a single pair."""
     if isinstance(x, tuple):
         return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
     return isinstance(x, (str, bytes))
 
 
-def is_stream(x):
-    """bool. Whether `x` is an iterator without a length, such as a generator."""
+def is_stream(x: Any) -> bool:
+    """Whether `x` is an iterator without a length, such as a generator."""
     return hasattr(x, "__next__")
 
 
-def as_list(x, names=(), most=2):
-    """Converts texts in any common form to a list.
+def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
+    """Converts texts in any common form to a list of str, bytes and (first, second) tuples.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
         names, most: see `from_columns`.
-
-    Returns:
-        list of str, bytes and (first, second) tuples.
 
     Raises:
         InputError: an entry is not a text; the message gives its index. Or the numbers of first and
@@ -54,52 +53,50 @@ def as_list(x, names=(), most=2):
     if isinstance(x, tuple):
         if len(x) != 2:
             raise InputError(
-                f"a tuple is a pair of segments. Received: {len(x)} members; texts are a list."
+                f"a tuple must be a pair of segments. Received: {len(x)} elements; pass texts as a "
+                "list."
             )
         first, second = as_list(x[0]), as_list(x[1])
         if len(first) != len(second):
-            raise InputError(f"{len(first)} first segments, but {len(second)} second ones.")
+            raise InputError(f"{len(first)} first segments, but {len(second)} second segments.")
         return checked(list(zip(first, second)))
     return checked(values(x, pairs=True))
 
 
-def checked(texts):
+def checked(texts: list) -> list:
     """Checks that a list contains only texts or (first, second) tuples of texts; returns it.
 
     Raises:
         InputError: it contains something else; the message says where.
     """
     for position, text in enumerate(texts):
-        if isinstance(text, (str, bytes)):
-            continue
-        if isinstance(text, tuple) and len(text) == 2:
-            for segment in text:
-                if not isinstance(segment, (str, bytes)):
-                    raise InputError(f"text {position}: a segment {not_a_text(segment)}")
-            continue
-        raise InputError(f"text {position} {not_a_text(text)}")
+        is_pair = isinstance(text, tuple) and len(text) == 2
+        for segment in text if is_pair else (text,):
+            if not isinstance(segment, (str, bytes)):
+                where = f"text {position}{': a segment' if is_pair else ''}"
+                raise InputError(f"{where} {not_a_text(segment)}")
     return texts
 
 
-def not_a_text(value):
-    """str. Why a value is not a text and what to do; continues an error message."""
+def not_a_text(value: Any) -> str:
+    """Returns why a value is not a text and what to do; continues an error message."""
     if is_missing(value):
-        return f"is missing ({value}). Remove such rows, or write '' for an empty text."
+        return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
         return (
-            f"is a dict with {listed(value)}; give the texts alone: [row[{next(iter(value), '')!r}]"
-            " for row in rows]."
+            f"is a dict with keys {listed(value)}. Pass only the texts: "
+            f"[row[{next(iter(value), '')!r}] for row in rows]."
         )
     if isinstance(value, (list, tuple, np.ndarray)):
         return (
-            f"is a {type(value).__name__} of {len(value)}: {value!r:.60}. A pair of segments is a "
-            "tuple (first, second); several texts are one list of strings."
+            f"is a {type(value).__name__} of length {len(value)}: {value!r:.60}. Pass a pair of "
+            "segments as a tuple (first, second), several texts as a list of strings."
         )
     return f"must be a string. Received: {type(value).__name__} {value!r:.60}"
 
 
-def is_missing(value):
-    """bool. Whether a value is None or NaN, as in empty table cells."""
+def is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN, as in empty table cells."""
     is_nan = isinstance(value, (float, np.floating)) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -107,13 +104,12 @@ def is_missing(value):
 # === Columns of values ===
 
 
-def values(x, pairs=False):
+def values(x: Any, pairs: bool = False) -> list:
     """Converts the values of a list, array, column or string tensor to a list.
 
     Args:
         x: anything with a length and an order.
-        pairs: bool. Whether rows of an array `[n, 2]` become tuples; else they become lists.
-            Default False.
+        pairs: whether rows of an array `[n, 2]` become tuples; else they become lists.
 
     Raises:
         InputError: `x` is none of these.
@@ -127,8 +123,8 @@ def values(x, pairs=False):
         return values(x[columns[0]])
     if is_stream(x):
         raise InputError(
-            f"expected a list. Received: a {type(x).__name__}, which may have no end. Give "
-            "list(...) of it, or to fit, evaluate and predict a generator of batches."
+            f"expected a list. Received: a {type(x).__name__}, which may be endless. Convert it "
+            "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
     for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged; numpy
         if hasattr(x, name):
@@ -156,7 +152,7 @@ def _rows(rows, shape, pairs):
 # === Tables ===
 
 
-def from_columns(x, names=(), most=2):
+def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
 
     A table is anything with named columns: a dict of columns, a list of dicts, a `DataFrame` of
@@ -166,9 +162,9 @@ def from_columns(x, names=(), most=2):
 
     Args:
         x: anything.
-        names: tuple of str. Columns that a task knows by name, such as `"question"` and
-            `"context"`. If a table has all of them, they are used, in this order.
-        most: int. Maximum number of text columns used without being named. Default 2.
+        names: columns that a task knows by name, such as `"question"` and `"context"`. If a table
+            has all of them, they are used, in this order.
+        most: maximum number of text columns used without being named.
 
     Raises:
         InputError: the table has other columns too, so the text columns must be named.
@@ -181,7 +177,7 @@ def from_columns(x, names=(), most=2):
     _check_is_table(x, columns)
     if not isinstance(x, dict) and not hasattr(x, "__len__"):
         raise InputError(
-            f"a {type(x).__name__} has no length: give a table in memory, or a generator of "
+            f"a {type(x).__name__} has no length. Pass a table in memory, or a generator of "
             "batches."
         )
     if names and set(names) <= set(columns):
@@ -201,8 +197,8 @@ def from_columns(x, names=(), most=2):
     return texts if len(texts) > 1 else texts[0]
 
 
-def column_names(x):
-    """Returns the column names of a table as a list; None if `x` is not a table."""
+def column_names(x: Any) -> list | None:
+    """Returns the column names of a table; None if `x` is not a table."""
     if isinstance(x, dict):
         return list(x)
     for holder, name in ((x, "column_names"), (x, "columns"), (getattr(x, "dtype", None), "names")):
@@ -218,28 +214,31 @@ def _columns_of(rows):
     for number, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             raise InputError(
-                f"row {number} has {listed(row)}, but row 0 has {listed(names)}: all rows must "
-                "have the same."
+                f"row {number} has {listed(row)}, but row 0 has {listed(names)}. All rows must "
+                "have the same keys."
             )
     return {name: [row[name] for row in rows] for name in names}
 
 
 def _names_texts(name):
-    """bool. Whether a column of this name contains texts."""
+    """Returns whether a column of this name contains texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
 
 def _check_is_table(x, columns):
     if not columns:
-        raise InputError("a table without columns.")
+        raise InputError("the table has no columns.")
     parts = [name for name in columns if isinstance(x, dict) and column_names(x[name])]
     if parts:
-        raise InputError(f"a dict of the tables {listed(parts)}: give one, x[{parts[0]!r}].")
+        raise InputError(
+            f"expected one table. Received: a dict of tables {listed(parts)}; pass one of them, "
+            f"x[{parts[0]!r}]."
+        )
 
 
 def _holds_texts(column):
-    """bool. Whether the first non-missing value of a column is a text."""
+    """Returns whether the first non-missing value of a column is a text."""
     if isinstance(column, (str, bytes)):
         return True
     dtype = getattr(column, "dtype", None)
@@ -256,7 +255,7 @@ def _holds_texts(column):
 
 
 def _which(x, columns, others, most):
-    """str. The error message if it is unclear which columns contain the texts."""
+    """Returns the error message if it is not clear which columns contain the texts."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]
@@ -265,6 +264,6 @@ def _which(x, columns, others, most):
     pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
     line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
     return (
-        f"a table with the columns {listed(columns)}: say which hold the texts. Give {line}; "
-        "labels go in an argument of their own."
+        f"it is not clear which columns contain the texts: {listed(columns)}. Pass {line}; labels "
+        "are a separate argument."
     )

@@ -5,10 +5,13 @@ loss. All objectives are sums over texts or tokens, so replicas and micro-batche
 them.
 """
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.text_classification.model import (
@@ -34,7 +37,32 @@ _DIVERGENCES = {
 }
 
 
-class SoftTargets:
+class _WithLabelLoss:
+    """An objective that includes the loss of the labels of a model."""
+
+    variables = ()
+    _model: TaskModel
+
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
+        """See `ReplicatedTrainer`."""
+        return self._model.loss_totals(x, y, sample_weight)
+
+    def _divergence(self, targets, outputs, temperature=1.0):
+        return _DIVERGENCES[_problem_type(self._model)](targets, outputs, temperature)
+
+    def _share(self, losses, y, sample_weight, totals):
+        """Computes a batch's share of the loss from losses `[batch]`, or `[batch, length]` of tokens.
+
+        Each loss has the same weight as in the loss of the labels.
+        """
+        if isinstance(self._model, TokenClassifier):
+            losses = losses * token_weights(y, sample_weight)
+        elif sample_weight is not None:
+            losses = losses * ops.cast(sample_weight, "float32")
+        return ops.divide_no_nan(ops.sum(losses), totals)
+
+
+class SoftTargets(_WithLabelLoss):
     """Knowledge distillation from a teacher's predictions, combined with the labels.
 
         teacher_weight * divergence + (1 - teacher_weight) * loss of the labels
@@ -47,8 +75,8 @@ class SoftTargets:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
         teacher: a fine-tuned model of the same class, labels and tokenizer. Under a distribution
             strategy, load it inside the strategy's scope, like the student.
-        temperature: float. Not used for regression. Default 2.0.
-        teacher_weight: float from 0 to 1. Default 0.5.
+        temperature: divides the logits of both models; not used for regression.
+        teacher_weight: from 0 to 1.
 
     Raises:
         InputError: student and teacher do not match; the message says in what.
@@ -63,24 +91,22 @@ class SoftTargets:
         student.fit(texts, labels, epochs=3)
     """
 
-    variables = ()
-
-    def __init__(self, student, teacher, temperature=2.0, teacher_weight=0.5):
+    def __init__(
+        self,
+        student: TaskModel,
+        teacher: TaskModel,
+        temperature: float = 2.0,
+        teacher_weight: float = 0.5,
+    ):
         _check_pair(student, teacher)
-        self._student, self._teacher = student, teacher
-        self._temperature = temperature
-        self._teacher_weight = teacher_weight
+        self._model, self._teacher = student, teacher
+        self._temperature, self._teacher_weight = temperature, teacher_weight
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
-        return self._student.loss_totals(x, y, sample_weight)
-
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """See `ReplicatedTrainer`."""
-        targets = self._teacher(x, training=False)
-        losses = _divergence(self._student)(targets, y_pred, self._temperature)
-        soft = _share(self._student, losses, y, sample_weight, totals)
-        hard = self._student.loss_share(x, y, y_pred, sample_weight, totals)
+        losses = self._divergence(self._teacher(x, training=False), y_pred, self._temperature)
+        soft = self._share(losses, y, sample_weight, totals)
+        hard = self._model.loss_share(x, y, y_pred, sample_weight, totals)
         return self._teacher_weight * soft + (1 - self._teacher_weight) * hard
 
 
@@ -109,9 +135,11 @@ class IntermediateLayers:
         student.fit(texts, labels, epochs=3)
     """
 
-    def __init__(self, student, teacher):
+    def __init__(self, student: TaskModel, teacher: TaskModel):
         _check_pair(student, teacher)
-        _check_layers(student, teacher)
+        if student.long_texts.has_windows:
+            raise InputError("IntermediateLayers does not support windows: change long_texts.")
+        check_layers(student.config, teacher.config)
         self._student, self._teacher = (
             model.encoder.with_outputs("hidden_states", "attention_logits")
             for model in (student, teacher)
@@ -125,15 +153,15 @@ class IntermediateLayers:
                 ]
 
     @property
-    def variables(self):
-        """list. Variables of the linear maps."""
+    def variables(self) -> list:
+        """Variables of the linear maps."""
         return [variable for layer in self._maps or () for variable in layer.variables]
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         """See `ReplicatedTrainer`."""
         return num_examples(x)
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
         taught = self._teacher(x, training=False)
         learned = self._student(x, training=True)
@@ -142,7 +170,7 @@ class IntermediateLayers:
         return ops.sum(mean_over_tokens(states, mask) + attention) / totals
 
 
-class RDrop:
+class RDrop(_WithLabelLoss):
     """R-Drop: two forward passes with different dropout, and the divergence of their predictions.
 
         loss of one + loss of the other + alpha * (divergence of each from the other) / 2
@@ -152,7 +180,7 @@ class RDrop:
 
     Args:
         model: `TextClassifier`, or `TokenClassifier` without a CRF.
-        alpha: float.
+        alpha: weight of the divergence.
 
     Raises:
         InputError: the model is of another task.
@@ -163,88 +191,63 @@ class RDrop:
         model.compile(objective=RDrop(model, alpha=1.0))
     """
 
-    variables = ()
-
-    def __init__(self, model, alpha):
+    def __init__(self, model: TaskModel, alpha: float):
         _check_task(model, "R-Drop")
-        self._model = model
-        self._alpha = alpha
+        self._model, self._alpha = model, alpha
 
-    def loss_totals(self, x, y, sample_weight):
-        """See `ReplicatedTrainer`."""
-        return self._model.loss_totals(x, y, sample_weight)
-
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
         again = self._model(x, training=True)
-        divergence = _divergence(self._model)
-        losses = (divergence(y_pred, again, 1.0) + divergence(again, y_pred, 1.0)) / 2
+        losses = (self._divergence(y_pred, again) + self._divergence(again, y_pred)) / 2
         of_labels = sum(
             self._model.loss_share(x, y, outputs, sample_weight, totals)
             for outputs in (y_pred, again)
         )
-        return of_labels + self._alpha * _share(self._model, losses, y, sample_weight, totals)
+        return of_labels + self._alpha * self._share(losses, y, sample_weight, totals)
 
 
-def _divergence(model):
-    return _DIVERGENCES[getattr(model, "problem_type", SINGLE)]
-
-
-def _share(model, losses, y, sample_weight, totals):
-    """Computes this batch's share of the loss from losses of texts `[batch]` or of tokens
-    `[batch, length]`.
-
-    Each loss has the same weight as in the loss of the labels.
-    """
-    if isinstance(model, TokenClassifier):
-        losses = losses * token_weights(y, sample_weight)
-    elif sample_weight is not None:
-        losses = losses * ops.cast(sample_weight, "float32")
-    return ops.divide_no_nan(ops.sum(losses), totals)
+def _problem_type(model):
+    return getattr(model, "problem_type", SINGLE)
 
 
 def _check_task(model, what):
     if not isinstance(model, (TextClassifier, TokenClassifier)):
         raise InputError(
-            f"{what} is for labels or numbers of texts and for labels of words. Received: a "
+            f"{what} supports only TextClassifier and TokenClassifier. Received: a "
             f"{type(model).__name__}"
         )
     if getattr(model, "crf", False):
-        raise InputError(f"{what} is not for labels of words with a CRF.")
+        raise InputError(f"{what} does not support a TokenClassifier with a CRF.")
 
 
 def _check_pair(student, teacher):
     """Raises if the teacher does not match the student."""
-    _check_task(student, "a teacher")
+    _check_task(student, "distillation")
     if type(teacher) is not type(student):
         raise InputError(
-            f"the teacher is a {type(teacher).__name__}, the student a {type(student).__name__}."
+            "teacher and student must have the same class. Received: a "
+            f"{type(teacher).__name__} and a {type(student).__name__}"
         )
-    _check_task(teacher, "a teacher")
+    _check_task(teacher, "distillation")
     if teacher.labels != student.labels:
         raise InputError(
-            f"the teacher has the labels {listed(teacher.labels)}, the student "
-            f"{listed(student.labels)}; they must be the same, in one order."
+            "teacher and student must have the same labels in the same order. Received: "
+            f"{listed(teacher.labels)} for the teacher, {listed(student.labels)} for the student"
         )
-    kinds = [getattr(model, "problem_type", SINGLE) for model in (teacher, student)]
-    if kinds[0] != kinds[1]:
-        raise InputError("the teacher is of {}, the student of {}.".format(*kinds))
+    if _problem_type(teacher) != _problem_type(student):
+        raise InputError(
+            "teacher and student must have the same problem type. Received: "
+            f"{_problem_type(teacher)} and {_problem_type(student)}"
+        )
     if teacher.tokenizer.fingerprint != student.tokenizer.fingerprint:
         raise InputError(
-            "teacher and student have different tokenizers; a student learns from a teacher that "
-            "reads the same tokens."
+            "teacher and student have different tokenizers. Use a teacher with the tokenizer of "
+            "the student."
         )
     if teacher.config.max_length < student.max_length:
         raise InputError(
-            f"the teacher takes {teacher.config.max_length} tokens, fewer than the student's "
+            f"the teacher supports {teacher.config.max_length} tokens, fewer than the student's "
             f"max_length={student.max_length}."
         )
     if len({model.long_texts.has_windows for model in (teacher, student)}) > 1:
-        raise InputError("long_texts must be windows for both, teacher and student, or for none.")
-
-
-def _check_layers(student, teacher):
-    """Raises if the layers of the encoders cannot be compared."""
-    if student.long_texts.has_windows:
-        raise InputError("layers are compared of texts in one row: long_texts must be no windows.")
-    check_layers(student.config, teacher.config)
+        raise InputError("long_texts must be windows for both teacher and student, or for neither.")

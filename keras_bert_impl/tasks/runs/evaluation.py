@@ -5,26 +5,31 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.registry import score, score_more
 from keras_bert_impl.tasks.runs.run import load_tuned
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 
 
-def evaluate(model, examples, output_directory=None, more=None):
+def evaluate(
+    model: TaskModel | str | Path,
+    examples: LabelledExamples,
+    output_directory: str | Path | None = None,
+    more: dict[str, LabelledExamples] | None = None,
+) -> dict[str, float]:
     """Scores a fine-tuned model by the metrics of its task, as `finetune` scores the saved model.
 
     Decision settings are not selected again: for SQuAD 2.0, the no-answer threshold is the model's.
 
     Args:
-        model: `TaskModel`, or str or `Path` of a run or model directory; see `load_tuned`.
+        model: a model, or a run or model directory; see `load_tuned`.
         examples: labelled examples; see `finetune`. Their labels are matched by name to those of
             the model.
-        output_directory: str or `Path`. Directory for `scores.json` and the predictions; None to
-            write nothing.
-        more: dict of name -> further examples; see `more_dev` of `finetune`.
+        output_directory: directory for `scores.json` and the predictions; None to write nothing.
+        more: name -> further examples; see `more_dev` of `finetune`.
 
     Returns:
-        dict of scores; the first one is the score by which models are compared.
+        The scores; the first one is the score by which models are compared.
 
     Raises:
         InputError: the model does not exist, the examples are of another task, or a label is
@@ -38,7 +43,9 @@ def evaluate(model, examples, output_directory=None, more=None):
     directory = None if output_directory is None else Path(output_directory)
     if directory is not None:
         if (directory / "recipe.yaml").exists():
-            raise InputError(f"{directory} holds a run; give another directory for the scores.")
+            raise InputError(
+                f"{directory} contains a run. Choose another directory for the scores."
+            )
         directory.mkdir(parents=True, exist_ok=True)
     scores = score(model, examples, directory) | score_more(model, more or {}, directory)
     warn_of_nan(scores, examples.source)

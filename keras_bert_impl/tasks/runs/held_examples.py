@@ -1,5 +1,7 @@
 """Labelled texts in memory, for `finetune`."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
@@ -7,17 +9,14 @@ from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
-def as_examples(data, name):
+def as_examples(data: Any, name: str) -> LabelledExamples:
     """Converts the data arguments of `finetune` to labelled examples.
 
     Args:
         data: examples, which are returned unchanged; or a tuple (texts, labels). Texts are a list
             of str, of (first, second) tuples or of lists of words. Labels are names or class
             indices; lists of names, for several labels per text or for words; or floats.
-        name: str. Name of the data in messages.
-
-    Returns:
-        `Examples`, or `TaggedExamples` for lists of words; or `data`.
+        name: name of the data in messages.
 
     Raises:
         InputError: texts and labels differ in number, or `data` has another form.
@@ -25,12 +24,12 @@ def as_examples(data, name):
     if not isinstance(data, tuple):
         if not isinstance(data, LabelledExamples):
             raise InputError(
-                f"{name} must be examples, as read_table and its kin return them, or (texts, "
-                f"labels), got {data!r:.60}."
+                f"{name} must be examples from a reader such as read_table, or (texts, labels). "
+                f"Received: {data!r:.60}"
             )
         return data
     if len(data) != 2:
-        raise InputError(f"{name} must be (texts, labels), got a tuple of {len(data)}.")
+        raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
     if len(texts) != len(labels) or not texts:
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
@@ -45,17 +44,16 @@ def as_examples(data, name):
         return Examples(texts, [float(label) for label in labels], source=name)
     if kinds not in ({str}, {list}):
         raise InputError(
-            f"{name}: labels must be all names, all numbers, or all lists of names, got "
-            f"{', '.join(sorted(kind.__name__ for kind in kinds))}."
+            f"{name}: labels must be all names, all numbers, or all lists of names. Received: "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         )
     return Examples(texts, labels, source=name)
 
 
 def _as_list(values, name):
-    """Converts values to a list of Python numbers and strings."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise InputError(
-            f"{name} must be a list of texts and a list of labels, got {values!r:.60}."
+            f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"
         )
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     return [value.item() if isinstance(value, np.generic) else value for value in values]

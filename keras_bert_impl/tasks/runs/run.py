@@ -1,19 +1,23 @@
 """A resumable fine-tuning run: takes labelled examples and writes a run directory."""
 
-import dataclasses
 import functools
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import keras
 
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
+from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.tasks.runs.held_examples import as_examples
-from keras_bert_impl.tasks.runs.phases import phases_of
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
@@ -33,17 +37,17 @@ from keras_bert_impl.tuning import (
 
 @reports_lost_workers
 def finetune(
-    model,
-    train,
-    dev,
-    output_directory,
-    strategy="auto",
-    resume=True,
-    callbacks=(),
-    verbose="auto",
-    more_dev=None,
-    **settings,
-):
+    model: str | Path,
+    train: LabelledExamples | tuple,
+    dev: LabelledExamples | tuple,
+    output_directory: str | Path,
+    strategy: Any = "auto",
+    resume: bool = True,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    verbose: int | str = "auto",
+    more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    **settings: Any,
+) -> TaskModel:
     """Fine-tunes a model on a task and writes a run directory.
 
     The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
@@ -55,7 +59,7 @@ def finetune(
     uninterrupted run. A teacher, see `ObjectiveSettings`, is in none of these files.
 
     Args:
-        model: str or `Path` of a model directory.
+        model: a model directory.
         train: training examples, whose type determines the model: `Examples` of `read_glue` or
             `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
@@ -63,17 +67,16 @@ def finetune(
             the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
             labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
         dev: development examples of the same type, to score the model on.
-        output_directory: str or `Path` of the run directory.
-        strategy: str; see `get_strategy`.
-        resume: bool. Whether to resume if the directory contains a run. Default True.
-        callbacks: Keras callbacks for `fit`.
-        verbose: see `fit`.
-        more_dev: dict of name -> further examples to score the model on, such as MNLI's mismatched
-            set. Their scores are named `NAME/...`; their predictions are in a folder of that name.
+        output_directory: the run directory.
+        strategy: see `get_strategy`.
+        resume: whether to resume if the directory contains a run.
+        callbacks, verbose: see `fit` of Keras.
+        more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
+            Their scores are named `NAME/...`; their predictions are in a folder of that name.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
-        The fine-tuned `TaskModel`.
+        The fine-tuned model.
 
     Raises:
         InputError: settings, texts, labels or a model are not valid; the message says which.
@@ -82,107 +85,160 @@ def finetune(
         data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
-    settings = FinetuneSettings(model=str(model), **settings)
+    config = FinetuneSettings(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
-        raise InputError(f"{output_directory} holds a set of runs; give another directory.")
-    task, own = task_with(settings, train, dev)
+        raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
+    task, own = task_with(config, train, dev)
     for more in more_dev.values():
         task_of(train, more)  # checks their labels before the training, not after it
-    of_fit = {}
+    of_fit: dict[str, Any] = {}
     if "class_weight" in own:
-        of_fit["class_weight"] = task.class_weight(train, own.pop("class_weight"))
-    model_class = task.model_class(own)
+        # Only tasks with this setting have the method.
+        weights = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
+        of_fit["class_weight"] = weights
+    model_class: type[TaskModel] = task.model_class(own)
     for name in own:
         if name not in model_class.settings:
-            raise InputError(f"{name} is no setting of a {model_class.__name__}.")
+            raise InputError(f"{name} is not a setting of {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():
-        tuned = _build(settings, task, model_class, own)
-        teacher = settings.teacher and load_tuned(settings.teacher, settings.dtype)
-        phases = phases_of(settings, tuned, teacher)
-    best = _best_epoch(settings, task, tuned, dev, phases[-1])
+        tuned = _build(config, task, model_class, own)
+        teacher = None
+        if config.teacher is not None:
+            teacher = load_tuned(config.teacher, config.dtype)
+        phases = phases_of(config, tuned, teacher)
+    best = _best_epoch(config, task, tuned, dev, phases[-1])
     data = task.inputs(train), task.inputs(dev)
     # Created after all checks, so that a refused run leaves nothing.
-    read = made_of(settings, train, dev) if is_chief() else None
-    run = RunDirectory(output_directory, settings, resume, made_of=read)
+    read = made_of(config, train, dev) if is_chief() else None
+    run = RunDirectory(output_directory, config, resume, made_of=read)
     callbacks = list(callbacks)
-    if settings.unfreeze_gradually:
-        callbacks.append(GradualUnfreezing(settings.frozen_layers))
+    if config.unfreeze_gradually:
+        callbacks.append(GradualUnfreezing(config.frozen_layers))
     of_fit |= {"callbacks": callbacks, "verbose": verbose}
-    _train(tuned, run, settings, strategy, phases, best, *data, **of_fit)
+    _train(tuned, run, config, strategy, phases, best, *data, **of_fit)
     if is_chief():
-        _save_and_score(tuned, run, settings, task, dev, more_dev)
+        _save_and_score(tuned, run, config, task, dev, more_dev)
     return tuned
 
 
-def load_tuned(path, dtype=None, base=None, **settings):
+def model_directory(path: str | Path) -> str | Path:
+    """Returns the model directory of a run; any other path or name unchanged."""
+    directory = Path(path) / "model"
+    return directory if directory.is_dir() else path
+
+
+def load_tuned(
+    path: str | Path,
+    dtype: str | None = None,
+    base: str | Path | None = None,
+    **settings: Any,
+) -> TaskModel:
     """Loads the task model of a run or model directory, of the class that the directory names.
 
     Args:
-        path: str or `Path`.
+        path: run or model directory.
         dtype: Keras dtype policy. Default: that of the run, with which its scores were computed;
             float32 for a model directory.
-        base: str or `Path`. If only a small part of the weights was saved: the model that was
-            fine-tuned. Default: its original location.
+        base: if only a small part of the weights was saved: the model that was fine-tuned. Default:
+            its original location.
         **settings: arguments of the class, which replace the saved ones.
 
     Raises:
         InputError: the directory has no task model.
     """
     path = Path(path)
-    if not (path / "model").is_dir():
-        model_class = model_class_of(path, base)
-        return model_class.from_pretrained(path, dtype=dtype or "float32", base=base, **settings)
+    directory = model_directory(path)
     if dtype is None:
-        dtype = read_yaml(path / "recipe.yaml").text("dtype")
-    model_class = model_class_of(path / "model", base)
-    return model_class.from_pretrained(path / "model", dtype=dtype, base=base, **settings)
+        is_run = directory != path
+        dtype = read_yaml(path / "recipe.yaml").text("dtype") if is_run else "float32"
+    model_class = model_class_of(directory, base)
+    return model_class.from_pretrained(directory, dtype=dtype, base=base, **settings)
 
 
-def load_embedder(name_or_path, dtype=None, **settings):
+def load_embedder(
+    name_or_path: str | Path, dtype: str | None = None, **settings: Any
+) -> TextEmbedder:
     """Loads the `TextEmbedder` of a run directory, or of any model directory or name.
 
     Args:
-        name_or_path: str or `Path`.
+        name_or_path: directory or name.
         dtype: Keras dtype policy. Default: that of the run, else float32.
         **settings: arguments of `TextEmbedder`, which replace those of the run.
 
     Raises:
         InputError: there is no model, or the run is of another task.
     """
-    if not (Path(name_or_path) / "model").is_dir():
+    directory = model_directory(name_or_path)
+    if directory == name_or_path:
         return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
-    tuned = model_class_of(Path(name_or_path) / "model")
+    tuned = model_class_of(directory)
     if not issubclass(tuned, TextEmbedder):
-        raise InputError(f"{name_or_path} holds a {tuned.__name__}, which has no vectors.")
+        raise InputError(f"{name_or_path} contains a {tuned.__name__}, not a TextEmbedder.")
     return load_tuned(name_or_path, dtype, **settings)
 
 
-def task_with(settings, train, dev):
-    """Returns the task of a run and a dict of the task-specific settings that are set.
-
-    Args:
-        settings: `FinetuneSettings`.
-        train, dev: labelled examples.
+def task_with(
+    settings: FinetuneSettings, train: LabelledExamples, dev: LabelledExamples
+) -> tuple[Task, dict[str, Any]]:
+    """Returns the task of a run and the task-specific settings that are set.
 
     Raises:
         InputError: see `task_of`; or a setting of another task is set.
     """
     task = task_of(train, dev)
-    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
-    of_tasks = FinetuneSettings.of_tasks
-    chosen = {n: getattr(settings, n) for n in of_tasks if getattr(settings, n) != defaults[n]}
+    values = {name: getattr(settings, name) for name in FinetuneSettings.of_tasks}
+    # The default of a dataclass field is also an attribute of the class.
+    chosen = {n: value for n, value in values.items() if value != getattr(FinetuneSettings, n)}
     for name in chosen:
         if name not in task.settings:
-            raise InputError(f"{name} is no setting of a {task.model_classes[0].__name__}.")
+            raise InputError(f"{name} is not a setting of {task.model_classes[0].__name__}.")
     if "loss" in chosen and chosen["loss"] not in task.losses:
         raise InputError(
-            f"{train.source}: loss must be {' or '.join(task.losses)}, of rows as these. Received: "
-            f"loss={settings.loss}"
+            f"{train.source}: loss must be {' or '.join(task.losses)} for these examples. "
+            f"Received: loss={settings.loss}"
         )
     return task, chosen
+
+
+class Phase(NamedTuple):
+    """Consecutive epochs with the same objective, each phase with its own optimizer.
+
+    Attributes:
+        start, end: first epoch of the phase, and the epoch after its last one.
+        objective: see `ReplicatedTrainer`; None for the task's loss.
+        name: subfolder for its checkpoints in the run's checkpoint folder.
+        is_scored: whether the model's predictions have meaningful metrics and loss.
+    """
+
+    start: int
+    end: int
+    objective: Any = None
+    name: str = ""
+    is_scored: bool = True
+
+
+def phases_of(
+    settings: FinetuneSettings, model: TaskModel, teacher: TaskModel | None = None
+) -> list[Phase]:
+    """Returns the phases of a run: one, or two with `distillation=tinybert`.
+
+    Raises:
+        InputError: teacher and model do not match, or the model does not support the objective.
+    """
+    if teacher is None:
+        objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)
+        return [Phase(0, settings.epochs, objective)]
+    soft = SoftTargets(model, teacher, settings.temperature, settings.teacher_weight)
+    if settings.distillation != TINYBERT:
+        return [Phase(0, settings.epochs, soft)]
+    layers, before = IntermediateLayers(model, teacher), settings.intermediate_epochs
+    return [
+        Phase(0, before, layers, name="intermediate", is_scored=False),
+        Phase(before, before + settings.epochs, soft),
+    ]
 
 
 def _build(settings, task, model_class, own):
@@ -274,8 +330,8 @@ def _best_epoch(settings, task, model, dev, phase):
     if not settings.keep_best:
         return None
 
-    def score(asked):
-        return comparable(*next(iter(task.finish(asked, dev).items())))
+    def score(scored):
+        return comparable(*next(iter(task.finish(scored, dev).items())))
 
     if num_workers() < 2:
         first_score = functools.partial(score, model)
@@ -307,27 +363,22 @@ def _scores_of(metrics, start, finished, steps):
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(
-            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done; "
-            f"remove {metrics.parent} to start again."
+            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done. "
+            f"Remove {metrics.parent} to start over."
         )
     return scores
 
 
-def made_of(settings, train, dev):
-    """Describes the inputs of a fine-tuning run, for its `RunDirectory`, as a dict.
-
-    Args:
-        settings: `FinetuneSettings`.
-        train, dev: labelled examples.
-    """
-    read = {
+def made_of(
+    settings: FinetuneSettings, train: LabelledExamples, dev: LabelledExamples
+) -> dict[str, dict[str, Any]]:
+    """Describes the inputs of a fine-tuning run, for its `RunDirectory`."""
+    read: dict[str, dict[str, Any]] = {
         name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
         for name, data in (("train", train), ("dev", dev))
     }
     for name in ("model", "teacher"):
         path = getattr(settings, name)
-        if path:
-            directory = Path(path) / "model"  # a teacher may be a run
-            sha256 = fingerprint(directory if directory.is_dir() else path)
-            read[name] = {"source": str(path), "sha256": sha256}
+        if path:  # a teacher may be a run
+            read[name] = {"source": str(path), "sha256": fingerprint(model_directory(path))}
     return read

@@ -7,11 +7,14 @@ import math
 import re
 import shutil
 import statistics
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
@@ -22,19 +25,19 @@ from keras_bert_impl.training.strategy import num_workers
 
 
 def finetune_set(
-    model,
-    train,
-    dev,
-    output_directory,
-    grid,
-    strategy="auto",
-    resume=True,
-    callbacks=(),
-    verbose="auto",
-    more_dev=None,
-    say=lambda text: None,
-    **settings,
-):
+    model: str | Path,
+    train: LabelledExamples | tuple,
+    dev: LabelledExamples | tuple,
+    output_directory: str | Path,
+    grid: dict[str, list],
+    strategy: Any = "auto",
+    resume: bool = True,
+    callbacks: Iterable = (),
+    verbose: int | str = "auto",
+    more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    say: Callable[[str], Any] = lambda text: None,
+    **settings: Any,
+) -> dict[str, Any]:
     """Fine-tunes once for each combination of settings and compares the runs.
 
     The directory contains `runs/NAME`, one run directory each, named after its settings of the
@@ -47,16 +50,16 @@ def finetune_set(
 
     Args:
         model, train, dev, strategy, resume, callbacks, verbose, more_dev: see `finetune`.
-        output_directory: str or `Path` of the set.
-        grid: dict of setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one
-            run per combination. Runs that differ only in `seed` form a group.
-        say: function of one str, called with the name of each run.
+        output_directory: directory of the set.
+        grid: setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one run per
+            combination. Runs that differ only in `seed` form a group.
+        say: called with the name of each run.
         **settings: the other fields of `FinetuneSettings`, the same for all runs.
 
     Returns:
-        dict: `metric`, the task's first metric, by which groups are compared; `best`, the path of
-        the best run in the directory, which has the best score in the group with the best mean
-        (the lowest for `mean_squared_error`; NaN ranks last, and so does a group with a NaN run);
+        `metric`, the task's first metric, by which groups are compared; `best`, the path of the
+        best run in the directory, which has the best score in the group with the best mean (the
+        lowest for `mean_squared_error`; NaN ranks last, and so does a group with a NaN run);
         `groups`, best first, each with its `settings`, `runs`, a dict of path -> scores, and
         `scores`, a dict of metric -> `mean`, `std` (sample standard deviation; None for one run),
         `min`, `max`.
@@ -73,7 +76,7 @@ def finetune_set(
     directory = Path(output_directory)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     if not grid:
-        raise InputError("there are no settings to try.")
+        raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, {"model": str(model), **settings})
     _check_possible(directory, runs, resume, train, dev)
     scores = {}
@@ -100,22 +103,21 @@ def finetune_set(
     return summary
 
 
-def name_of(chosen):
+def name_of(chosen: dict[str, Any]) -> str:
     """Returns a folder name for settings: `batch_size=16,epochs=2`."""
     return ",".join(
         f"{key}={re.sub(r'[^A-Za-z0-9.+-]+', '_', str(value))}" for key, value in chosen.items()
     )
 
 
-def combinations(grid, settings):
-    """Returns the runs of a set.
+def combinations(
+    grid: dict[str, list], settings: dict[str, Any]
+) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
+    """Returns the runs of a set: path in the set -> (its settings of the grid, all its settings).
 
     Args:
         grid: see `finetune_set`; an empty grid has one combination.
-        settings: dict of the other settings.
-
-    Returns:
-        dict of path in the set -> (dict of its settings of the grid, its `FinetuneSettings`).
+        settings: the other settings.
 
     Raises:
         InputError: a setting or its values are not valid.
@@ -123,19 +125,19 @@ def combinations(grid, settings):
     known = {field.name for field in dataclasses.fields(FinetuneSettings)}
     for key, values in grid.items():
         if key not in known:
-            raise InputError(f"there is no setting {key!r} to try values of.")
+            raise InputError(f"grid: unknown setting {key!r}.")
         if key in settings:
-            raise InputError(f"{key} has values to be tried, and one value besides: leave that.")
+            raise InputError(f"{key} is in the grid and also has a fixed value. Remove one.")
         if not isinstance(values, (list, tuple)) or not values:
-            raise InputError(f"{key} needs a list of values to try. Received: {values!r:.60}")
-    runs = {}
+            raise InputError(f"grid: {key} needs a list of values. Received: {values!r:.60}")
+    runs: dict[str, tuple[dict[str, Any], FinetuneSettings]] = {}
     # Seeds vary fastest, so that the runs of a group are consecutive.
     keys = sorted(grid, key=lambda key: key == "seed")
-    for values in itertools.product(*(grid[key] for key in keys)):
-        chosen = dict(zip(keys, values))
+    for combination in itertools.product(*(grid[key] for key in keys)):
+        chosen = dict(zip(keys, combination))
         path = f"runs/{name_of(chosen)}"
         if path in runs:
-            raise InputError(f"two runs are called {path}: is a value there twice?")
+            raise InputError(f"two runs are named {path}. Remove repeated values from the grid.")
         runs[path] = chosen, FinetuneSettings(**settings, **chosen)
     return runs
 
@@ -144,11 +146,10 @@ def _check_possible(directory, runs, resume, train, dev):
     """Raises the errors of all runs before the first one begins."""
     if num_workers() > 1:
         raise InputError(
-            f"a set of runs is for one worker, not {num_workers()}; start each run with its own "
-            "settings."
+            f"a set of runs supports one worker, not {num_workers()}. Start each run separately."
         )
     if (directory / "checkpoints").exists():
-        raise InputError(f"{directory} holds a single run; give another directory for a set.")
+        raise InputError(f"{directory} contains a single run. Choose another directory.")
     for path, (_, settings) in runs.items():
         task_with(settings, train, dev)
         if (directory / path).exists():
@@ -157,14 +158,9 @@ def _check_possible(directory, runs, resume, train, dev):
 
 
 def _summary(chosen, scores):
-    """Summarizes the runs as a dict; see `finetune_set`.
-
-    Args:
-        chosen: dict of path -> the run's settings of the grid.
-        scores: dict of path -> its scores.
-    """
+    """Returns the result of `finetune_set` from the settings of the grid and scores of each path."""
     metric = next(iter(next(iter(scores.values()))))
-    groups = {}
+    groups: dict[str, dict] = {}
     for path, values in chosen.items():
         without_seed = {key: value for key, value in values.items() if key != "seed"}
         group = groups.setdefault(name_of(without_seed), {"settings": without_seed, "runs": {}})
@@ -176,7 +172,7 @@ def _summary(chosen, scores):
         group["scores"] = {name: _spread(_values(group, name)) for name in names}
 
     def rank(score):
-        """float. Sort key of scores from the best to the worst, NaN last."""
+        """Sort key of scores from the best to the worst, NaN last."""
         return math.inf if math.isnan(score) else -comparable(metric, score)
 
     def rank_of_group(group):

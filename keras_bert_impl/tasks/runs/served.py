@@ -3,24 +3,28 @@
 from pathlib import Path
 
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
-from keras_bert_impl.tasks.runs.run import load_embedder, load_tuned
+from keras_bert_impl.tasks.runs.run import load_embedder, load_tuned, model_directory
 from keras_bert_impl.tokenizers import Tokenizer
 
 
-def load_model(name_or_path, use=None, dtype=None, base=None):
+def load_model(
+    name_or_path: str | Path,
+    use: str | None = None,
+    dtype: str | None = None,
+    base: str | Path | None = None,
+) -> TaskModel | Encoder:
     """Loads the model of a run directory, a model directory or a name, for export.
 
     Args:
-        name_or_path: str or `Path`.
-        use: str. `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default:
-            the task that it was fine-tuned for.
+        name_or_path: directory or name.
+        use: `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default: the
+            task that it was fine-tuned for.
         dtype: Keras dtype policy. Default: that of the run, else float32.
         base: see `load_tuned`.
-
-    Returns:
-        `TaskModel` or `Encoder`.
 
     Raises:
         InputError: the model does not exist.
@@ -30,17 +34,17 @@ def load_model(name_or_path, use=None, dtype=None, base=None):
     if use == "embedder":
         return load_embedder(name_or_path, dtype)
     model_class = MaskedLM if use == "masked-lm" else Encoder
-    return model_class.from_pretrained(_source(name_or_path), dtype=dtype or "float32")
+    return model_class.from_pretrained(model_directory(name_or_path), dtype=dtype or "float32")
 
 
-def load_signatures(name_or_path, use=None, dtype=None, base=None):
-    """Loads a model's `serving.signatures.Signatures`; for arguments see `load_model`."""
+def load_signatures(
+    name_or_path: str | Path,
+    use: str | None = None,
+    dtype: str | None = None,
+    base: str | Path | None = None,
+) -> Signatures:
+    """Loads the serving signatures of a model; for arguments see `load_model`."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
-        return EncoderSignatures(model, Tokenizer.from_pretrained(_source(name_or_path)))
+        return EncoderSignatures(model, Tokenizer.from_pretrained(model_directory(name_or_path)))
     return model.signatures()
-
-
-def _source(name_or_path):
-    model = Path(name_or_path) / "model"
-    return model if model.is_dir() else name_or_path

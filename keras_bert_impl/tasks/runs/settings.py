@@ -13,13 +13,76 @@ from keras_bert_impl.settings import (
     Range,
     Rate,
     Seed,
+    Share,
 )
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
-from keras_bert_impl.tasks.runs.objective_settings import ObjectiveSettings
-from keras_bert_impl.tuning.settings import CRF_RATE, FULL
+from keras_bert_impl.tuning.settings import CRF_RATE, FULL, TuningSettings
 
 # The grid that BERT was fine-tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
+SOFT, TINYBERT = "soft", "tinybert"
+_DEFAULTS = {  # of the kinds of distillation
+    SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
+    TINYBERT: {"temperature": 1.0, "teacher_weight": 1.0, "intermediate_epochs": 10},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveSettings(TuningSettings):
+    """Training signals besides the labels: a teacher, or R-Drop.
+
+    Args:
+        teacher: a run or model directory with the same task, labels and tokenizer; the model also
+            learns from its predictions; see `SoftTargets`.
+        distillation: requires a teacher. soft (the default) learns from its predictions; tinybert
+            first learns from its layers for `intermediate_epochs` (see `IntermediateLayers`), then
+            from its predictions for `epochs`. Each of the two phases has its own optimizer and a
+            complete learning-rate schedule.
+        temperature: divides the logits of both models; not for regression. Default: 2 for soft, 1
+            for tinybert.
+        teacher_weight: share of the teacher's predictions in the loss; the labels have the rest.
+            Default: 0.5 for soft, 1 for tinybert.
+        intermediate_epochs: for tinybert. Default: 10.
+        r_drop: weight in the loss of the divergence between two passes with different dropout; see
+            `RDrop`. A step is two forward and two backward passes. Default: none.
+
+    Raises:
+        InputError: the settings are incompatible.
+
+    Source: Sanh et al. 2019 (arXiv:1910.01108), section 3; Jiao et al. 2020, "TinyBERT", section
+    4.2; Liang et al. 2021 (arXiv:2106.14448).
+    """
+
+    teacher: str | None = None
+    distillation: Annotated[str, OneOf(*_DEFAULTS)] | None = None
+    temperature: PositiveFloat | None = None
+    teacher_weight: Share | None = None
+    intermediate_epochs: PositiveInt | None = None
+    r_drop: PositiveFloat | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.teacher is None:
+            for name in ("distillation", *_DEFAULTS[TINYBERT]):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{name} requires a teacher.")
+        else:
+            self._resolve()
+
+    def _resolve(self):
+        if self.r_drop is not None:
+            raise InputError("r_drop cannot be combined with a teacher.")
+        if self.distillation is None:
+            object.__setattr__(self, "distillation", SOFT)
+        if self.distillation == SOFT and self.intermediate_epochs is not None:
+            raise InputError("intermediate_epochs requires distillation=tinybert.")
+        if self.distillation == TINYBERT and (self.tuning != FULL or self.unfreeze_gradually):
+            raise InputError(
+                "distillation=tinybert requires tuning=full without unfreeze_gradually."
+            )
+        for name, value in _DEFAULTS[self.distillation].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,42 +93,42 @@ class FinetuneSettings(ObjectiveSettings):
     `ObjectiveSettings` for training signals besides the labels.
 
     Args:
-        model: str. A model directory.
-        epochs: int.
-        batch_size: int. Texts of the global batch.
-        warmup: float. Share of the steps in which the learning rate rises; then it falls to 0.
-        weight_decay: float. Not applied to biases and normalization layers.
-        clip_norm: float or None. Limit of the global gradient norm.
-        max_length: int or None for the task's: 384 for questions, else 128. Row length in tokens.
-            Longer texts are truncated, or split into windows of this length for tagging, questions
-            and depending on `long_texts`.
-        dropout: float or None for the model's own.
-        accumulation_steps: int. Micro-batches per replica and step.
-        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`.
-        doc_stride: int or None for the task's: 128 for questions, else half of `max_length`. For
-            windows: tokens from the start of one to the start of the next.
-        long_texts: str or None for `"truncate"`. For texts, pairs and the prompts of choices: how
-            those longer than `max_length` are handled; see `LongTexts`.
-        max_windows: int or None for 8. Maximum number of windows of such a text.
-        class_weight: `"balanced"`, or dict of label name -> factor in the loss. For texts with one
-            label each; see `TextClassifier.fit`.
-        max_question_length: int or None for 64. Questions are truncated to this number of tokens.
-        label_all_pieces: bool. For tagging: whether every subword of a word learns its label.
-        crf: bool. For tagging: whether to use a conditional random field over the words.
-        features: str or int. For tagging: freezes the encoder and trains a BiLSTM on these of its
-            hidden states, with a default `learning_rate` of 1e-3; see `FeatureTagger`. None
-            fine-tunes the encoder.
-        loss: str or None for the first. For similarity: cosine (learns the labels as cosines) or
-            cosent (learns their order); for texts without labels, multiple_negatives or, with
-            three texts, triplet.
-        pooling: str or None for the model's own. For similarity: cls, mean (the default of models
-            without one) or max. For texts with classes or numbers: mean, max or attention over all
-            tokens, instead of the vector that the encoder was published with.
-        keep_best: bool. Whether to keep the model of the epoch with the best score on the
-            development set, by the first of the task's metrics, instead of the last epoch.
-        patience: int or None. The run ends after this number of consecutive epochs without a better
-            score; implies `keep_best`. The learning rate falls as in a run of all `epochs`.
-        seed: int. Determines the newly initialized head, the order of the texts and dropout.
+        model: a model directory.
+        epochs: passes over the training texts.
+        batch_size: texts of the global batch.
+        warmup: share of the steps in which the learning rate rises; then it falls to 0.
+        weight_decay: not applied to biases and normalization layers.
+        clip_norm: limit of the global gradient norm; None for no limit.
+        max_length: row length in tokens. Longer texts are truncated, or split into windows of this
+            length for tagging, questions and depending on `long_texts`. Default: 384 for questions,
+            else 128.
+        dropout: default: that of the model.
+        accumulation_steps: micro-batches per replica and step.
+        dtype: Keras dtype policy, such as `"mixed_bfloat16"`.
+        doc_stride: for windows: tokens from the start of one to the start of the next. Default: 128
+            for questions, else half of `max_length`.
+        long_texts: how texts, pairs and prompts of choices longer than `max_length` are handled;
+            see `LongTexts`. Default: `"truncate"`.
+        max_windows: maximum number of windows of such a text. Default: 8.
+        class_weight: `"balanced"`, or label name -> factor in the loss. For texts with one label
+            each; see `TextClassifier.fit`.
+        max_question_length: questions are truncated to this number of tokens. Default: 64.
+        label_all_pieces: for tagging: whether every subword of a word learns its label.
+        crf: for tagging: whether to use a conditional random field over the words.
+        features: for tagging: freezes the encoder and trains a BiLSTM on these of its hidden
+            states, with a default `learning_rate` of 1e-3; see `FeatureTagger`. None fine-tunes the
+            encoder.
+        loss: for similarity: cosine (the default, learns the labels as cosines) or cosent (learns
+            their order); for texts without labels, multiple_negatives (the default) or, with three
+            texts, triplet.
+        pooling: for similarity: cls, mean (the default of models without one) or max. For texts
+            with classes or numbers: mean, max or attention over all tokens, instead of the vector
+            that the encoder was published with. Default: that of the model.
+        keep_best: whether to keep the model of the epoch with the best score on the development
+            set, by the first of the task's metrics, instead of the last epoch.
+        patience: the run ends after this number of consecutive epochs without a better score;
+            implies `keep_best`. The learning rate falls as in a run of all `epochs`.
+        seed: determines the newly initialized head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
@@ -110,11 +173,11 @@ class FinetuneSettings(ObjectiveSettings):
     def __post_init__(self):
         if self.features is not None:
             if self.tuning != FULL:
-                raise InputError(f"features does not go together with tuning={self.tuning}.")
+                raise InputError(f"features cannot be combined with tuning={self.tuning}.")
             if self.learning_rate is None:
                 object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()
         if self.patience is not None:
             object.__setattr__(self, "keep_best", True)
         if self.crf_rate != CRF_RATE and not self.crf:
-            raise InputError("crf_rate is for crf=true.")
+            raise InputError("crf_rate requires crf=true.")

@@ -2,6 +2,8 @@
 
 import logging
 import math
+from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -16,25 +18,25 @@ class UndefinedScoresError(InputError):
     """Raised if a model's scores are NaN, so that they cannot decide anything.
 
     Args:
-        what: str. Term for an example, such as `"text"`.
-        number: int. Index of the example.
+        what: term for an example, such as `"text"`.
+        number: index of the example.
     """
 
-    def __init__(self, what, number):
+    def __init__(self, what: str, number: int):
         super().__init__(
             f"the scores of {what} {number} are NaN (not a number): the model has NaN or infinite "
-            "weights, or its numbers overflow. Load an earlier checkpoint, train with a lower "
+            "weights, or its activations overflow. Load an earlier checkpoint, train with a lower "
             "learning rate, or use dtype='float32'."
         )
         self.what, self.number = what, number
 
 
-def check_scores(scores, what="text"):
+def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> None:
     """Raises if any score is NaN.
 
     Args:
-        scores: float array `[examples, ...]`, or a list of arrays `[...]`, one per example.
-        what: str. Term for an example in the message. Default `"text"`.
+        scores: float `[examples, ...]`, or a list of arrays `[...]`, one per example.
+        what: term for an example in the message.
 
     Raises:
         UndefinedScoresError: a score is NaN; names the first such example.
@@ -46,43 +48,38 @@ def check_scores(scores, what="text"):
             raise UndefinedScoresError(what, number)
 
 
-def likeliest(scores):
+def likeliest(scores: np.ndarray | list[np.ndarray]) -> np.ndarray:
     """Returns the index of the highest score of each example; the first one if scores are equal.
 
     Args:
-        scores: list of float arrays `[classes]`, or one array `[examples, classes]`.
+        scores: float `[examples, classes]`, or a list of arrays `[classes]`.
 
     Returns:
-        int64 array `[examples]`; if any score is NaN, float64 with NaN for that example.
+        int64 `[examples]`; if any score is NaN, float64 with NaN for that example.
     """
     best = np.array([row.argmax() for row in scores], "int64")
     undefined = np.array([np.isnan(row).any() for row in scores], bool)
     return np.where(undefined, np.nan, best) if undefined.any() else best
 
 
-def at_least_half(scores):
+def at_least_half(scores: np.ndarray) -> np.ndarray:
     """Returns 1 for scores of at least 0.5, 0 for lower ones, NaN for NaN, in the same shape."""
     chosen = (scores >= 0.5).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen
 
 
-def undefined(scores):
+def undefined(scores: Iterable[str]) -> dict[str, float]:
     """Returns a dict with the same names and NaN as values."""
     return dict.fromkeys(scores, math.nan)
 
 
-def warn_of_nan(scores, where):
-    """Logs a warning that lists the scores that are NaN.
-
-    Args:
-        scores: dict of float.
-        where: str. What was scored.
-    """
+def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
+    """Logs a warning that lists the scores that are NaN; `where` says what was scored."""
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(
-            "%s: %s cannot be computed (NaN): all predictions are equal, or some are NaN",
+            "%s: %s is NaN, because all predictions are equal or some are NaN",
             where,
             ", ".join(names),
         )

@@ -4,8 +4,10 @@ Each is NaN if a label or a prediction is NaN.
 """
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_bert_impl.tasks.scores.decisions import undefined
 
@@ -25,13 +27,13 @@ def _nan_if_any_is(metric):
 
 
 @_nan_if_any_is
-def accuracy(labels, predictions):
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Fraction of equal entries."""
     return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
 
 
 @_nan_if_any_is
-def f1(labels, predictions):
+def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     """F1 of class 1: the harmonic mean of precision and recall; 0 if neither is defined."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     hits = np.sum((labels == 1) & (predictions == 1))
@@ -40,7 +42,7 @@ def f1(labels, predictions):
 
 
 @_nan_if_any_is
-def macro_f1(labels, predictions):
+def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Mean of the F1 scores of the classes; classes that never occur are left out."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
@@ -48,7 +50,7 @@ def macro_f1(labels, predictions):
 
 
 @_nan_if_any_is
-def matthews(labels, predictions):
+def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Matthews correlation of class indices; 0 if labels or predictions have only one class.
 
     Source: Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation
@@ -62,7 +64,7 @@ def matthews(labels, predictions):
 
 
 @_nan_if_any_is
-def pearson(labels, predictions):
+def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Pearson correlation; NaN if labels or predictions are constant."""
     deviations = []
     for values in (labels, predictions):
@@ -75,27 +77,27 @@ def pearson(labels, predictions):
 
 
 @_nan_if_any_is
-def spearman(labels, predictions):
+def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Spearman correlation: Pearson correlation of the ranks; ties share their mean rank."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
 @_nan_if_any_is
-def mean_squared_error(labels, predictions):
+def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Mean squared difference."""
     x, y = (np.asarray(v, "float64").ravel() for v in (labels, predictions))
     return float(np.mean((x - y) ** 2))
 
 
-def multi_label_scores(labels, predictions):
+def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Computes the multi-label scores.
 
     Args:
-        labels, predictions: arrays of 0 and 1 `[examples, labels]`.
+        labels, predictions: 0 and 1 `[examples, labels]`.
 
     Returns:
-        dict: `micro_f1` over all entries; `macro_f1`, the mean of the labels' F1 scores; and
-        `accuracy`, the fraction of examples whose labels are all correct.
+        `micro_f1` over all entries; `macro_f1`, the mean of the labels' F1 scores; and `accuracy`,
+        the fraction of examples whose labels are all correct.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     scores = {
@@ -106,23 +108,15 @@ def multi_label_scores(labels, predictions):
     return undefined(scores) if np.isnan(predictions).any() else scores
 
 
-METRICS = {
+METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     function.__name__: function
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
 }
 
 
-_LESS_IS_BETTER = {"mean_squared_error"}
-
-
-def comparable(name, value):
-    """Converts a score to a value by which models are compared: higher is better.
-
-    Args:
-        name: str. Name of the score.
-        value: float.
-    """
-    return -value if name in _LESS_IS_BETTER else value
+def comparable(name: str, value: float) -> float:
+    """Converts the score of a metric to a value where higher is better."""
+    return -value if name == "mean_squared_error" else value
 
 
 def _covariance(a, b):

@@ -25,7 +25,14 @@ class _Row(NamedTuple):
     label: str | None
 
 
-def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_rows=False):
+def read_columns(
+    path: str | Path,
+    word: int = 0,
+    label: int | None = -1,
+    labels: list[str] | None = None,
+    word_prefix: str = "",
+    skip_bad_rows: bool = False,
+) -> TaggedExamples:
     """Reads a file with one word and its label per line and blank lines between sentences.
 
     Columns are separated by tabs if the first row has one, else by runs of spaces. See
@@ -34,17 +41,14 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
     lines that start with `#` and have a different number of columns, or look like `# key = value`.
 
     Args:
-        path: str or `Path`.
-        word: int. Column of the words, from 0; negative numbers count from the end.
-        label: int. Column of the labels; None for words only.
-        labels: list of str. Allowed labels; None for any.
-        word_prefix: str. Prefix that every word has and that is removed, such as `"en:"` in the
-            English files of WikiANN.
-        skip_bad_rows: bool. Whether to skip sentences with an unusable row; they are counted in a
-            warning and listed in `skipped`.
-
-    Returns:
-        `TaggedExamples`.
+        path: file to read.
+        word: column of the words, from 0; negative numbers count from the end.
+        label: column of the labels; None for words only.
+        labels: allowed labels; None for any.
+        word_prefix: prefix that every word has and that is removed, such as `"en:"` in the English
+            files of WikiANN.
+        skip_bad_rows: whether to skip sentences with an invalid row; they are counted in a warning
+            and listed in `skipped`.
 
     Raises:
         InputError: words and labels are the same column; a row has a different length, an empty
@@ -56,33 +60,34 @@ def read_columns(path, word=0, label=-1, labels=None, word_prefix="", skip_bad_r
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
     if Path(path).suffix == ".conllu":
-        raise InputError(f"{path} is named as a CoNLL-U file; read_conllu reads those.")
+        raise InputError(f"{path} is a CoNLL-U file. Use read_conllu.")
     has_tabs, width = _layout(path)
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:
-            raise InputError(f"{path}: there is no column {name}={column}; there are {width}.")
+            raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
     if label is not None and word % width == label % width:
         raise InputError(
-            f"{path}: word={word} and label={label} are the same column, of {width}. Give another "
-            "one, or label=None for words without labels."
+            f"{path}: word={word} and label={label} are the same column, of {width}. Choose "
+            "another, or label=None for words without labels."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     return _read(path, rows, labels, skip_bad_rows)
 
 
-def read_conllu(path, label="upos", labels=None, skip_bad_rows=False):
+def read_conllu(
+    path: str | Path,
+    label: str | None = "upos",
+    labels: list[str] | None = None,
+    skip_bad_rows: bool = False,
+) -> TaggedExamples:
     """Reads the words of a CoNLL-U file and one column as their labels.
 
     Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped.
 
     Args:
-        path: str or `Path`.
-        label: str. Column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for
-            words only.
-        labels, skip_bad_rows: see `read_columns`.
-
-    Returns:
-        `TaggedExamples`.
+        path, labels, skip_bad_rows: see `read_columns`.
+        label: column of the labels: `"upos"`, `"xpos"`, `"feats"` or `"deprel"`; None for words
+            only.
 
     Raises:
         InputError: see `read_columns`; also for ids that are not consecutive word numbers and for a
@@ -108,7 +113,7 @@ def _read(path, rows, labels, skip_bad_rows):
     sentences = usable(check, sentences, skipped)
     warn_of_skipped(path, skipped, "sentences")
     if not sentences:
-        raise InputError(f"{path} has no sentences that can be used.")
+        raise InputError(f"{path} has no usable sentences.")
     lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
     has_labels = tags[0][0] is not None
     if has_labels and labels is None:
@@ -174,8 +179,9 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
         if len(cells) != width:
             raise InputError(f"{where}: {len(cells)} columns, but the first row has {width}.")
         if not cells[word].startswith(prefix):
-            begins = f"{cells[word]!r:.60} does not begin with {prefix!r}"
-            raise InputError(f"{where}: the word {begins}.")
+            raise InputError(
+                f"{where}: the word {cells[word]!r:.60} does not start with {prefix!r}."
+            )
         cells[word] = cells[word].removeprefix(prefix)
         rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
     return rows
@@ -185,7 +191,7 @@ def _row(where, number, word, label):
     if not word.strip(" "):
         raise InputError(f"{where}: the word is empty.")
     if len(word) > _LONGEST_WORD:
-        raise InputError(f"{where}: a word of {len(word)} characters: {word!r:.40}...")
+        raise InputError(f"{where}: the word has {len(word)} characters: {word!r:.40}...")
     if label is not None and not label.strip(" "):
         raise InputError(f"{where}: the label is empty.")
     return _Row(number, word, label)
@@ -204,8 +210,8 @@ def _conllu_rows(path, label, sentence_ids, lines):
         found = _SENTENCE_ID.fullmatch(text)
         if found and sentence_ids.setdefault(found[1], number) != number:
             raise InputError(
-                f"{where}: the sent_id {found[1]!r:.60} is that of line {sentence_ids[found[1]]}, "
-                "too."
+                f"{where}: sent_id {found[1]!r:.60} is already used in line "
+                f"{sentence_ids[found[1]]}."
             )
         if text.startswith("#") or _NO_WORD.fullmatch(cells[0]):
             continue
@@ -213,8 +219,8 @@ def _conllu_rows(path, label, sentence_ids, lines):
             raise InputError(f"{where}: {len(cells)} columns, but CoNLL-U has 10.")
         if cells[0] != str(len(rows) + 1):
             raise InputError(
-                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}; a blank "
-                "line stands between sentences."
+                f"{where}: the id is {cells[0]!r:.40}, but this is word {len(rows) + 1}. Separate "
+                "sentences by a blank line."
             )
         value = None if label is None else cells[_CONLLU_COLUMNS[label]]
         if value == "_" and label != "feats":
@@ -234,10 +240,11 @@ def _check_labels(path, labels, others, rows):
     """
     for row in rows:
         if row.label in others:
-            where = f"{path}, line {row.line}: the label {row.label!r:.60}"
+            where = f"{path}, line {row.line}: label {row.label!r:.60}"
             if labels is not None:
-                raise InputError(f"{where} is none of {listed(labels)}.")
+                raise InputError(f"{where} is not one of {listed(labels)}.")
             raise InputError(
-                f"{where} is neither 'O' nor like 'B-PER', as others are; to allow it, give labels."
+                f"{where} is neither 'O' nor like 'B-PER', unlike the others. To allow it, pass "
+                "labels."
             )
     return rows

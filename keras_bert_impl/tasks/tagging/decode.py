@@ -1,9 +1,11 @@
 """Decodes the scores of tokens into labels and entities, for `predict` and for exported graphs."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_impl.serving.words import TextWords, WordTokens
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
 from keras_bert_impl.tokenizers.unicode.places import places_of
 
@@ -24,7 +26,7 @@ class Units(NamedTuple):
     is_known: tf.Tensor
 
 
-def find_units(tokens):
+def find_units(tokens: tf.Tensor) -> Units:
     """Returns the `Units` of words, from their tokens, int32 [words], -1 for none."""
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
@@ -32,15 +34,17 @@ def find_units(tokens):
     return Units(firsts, tf.cumsum(tf.cast(differs, tf.int32)) - 1, tf.gather(tokens, firsts) >= 0)
 
 
-def scores_of_words(scores, tokens, aggregation, unknown):
+def scores_of_words(
+    scores: tf.Tensor, tokens: WordTokens, aggregation: str, unknown: int
+) -> tf.Tensor:
     """Combines the scores of the tokens of each word.
 
     Args:
         scores: float32 [tokens, num_labels].
-        tokens: `WordTokens`.
+        tokens: assignment of tokens to words.
         aggregation: `"first"`, `"mean"` or `"max"` over the tokens of a word: the scores of the
             first, their mean, or the scores of the token with the highest.
-        unknown: int. The label of words without tokens.
+        unknown: the label of words without tokens.
 
     Returns:
         float32 [words, num_labels].
@@ -65,20 +69,27 @@ def scores_of_words(scores, tokens, aggregation, unknown):
     return tf.where(tokens.owns[:, tf.newaxis], combined, first)
 
 
-def over_sequences(function, scores, units, texts, num_texts, unknown):
+def over_sequences(
+    function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    scores: tf.Tensor,
+    units: Units,
+    texts: tf.Tensor,
+    num_texts: tf.Tensor,
+    unknown: tf.Tensor,
+) -> tf.Tensor:
     """Applies a function to each text's sequence of units and maps the results to words.
 
     Args:
         function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
             [batch, length]; returns a tensor [batch, length, ...].
         scores: float32 [words, num_labels].
-        units: `Units`.
+        units: units of the words.
         texts: int64 [words], text of each word.
         num_texts: int64.
-        unknown: tensor [...], result for words without a token.
+        unknown: [...], result for words without a token.
 
     Returns:
-        tensor [words, ...].
+        [words, ...].
     """
     known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], their first words
     rows = tf.RaggedTensor.from_value_rowids(
@@ -87,11 +98,11 @@ def over_sequences(function, scores, units, texts, num_texts, unknown):
     longest = tf.maximum(rows.bounding_shape(axis=1), 1)
     mask = tf.sequence_mask(rows.row_lengths(), longest)
     emissions = rows.to_tensor(shape=tf.stack([-1, longest, scores.shape[-1]]))
-    said = function(emissions, tf.cast(mask, tf.float32))
-    said = tf.concat([tf.boolean_mask(said, mask), unknown[tf.newaxis]], axis=0)
+    results = function(emissions, tf.cast(mask, tf.float32))
+    results = tf.concat([tf.boolean_mask(results, mask), unknown[tf.newaxis]], axis=0)
     numbers = tf.cumsum(tf.cast(units.is_known, tf.int32)) - 1
     numbers = tf.where(units.is_known, numbers, tf.size(known))  # indices into the known units
-    return tf.gather(said, tf.gather(numbers, units.of_words))
+    return tf.gather(results, tf.gather(numbers, units.of_words))
 
 
 class Entities(NamedTuple):
@@ -115,10 +126,10 @@ class LabelParts:
     """Lookup tables of the prefix and entity type of each label.
 
     Args:
-        labels: list of str that mark entities; see `read_labels`.
+        labels: label names that mark entities; see `read_labels`.
     """
 
-    def __init__(self, labels):
+    def __init__(self, labels: list[str]):
         parts = read_labels(labels).parts
         prefixes, names = zip(*(parts[label] for label in labels))
         self.types = sorted(set(names))
@@ -127,12 +138,13 @@ class LabelParts:
         self._begins = [prefix in "BS" for prefix in prefixes]
         self._ends = [prefix in "OES" for prefix in prefixes]  # the next word starts a new entity
 
-    def entities(self, words, units, labels, probabilities):
-        """Returns the `Entities` that word labels mark; same rules as `spans.spans_of`.
+    def entities(
+        self, words: TextWords, units: Units, labels: tf.Tensor, probabilities: tf.Tensor
+    ) -> Entities:
+        """Returns the entities that word labels mark; same rules as `spans.spans_of`.
 
         Args:
-            words: `TextWords`.
-            units: `Units`.
+            words, units: words of all texts.
             labels: int32 [words].
             probabilities: float32 [words, num_labels].
         """

@@ -5,18 +5,20 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.serving.words import TextWords
+from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
-from keras_bert_impl.tasks.tagging.word_scores import flat_words, units_of
+from keras_bert_impl.tasks.tagging.word_scores import WordScores, units_of
 
 
 class Entity(NamedTuple):
     """An entity in a text.
 
     Attributes:
-        type: str, such as `"PER"`.
-        text: str, the text of the entity.
-        start, end: int. Character offsets: `text[start:end]` of the input text.
-        score: float, the mean label probability of its words.
+        type: such as `"PER"`.
+        text: the text of the entity.
+        start, end: character offsets: `text[start:end]` of the input text.
+        score: the mean label probability of its words.
     """
 
     type: str
@@ -26,27 +28,42 @@ class Entity(NamedTuple):
     score: float
 
 
-def find_entities(sentences, answers, numbers, probabilities, labels):
-    """Returns the entities of texts; see `decode.LabelParts`.
+def find_entities(
+    sentences: list[Words],
+    answers: list[WordScores],
+    numbers: list[np.ndarray],
+    probabilities: list[np.ndarray],
+    labels: list[str],
+) -> list[list[Entity]]:
+    """Returns the entities of each text, in order; see `decode.LabelParts`.
 
     Args:
-        sentences: list of `Words`.
-        answers: list of `WordScores`.
-        numbers: list of int arrays [words], the label of each word.
-        probabilities: list of float32 arrays [words, num_labels].
-        labels: list of str, the label names.
-
-    Returns:
-        list (texts) of lists of `Entity`, in order.
+        sentences: the words of each text.
+        answers: the scores of each text.
+        numbers: int [words] of each text, the label of each word.
+        probabilities: float32 [words, num_labels] of each text.
+        labels: the label names.
     """
     if not sentences:
         return []
-    words, bases = flat_words(sentences)
+    # The texts are concatenated; `bases` is where each one starts.
+    bases = np.cumsum([0, *(len(words.text) + 1 for words in sentences)])
+    counts = [len(words.starts) for words in sentences]
+    shifts = np.repeat(bases[:-1], counts)
+    words = TextWords(
+        tf.constant(np.concatenate([words.starts for words in sentences]) + shifts, tf.int32),
+        tf.constant(np.concatenate([words.ends for words in sentences]) + shifts, tf.int32),
+        tf.constant(np.repeat(np.arange(len(sentences)), counts)),
+        tf.constant(counts, tf.int64),
+    )
     parts = LabelParts(labels)
-    numbers = tf.constant(np.concatenate(numbers), tf.int32)
-    probabilities = tf.constant(np.concatenate(probabilities))
-    found = parts.entities(words, units_of(answers), numbers, probabilities)
-    entities = [[] for _ in sentences]
+    found = parts.entities(
+        words,
+        units_of(answers),
+        tf.constant(np.concatenate(numbers), tf.int32),
+        tf.constant(np.concatenate(probabilities)),
+    )
+    entities: list[list[Entity]] = [[] for _ in sentences]
     for kind, start, end, score, text in zip(*(column.numpy().tolist() for column in found)):
         start, end = start - int(bases[text]), end - int(bases[text])
         name = parts.types[kind]

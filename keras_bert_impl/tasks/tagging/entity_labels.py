@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import re
+from collections.abc import Iterable
 
 OUTSIDE = ("O", "o")
 # Used by published files and models for subwords and special tokens; never part of an entity.
@@ -34,22 +35,22 @@ class EntityLabels:
     """A set of labels that mark entities.
 
     Attributes:
-        parts: dict of label -> (prefix, type). The prefix is normalized to `"B"`, `"I"`, `"E"`,
-            `"S"`, or `"O"` for no entity. The type is `"_"` if labels are bare prefixes.
-        written: dict of label -> original prefix in upper case; omits labels that mark no entity;
-            empty if labels are types.
+        parts: label -> (prefix, type). The prefix is normalized to `"B"`, `"I"`, `"E"`, `"S"`, or
+            `"O"` for no entity. The type is `"_"` if labels are bare prefixes.
+        written: label -> original prefix in upper case; omits labels that mark no entity; empty if
+            labels are types.
     """
 
-    parts: dict
-    written: dict
+    parts: dict[str, tuple[str, str]]
+    written: dict[str, str]
 
     @property
-    def letters(self):
-        """set of str. Original prefixes."""
+    def letters(self) -> set[str]:
+        """Original prefixes."""
         return set(self.written.values())
 
 
-def read_labels(labels):
+def read_labels(labels: Iterable[str]) -> EntityLabels | None:
     """Parses a set of entity labels.
 
     Supported, with `"O"` or `"o"` for no entity: IOB, BIOES, BILOU, BMES and BMEWO prefixes before
@@ -58,10 +59,10 @@ def read_labels(labels):
     `"[SEP]"` and `"[PAD]"` mark no entity. All labels of a set must use the same notation.
 
     Args:
-        labels: iterable of str, all labels that may occur.
+        labels: all labels that may occur.
 
     Returns:
-        `EntityLabels`; None if the labels do not mark entities, such as parts of speech.
+        None if the labels do not mark entities, such as parts of speech.
 
     Example:
         read_labels(["O", "L-PER"]).parts  # {"O": ("O", ""), "L-PER": ("E", "PER")}
@@ -104,14 +105,10 @@ def _begins_or_goes_on(label):
     return any(match and match["letter"] in "BIbi" for match in found)
 
 
-def misfits(labels):
-    """Returns the labels that do not follow the notation of the other entity labels.
+def misfits(labels: Iterable[str]) -> list[str]:
+    """Returns the labels that do not follow the notation of the other entity labels, sorted.
 
-    Args:
-        labels: iterable of str.
-
-    Returns:
-        list of str, sorted; empty if all labels mark entities, or none do, or there is no `"O"`.
+    Empty if all labels mark entities, or none do, or there is no `"O"`.
     """
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
@@ -121,6 +118,6 @@ def misfits(labels):
     return sorted(inside - set(matched)) if matched else []
 
 
-def outside_number(labels):
+def outside_number(labels: list[str]) -> int:
     """Returns the number of the label for words outside of entities; 0 if there is none."""
     return next((number for number, label in enumerate(labels) if label in OUTSIDE), 0)

@@ -2,12 +2,13 @@
 
 import dataclasses
 import logging
+from pathlib import Path
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import LabelledExamples, content_hash
+from keras_bert_impl.tasks.data.examples import LabelledExamples, content_hash, places_of
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
@@ -20,58 +21,58 @@ class TaggedExamples(LabelledExamples):
     """Sentences as lists of words, with a label for each word.
 
     Args:
-        texts: list (sentences) of lists of str (words).
-        labels: list of lists of str, one label per word; None if unlabeled.
-        label_names: list of str, all labels; None if unlabeled.
-        source: str. File name.
-        lines: list of lists of int, line of each word; None if not from a file.
-        skipped: tuple of str: location and reason for each skipped sentence.
+        texts: words of each sentence.
+        labels: labels of the words of each sentence; None if unlabeled.
+        label_names: all labels; None if unlabeled.
+        source: file name.
+        lines: lines of the words of each sentence; None if not from a file.
+        skipped: location and reason for each skipped sentence.
     """
 
-    texts: list
-    labels: list | None = None
-    label_names: list | None = None
+    texts: list[list[str]]
+    labels: list[list[str]] | None = None
+    label_names: list[str] | None = None
     source: str = "examples"
-    lines: list | None = None
-    skipped: tuple = ()
+    lines: list[list[int]] | None = None
+    skipped: tuple[str, ...] = ()
 
-    def where(self, position, word=0):
+    def where(self, position: int, word: int = 0) -> str:
         """Returns the file and line of a word, for error messages."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
         return f"{self.source}, line {self.lines[position][word]}"
 
-    def class_numbers(self, names):
+    def class_numbers(self, names: list[str]) -> list[np.ndarray]:
         """Returns each sentence's labels as int32 indices into `names`.
 
         Raises:
             InputError: a label is not in `names`; names its location.
         """
-        places = {name: number for number, name in enumerate(names)}
+        places = places_of(names)
         for position, labels in enumerate(self.labels):
             for word, label in enumerate(labels):
                 if label not in places:
                     where = self.where(position, word)
-                    raise InputError(f"{where}: the label {label!r} is none of {listed(names)}.")
+                    raise InputError(f"{where}: label {label!r} is not one of {listed(names)}.")
         return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
 
     @property
-    def fingerprint(self):
-        """str. SHA-256 hex digest of words and labels."""
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of words, labels and label names."""
         return content_hash(self.texts, self.labels, self.label_names)
 
 
-def score_tags(examples, predictions):
+def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[str, float]:
     """Computes the standard scores of a tagger.
 
     Args:
-        examples: `TaggedExamples` with labels.
-        predictions: list of lists of str, a label for each word, as from `TokenClassifier.tag`.
+        examples: sentences with labels.
+        predictions: a label for each word, as from `TokenClassifier.tag`.
 
     Returns:
-        dict of float. For entity labels: entity `f1`, `precision` and `recall` as in `seqeval`,
-        `macro_f1`, word `accuracy`, and an `f1/TYPE` for each type. For other labels, such as parts
-        of speech: word `accuracy` and `macro_f1`.
+        For entity labels: entity `f1`, `precision` and `recall` as in `seqeval`, `macro_f1`, word
+        `accuracy`, and an `f1/TYPE` for each type. For other labels, such as parts of speech: word
+        `accuracy` and `macro_f1`.
 
     Raises:
         InputError: the sentences have no labels or no words, or predictions differ in length.
@@ -80,7 +81,7 @@ def score_tags(examples, predictions):
         score_tags(examples, tagger.tag(examples.texts))["f1"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to score predictions by.")
+        raise InputError(f"{examples.source} has no labels to score predictions against.")
     _check_lengths(examples, predictions)
     gold, predicted = (
         np.array([label for sentence in labels for label in sentence], object)
@@ -90,37 +91,33 @@ def score_tags(examples, predictions):
         raise InputError(f"{examples.source} has no words.")
     names = {*gold, *predicted, *(examples.label_names or [])}
     if read_labels(names) is None:
-        _warn_of_misfits(examples, names)
+        if others := misfits(names):
+            _LOG.warning(
+                "%s: no entity F1, because %s is not in the format of the entity labels.",
+                examples.source,
+                listed(others),
+            )
         return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
     scores = entity_scores(examples.labels, predictions, labels=names)
-    names = ("f1", "precision", "recall", "macro_f1")
     return {
-        **{name: scores[name] for name in names},
+        **{name: scores[name] for name in ("f1", "precision", "recall", "macro_f1")},
         "accuracy": accuracy(gold, predicted),
         **{f"f1/{name}": of_type["f1"] for name, of_type in scores["types"].items()},
     }
 
 
-def _warn_of_misfits(examples, names):
-    others = misfits(names)
-    if others:
-        _LOG.warning(
-            "%s: no F1 of entities, since %s is not written as the labels that mark them.",
-            examples.source,
-            listed(others),
-        )
-
-
-def write_tag_predictions(path, examples, predictions):
+def write_tag_predictions(
+    path: str | Path, examples: TaggedExamples, predictions: list[list[str]]
+) -> None:
     """Writes one line per word: word, gold label if available, predicted label.
 
     Columns are separated by tabs, and a blank line ends each sentence. `conlleval` (with
     `-d '\\t'`) and `read_columns` read this format.
 
     Args:
-        path: str or `Path` of the file.
-        examples: `TaggedExamples`.
-        predictions: list of lists of str, a label for each word.
+        path: file to write.
+        examples: sentences.
+        predictions: a label for each word.
 
     Raises:
         InputError: predictions differ in length, or a word contains a tab or line end.

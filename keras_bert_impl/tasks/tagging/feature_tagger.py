@@ -1,25 +1,63 @@
 """`FeatureTagger`: word labels from the features of a frozen encoder."""
 
+import dataclasses
 import functools
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.interop import classifier_dropout
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, Rate, check
-from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
+from keras_bert_impl.tasks.data.labels import label_names
+from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
+from keras_bert_impl.tasks.inputs.words import Words, find_pieces
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
-from keras_bert_impl.tasks.tagging.word_features import WordFeatures, word_states
 from keras_bert_impl.tasks.tagging.word_scores import WordScores
-from keras_bert_impl.tasks.tagging.word_tagger import CRF_TENSORS, WordTagger
+from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
+from keras_bert_impl.tokenizers import Tokenizer
 
 _BIAS = "feature_tagger.classifier.dense.bias"
+_BATCH = 64  # windows per encoder batch
+
+
+@dataclasses.dataclass(frozen=True)
+class WordFeatures(batching.FlatRows):
+    """Hidden states of the words of texts; a row is a text, its length the number of words.
+
+    Attributes:
+        states: float32 [words of all texts, layers, hidden].
+    """
+
+    states: tf.Tensor
+
+    def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the features of a batch, in eager mode or in any graph.
+
+        Args:
+            rows: int64 [rows], text numbers.
+
+        Returns:
+            `states` float32 [rows, words, layers, hidden], `mask` int32 [rows, words].
+        """
+        flat, place, lengths = self.places(rows)
+        is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
+        states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
+        # A text without words gets one of zeros: recurrent layers on a GPU need a first step.
+        mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
+        static = batching.static_size(self.widths)
+        return {
+            "mask": tf.ensure_shape(mask, [None, static]),
+            "states": tf.ensure_shape(states, [None, static, *self.states.shape[1:]]),
+        }
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -39,21 +77,18 @@ class FeatureTagger(WordTagger):
     A saved directory holds the encoder, as loaded by `transformers`, and the tagger next to it.
 
     Args:
-        encoder: `Encoder`. It is frozen.
-        tokenizer: `Tokenizer`.
-        num_classes: int. Number of labels.
-        labels: list of str. Label names, instead of `num_classes`.
+        encoder, tokenizer, max_length: see `TaskModel`. The encoder is frozen; `max_length` is the
+            window length.
+        num_classes: number of labels.
+        labels: label names, instead of `num_classes`.
         features: `"last_four"`, the concatenated states of the last four layers; `"mix"`, a
             `ScalarMix` of the embeddings and all layers; `"mix_last_four"`, a `ScalarMix` of the
             last four; or int, the states of one layer: 0 for the embeddings, -1 for the last layer.
             Default `"last_four"`.
-        lstm_dim: int, even. Output size of each BiLSTM, both directions together.
-        head_dropout: float. Dropout rate before both BiLSTMs and the linear layer. Default: the
-            encoder's.
-        max_length: int. Window length in tokens, special tokens included. Default 128.
-        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
-            `max_length`.
-        crf: bool. Whether to add a conditional random field over the words of a text.
+        lstm_dim: output size of each BiLSTM, both directions together; even.
+        head_dropout: dropout rate before both BiLSTMs and the linear layer. Default: the encoder's.
+        doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
+        crf: whether to add a conditional random field over the words of a text. Default: False.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -70,17 +105,17 @@ class FeatureTagger(WordTagger):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        num_classes=None,
-        labels=None,
-        features=None,
-        lstm_dim=768,
-        head_dropout=None,
-        max_length=None,
-        doc_stride=None,
-        crf=None,
-        name="feature_tagger",
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        num_classes: int | None = None,
+        labels: list[str] | None = None,
+        features: str | int | None = None,
+        lstm_dim: int = 768,
+        head_dropout: float | None = None,
+        max_length: int | None = None,
+        doc_stride: int | None = None,
+        crf: bool | None = None,
+        name: str = "feature_tagger",
     ):
         labels = label_names(num_classes, labels)
         features = "last_four" if features is None else features
@@ -136,18 +171,15 @@ class FeatureTagger(WordTagger):
 
     # === From words to rows, and back ===
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(
+        self,
+        texts: list[Words],
+        labels: list[np.ndarray] | None = None,
+        weights: np.ndarray | None = None,
+    ) -> tuple[WordFeatures, tuple]:
         if labels is not None:
             self.check_lengths(texts, labels)
-        states, splits = word_states(
-            texts,
-            self.states_of,
-            self.input["states"].shape[2:],
-            self.tokenizer,
-            self.max_length,
-            self.doc_stride,
-            self.widths(),
-        )
+        states, splits = self._word_states(texts)
         longest = int(np.diff(splits).max(initial=1))  # in words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
@@ -160,30 +192,57 @@ class FeatureTagger(WordTagger):
         targets = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
         return rows, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 
+    def _word_states(self, texts):
+        """Computes the states of each word: its first subword's, where that has the most context.
+
+        Returns:
+            (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words
+            without subwords; int64 array [texts + 1].
+        """
+        windows = self.windows(texts)
+        pieces = find_pieces(texts, windows)
+        rows, columns = windows.columns()
+        chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
+        places = np.zeros(len(pieces.words), "int64")  # of each token of all texts
+        places[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = chosen
+        known = np.flatnonzero(pieces.firsts >= 0)
+        places = places[pieces.firsts[known]]  # [known words]
+
+        data, order = batching.sorted_batches(windows, (), _BATCH)
+        number_of = np.argsort(order)[rows[places]]  # of its row, in the order of the batches
+        by_batch = np.argsort(number_of, kind="stable")
+        ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
+        states = np.zeros((len(pieces.firsts), *self.input["states"].shape[2:]), "float32")
+        for batch, (features,) in enumerate(data):
+            found = self.states_of(features).numpy()  # [rows, length, layers, hidden]
+            own = by_batch[ends[batch] : ends[batch + 1]]
+            states[known[own]] = found[number_of[own] - batch * _BATCH, columns[places[own]]]
+        return states, pieces.word_splits
+
     @functools.cached_property
-    def encoder_of_states(self):
+    def encoder_of_states(self) -> keras.Model:
         """The encoder with the hidden states of all layers as output."""
         return self.encoder.with_outputs("hidden_states")
 
-    def states(self, features):
+    def states(self, features: dict[str, Any]) -> tf.Tensor:
         """Returns the selected hidden states of tokens, float32 [rows, length, layers, hidden]."""
         found = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
         return tf.stack([tf.cast(found[number], tf.float32) for number in layers], axis=2)
 
     @functools.cached_property
-    def states_of(self):
+    def states_of(self) -> Any:
         """`states`, compiled to a graph."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return tf.function(self.states, input_signature=[spec], autograph=False)
 
-    def steps_per_epoch(self, x, batch_size):
+    def steps_per_epoch(self, x: Any, batch_size: int) -> int:
         return -(-len(self.as_texts(x)) // batch_size)
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         return outputs if self.crf else ops.softmax(outputs)
 
-    def predict_batches(self, data, **kwargs):
+    def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> np.ndarray:
         # Batches are not concatenated: each has the length of its longest text, which is unbounded.
         parts = [row for (features,) in data for row in self.predict_on_batch(features)]
         rows = np.empty(len(parts), object)
@@ -191,7 +250,9 @@ class FeatureTagger(WordTagger):
             rows[number] = part
         return rows
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(
+        self, outputs: np.ndarray, texts: list[Words], tokenized: WordFeatures
+    ) -> list[WordScores]:
         # Copies: a view would keep the padding of its batch in memory.
         return [
             WordScores(scores[: len(words.starts)].copy(), np.arange(len(words.starts)))
@@ -201,44 +262,30 @@ class FeatureTagger(WordTagger):
     # === Files ===
 
     @classmethod
-    def pretrained_arguments(cls, source, config, arguments):
-        last = None if source.shape(_BIAS) is None else _BIAS
-        arguments = with_labels(source, arguments, last, "an encoder without a feature tagger")
-        arguments.setdefault("head_dropout", classifier_dropout(source, config))
-        return arguments
+    def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
+        return None if source.shape(_BIAS) is None else _BIAS
 
-    def head_names(self):
-        return self._own_names() + (CRF_TENSORS if self.crf else [])
-
-    def _own_names(self):
-        """Returns a list of `TensorName`; the bias of the last layer comes last."""
+    def classifier_names(self) -> list[TensorName]:
         paths = [weight.path for layer in self._tagger for weight in layer.trainable_weights]
         names = {path: f"feature_tagger.{path.replace('/', '.')}" for path in paths}
         return [TensorName(path, name, optional=True) for path, name in names.items()]
 
-    def pretrained_head(self, source):
-        names = self._own_names()
-        return self.head_names() if tensors_to_read(source, names, self.num_classes) else []
 
-
-def layer_numbers(features, num_layers):
-    """Returns which hidden states of the encoder `features` selects, as a list of int.
-
-    Args:
-        features: see `FeatureTagger`.
-        num_layers: int.
+def layer_numbers(features: str | int, num_layers: int) -> list[int]:
+    """Returns which hidden states of the encoder `features` selects; see `FeatureTagger`.
 
     Raises:
         InputError: unknown features or layer.
     """
+
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}
     if isinstance(features, str) and features in named:
         return named[features]
-    is_number = isinstance(features, int) and not isinstance(features, bool)
-    if not is_number or not -num_layers - 1 <= features <= num_layers:
-        raise InputError(
-            f"features must be one of {', '.join(named)}, or a layer from {-num_layers - 1} to "
-            f"{num_layers}. Received: features={features!r}"
-        )
-    return [every[features]]
+    if isinstance(features, int) and not isinstance(features, bool):
+        if -num_layers - 1 <= features <= num_layers:
+            return [every[features]]
+    raise InputError(
+        f"features must be one of {', '.join(named)}, or a layer from {-num_layers - 1} to "
+        f"{num_layers}. Received: features={features!r}"
+    )

@@ -19,7 +19,7 @@ class EntityF1(ScoreMetric):
     window: one that crosses the border of two windows counts as two.
 
     Args:
-        labels: list of str, class names.
+        labels: class names.
     """
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
@@ -37,7 +37,7 @@ class EntityF1(ScoreMetric):
             self.count_variable, ("found", "wanted", "right")
         )
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         is_word = token_weights(y_true, sample_weight) > 0  # [rows, length]
         order = _true_ones_first(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
@@ -61,29 +61,25 @@ class EntityF1(ScoreMetric):
     def _spans(self, labels, is_word):
         """Returns the entities in the words of each row."""
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
-        pairs = ops.take(self._begins.ravel(), _before(labels) * len(self._begins) + labels, axis=0)
+        before = ops.concatenate([labels[:, :1], labels[:, :-1]], axis=1)  # label of previous word
+        pairs = ops.take(self._begins.ravel(), before * len(self._begins) + labels, axis=0)
         is_first = ops.arange(ops.shape(labels)[1])[None] == 0
         begins = inside & (pairs | is_first)
         # An entity ends before the next word that is outside or starts another entity.
         stops = begins | ops.logical_not(inside)
         return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
-    def result(self):
+    def result(self) -> Any:
         return ops.divide_no_nan(2 * self._right, self._found + self._wanted)
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
-    """Returns a dict of metric name to a function that creates the metric."""
+    """Returns functions that create the metrics, by name."""
     found = score_metrics(len(labels))
     found.pop("f1", None)  # ambiguous: of words or of entities
     if read_labels(labels) is not None:
         found["entity_f1"] = lambda: EntityF1(labels)
     return found
-
-
-def _before(values):
-    """Returns the value of the previous word; the first word keeps its own."""
-    return ops.concatenate([values[:, :1], values[:, :-1]], axis=1)
 
 
 def _begins_second(before, label, parts):

@@ -1,19 +1,21 @@
 """Serving signatures of taggers: entities and word labels."""
 
+from typing import Any
+
 import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.padding import counts_of, first_tokens, padded, window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
-from keras_bert_impl.serving.words import TextReader, find_tokens, find_words
+from keras_bert_impl.serving.words import TextReader, TextWords, WordTokens, find_tokens, find_words
 from keras_bert_impl.tasks.tagging.decode import (
     LabelParts,
     find_units,
     over_sequences,
     scores_of_words,
 )
-from keras_bert_impl.tokenizers.windows import pack_windows
+from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 
 
 class TaggerSignatures(Signatures):
@@ -33,13 +35,14 @@ class TaggerSignatures(Signatures):
       same as `predict`.
     """
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
         self.read = TextReader()
         self.parts = LabelParts(model.labels) if model.has_entities else None
         self.of_tokens = tf.function(self._of_tokens, autograph=False)
 
-    def reference(self, text):
+    # The inputs of these signatures are only `text`.
+    def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         if self.parts is None:
             labels, scores = self.model.tag(text), self.model.predict(text, verbose=0)
             return [
@@ -60,13 +63,13 @@ class TaggerSignatures(Signatures):
 
     # === Strings ===
 
-    def answers_of_strings(self, text):
+    def answers_of_strings(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.words(text) if self.parts is None else self.entities(text)
 
-    def more(self):
+    def more(self) -> dict[str, tuple]:
         return {"words": (self.words, self.strings)}
 
-    def entities(self, text):
+    def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the entity outputs for a batch of texts."""
         texts = self.read(text)
         words, units, labels, probabilities = self._tagged(text, texts)
@@ -81,7 +84,7 @@ class TaggerSignatures(Signatures):
         }
         return {"num_entities": counts, **padded(flat, counts)}
 
-    def words(self, text):
+    def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the word outputs for a batch of texts."""
         texts = self.read(text)
         words, _, labels, probabilities = self._tagged(text, texts)
@@ -112,55 +115,52 @@ class TaggerSignatures(Signatures):
     def _windows(self, text):
         return pack_windows(self.tokenizer, text, self.max_length, self.model.doc_stride)
 
-    def word_scores(self, windows, words, tokens):
+    def word_scores(
+        self, windows: Windows, words: TextWords, tokens: WordTokens
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes the scores of words.
-
-        Args:
-            windows: `Windows`.
-            words: `TextWords`.
-            tokens: `WordTokens`.
 
         Returns:
             (float32 [words, num_labels]: probabilities, or logits with a CRF; int32 [words]: token
             that each prediction is taken from, -1 for none).
         """
         needed = tf.ones_like(windows.token_starts.values, tf.bool)
-        scores = self.asked(windows, needed)["scores"]  # [tokens, num_labels]
+        scores = self.token_outputs(windows, needed)["scores"]  # [tokens, num_labels]
         aggregation, unknown = self.model.aggregation, self.model.unknown_label
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
-    def asked(self, windows, needed):
+    def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs the network on tokens, each in the window where it has the most context.
 
         Args:
-            windows: `Windows`.
+            windows: windows of all texts.
             needed: bool [tokens], which tokens of all texts to return.
 
         Returns:
-            dict of tensors [needed tokens, ...], in token order.
+            Tensors [needed tokens, ...], in token order.
         """
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
-        asked = windows.has_most_context()
+        chosen = windows.has_most_context()
         needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
-        asked &= tf.gather(needed, tf.where(asked, numbers, 0))
-        said = self.in_chunks(self.of_tokens, {**windows.features, "asked": asked})
-        order = tf.argsort(tf.boolean_mask(numbers, asked))
-        return {name: tf.gather(values, order) for name, values in said.items()}
+        chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
+        outputs = self.in_chunks(self.of_tokens, {**windows.features, "chosen": chosen})
+        order = tf.argsort(tf.boolean_mask(numbers, chosen))
+        return {name: tf.gather(values, order) for name, values in outputs.items()}
 
     def _of_tokens(self, rows):
         features = {name: rows[name] for name in FEATURES}
         logits = self.model(features, training=False)
         scores = logits if self.model.crf else ops.softmax(logits)
-        return {"scores": tf.boolean_mask(scores, rows["asked"])}
+        return {"scores": tf.boolean_mask(scores, rows["chosen"])}
 
     # === Ids ===
 
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         # The CRF runs over the first tokens of words, which ids alone do not show.
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
-    def tokenize(self, text):
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         windows = self._windows(text)
         texts = self.read(text)
         words = find_words(texts)
@@ -168,18 +168,20 @@ class TaggerSignatures(Signatures):
         firsts = tokens.firsts if "word_mask" in self.features() else None
         return window_features(windows, self.tokenizer.pad_id, firsts)
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         logits = self.model({name: features[name] for name in FEATURES}, training=False)
         if not self.model.crf:
             return self.of_labels(ops.softmax(logits))
         return self.of_sequences(logits, features["word_mask"])
 
-    def of_sequences(self, logits, mask):
+    def of_sequences(self, logits: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the CRF outputs at a mask's positions, for logits `[rows, length, labels]`."""
         labels = self.model.crf_layer.decode(logits, mask)
         return self.of_labels(self.model.crf_layer(logits, mask), labels)
 
-    def of_labels(self, scores, label_ids=None):
+    def of_labels(
+        self, scores: tf.Tensor, label_ids: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
         """Returns the outputs for tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
@@ -190,43 +192,45 @@ class TaggerSignatures(Signatures):
 class FeatureTaggerSignatures(TaggerSignatures):
     """Signatures of `FeatureTagger`, whose network takes words instead of tokens."""
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
         self.encoders.append(model.encoder_of_states)
         self.of_words = tf.function(self._of_words, autograph=False)
 
-    def word_scores(self, windows, words, tokens):
+    def word_scores(
+        self, windows: Windows, words: TextWords, tokens: WordTokens
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         firsts = tokens.firsts
         needed = first_tokens(firsts, tf.size(windows.token_starts.values))
-        states = self.asked(windows, needed)["states"]  # [needed tokens, layers, hidden]
+        states = self.token_outputs(windows, needed)["states"]  # [needed tokens, layers, hidden]
         nothing = tf.zeros([1, *states.shape[1:]])
         ranks = tf.concat([tf.cumsum(tf.cast(needed, tf.int32)) - 1, [-1]], axis=0)
         ranks = tf.gather(ranks, tf.maximum(firsts, 0))  # indices into the needed tokens
         ranks = tf.where(firsts >= 0, ranks, tf.shape(states)[0])
         states = tf.gather(tf.concat([states, nothing], axis=0), ranks)  # [words, layers, hidden]
         rows, is_word = _rows(tf.RaggedTensor.from_row_lengths(states, words.counts))
-        said = in_chunks(self.of_words, rows, tokens=tf.shape(is_word)[1])["scores"]
-        return tf.boolean_mask(said, is_word), tf.range(tf.size(firsts))
+        scores = in_chunks(self.of_words, rows, tokens=tf.shape(is_word)[1])["scores"]
+        return tf.boolean_mask(scores, is_word), tf.range(tf.size(firsts))
 
     def _of_tokens(self, rows):
         states = self.model.states({name: rows[name] for name in FEATURES})
-        return {"states": tf.boolean_mask(states, rows["asked"])}
+        return {"states": tf.boolean_mask(states, rows["chosen"])}
 
     def _of_words(self, rows):
         return {"scores": self.model.scores(self.model(rows, training=False))}
 
     # === Ids ===
 
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         return (*FEATURES, "word_mask")
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         mask = tf.not_equal(features["word_mask"], 0)  # [rows, length]
         states = self.model.states({name: features[name] for name in FEATURES})
         rows, is_word = _rows(tf.ragged.boolean_mask(states, mask))
-        said = tf.boolean_mask(self._of_words(rows)["scores"], is_word)
+        scores = tf.boolean_mask(self._of_words(rows)["scores"], is_word)
         shape = tf.concat([tf.shape(mask), [self.model.num_classes]], axis=0)
-        scores = tf.scatter_nd(tf.where(mask), said, tf.cast(shape, tf.int64))
+        scores = tf.scatter_nd(tf.where(mask), scores, tf.cast(shape, tf.int64))
         return self.of_sequences(scores, mask) if self.model.crf else self.of_labels(scores)
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.tagging.entity_labels import LETTERS, OUTSIDE, read_labels
@@ -14,8 +15,8 @@ class Span(NamedTuple):
     """An entity in a sentence, in words.
 
     Attributes:
-        type: str, such as `"PER"`; `"_"` if labels are bare prefixes.
-        start, end: int. First word, and the word after the last.
+        type: such as `"PER"`; `"_"` if labels are bare prefixes.
+        start, end: first word, and the word after the last.
     """
 
     type: str
@@ -23,11 +24,8 @@ class Span(NamedTuple):
     end: int
 
 
-def detect_scheme(labels):
+def detect_scheme(labels: Iterable[str]) -> str | None:
     """Detects the scheme of a set of labels.
-
-    Args:
-        labels: iterable of str.
 
     Returns:
         `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` if letters specific to it occur; `"IO"` if
@@ -49,20 +47,21 @@ def detect_scheme(labels):
     return "IOB1" if inside - begun else "IOB2"
 
 
-def spans_of(labels, scheme=None, parts=None):
-    """Returns the entities that the labels of a sentence mark.
+def spans_of(
+    labels: list[str],
+    scheme: str | None = None,
+    parts: dict[str, tuple[str, str]] | None = None,
+) -> list[Span]:
+    """Returns the entities that the labels of a sentence mark, in order.
 
     Without a scheme, decoding is lenient: every label except `"O"` belongs to an entity, and an
     entity ends before a B or S, after an E or S, and where the type changes. With a scheme, only
     sequences that it allows are entities.
 
     Args:
-        labels: list of str.
+        labels: label of each word.
         scheme: one of `SCHEMES`, or None.
-        parts: dict from `read_labels` for all labels that may occur. Default: that of `labels`.
-
-    Returns:
-        list of `Span`, in order.
+        parts: from `read_labels` for all labels that may occur. Default: that of `labels`.
 
     Raises:
         InputError: a label that marks no entity or is not in the scheme; an unknown scheme.
@@ -75,7 +74,8 @@ def spans_of(labels, scheme=None, parts=None):
     """
     _check_scheme(scheme, None)
     parts = _parts_of(labels, scheme, parts)
-    spans, start = [], None
+    spans: list[Span] = []
+    start = None
     for place, (before, word) in enumerate(zip([("O", ""), *parts], [*parts, ("O", "")])):
         begins = _begins(before, word)
         if start is not None and (begins or word[0] == "O"):
@@ -89,16 +89,13 @@ def spans_of(labels, scheme=None, parts=None):
     return [span for span in strict if span is not None]
 
 
-def labels_of(spans, length, scheme="IOB2"):
+def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
     """Returns the labels of a sentence that mark the given entities.
 
     Args:
-        spans: list of `Span` that do not overlap.
-        length: int. Number of words in the sentence.
+        spans: entities that do not overlap.
+        length: number of words in the sentence.
         scheme: one of `SCHEMES`.
-
-    Returns:
-        list of `length` str.
 
     Raises:
         InputError: entities overlap or exceed the sentence; an unknown scheme.
@@ -110,12 +107,12 @@ def labels_of(spans, length, scheme="IOB2"):
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
         if not end <= span.start < span.end <= length:
-            raise InputError(f"{span} overlaps another, or {length} words do not hold it.")
+            raise InputError(f"{span} overlaps another or exceeds the {length} words.")
         count = span.end - span.start
         if scheme == "IO":
             labels[span.start : span.end] = [span.type] * count
         else:
-            begin, inside, *ends = LETTERS[scheme]
+            begin, inside, *ends = tuple(LETTERS[scheme])
             prefixes = [begin] + [inside] * (count - 1)
             if ends:
                 prefixes[-1] = ends[count == 1]
@@ -127,12 +124,8 @@ def labels_of(spans, length, scheme="IOB2"):
     return labels
 
 
-def convert_labels(labels, scheme):
-    """Converts the labels of a sentence to another scheme; entities of invalid sequences are kept.
-
-    Args:
-        labels: list of str, in any scheme.
-        scheme: one of `SCHEMES`.
+def convert_labels(labels: list[str], scheme: str) -> list[str]:
+    """Converts the labels of a sentence to one of `SCHEMES`; entities of invalid sequences are kept.
 
     Example:
         convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
@@ -140,33 +133,37 @@ def convert_labels(labels, scheme):
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
-def entity_scores(gold, predicted, scheme=None, labels=()):
+def entity_scores(
+    gold: list[list[str]],
+    predicted: list[list[str]],
+    scheme: str | None = None,
+    labels: Iterable[str] = (),
+) -> dict[str, Any]:
     """Computes precision, recall and F1 of entities, matched by words and type.
 
     Args:
-        gold, predicted: list (sentences) of lists of labels, of equal lengths.
+        gold, predicted: labels of each sentence, of equal lengths.
         scheme: see `spans_of`.
-        labels: iterable of str. Further labels that may occur, to detect the notation.
+        labels: further labels that may occur, to detect the notation.
 
     Returns:
-        dict of float: `precision`, `recall`, `f1` over all entities; `macro_precision`,
-        `macro_recall`, `macro_f1`, the means over the types; and `types`, a dict of type to a dict
-        of `precision`, `recall`, `f1` and `support`, the number of gold entities. Undefined ratios
-        are 0.
+        `precision`, `recall`, `f1` over all entities; `macro_precision`, `macro_recall`,
+        `macro_f1`, the means over the types; and `types`, a dict of type to a dict of `precision`,
+        `recall`, `f1` and `support`, the number of gold entities. Undefined ratios are 0.
 
     Raises:
         InputError: sentences differ in number or length; an invalid label, see `spans_of`.
     """
-    counts = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
+    counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
     found = read_labels({*labels, *(x for rows in (gold, predicted) for row in rows for x in row)})
-    parts = found and found.parts
+    parts = None if found is None else found.parts
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} sentences, but predictions for {len(predicted)}.")
     for number, (true, guess) in enumerate(zip(gold, predicted)):
         if len(true) != len(guess):
             raise InputError(f"sentence {number}: {len(true)} labels, but {len(guess)} predicted.")
-        true, guess = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
-        for counter, spans in zip(counts, (true & guess, guess, true)):
+        wanted, given = (set(spans_of(labels, scheme, parts)) for labels in (true, guess))
+        for counter, spans in zip(counts, (wanted & given, given, wanted)):
             counter.update(span.type for span in spans)
     types = {
         name: _scores(*(counter[name] for counter in counts))
@@ -199,11 +196,11 @@ def _parts_of(labels, scheme, parts):
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
     for label in labels:
         if label not in parts:
-            raise InputError(f"the label {label!r} is neither 'O' nor like 'B-PER'.")
+            raise InputError(f"label {label!r} is neither 'O' nor like 'B-PER'.")
     if scheme is not None and found:
         for label, letter in found.written.items():
             if letter not in LETTERS.get(scheme, ""):
-                raise InputError(f"the label {label!r} is none of {scheme}.")
+                raise InputError(f"label {label!r} is not valid in {scheme}.")
     return [parts[label] for label in labels]
 
 

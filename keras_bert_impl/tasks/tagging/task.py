@@ -1,10 +1,14 @@
 """The tagging task for training runs and commands."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.words import find_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
 from keras_bert_impl.tasks.tagging import TASK_NAME
@@ -16,6 +20,7 @@ from keras_bert_impl.tasks.tagging.examples import (
 )
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
+from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
 
 class Tagging(Task):
@@ -27,13 +32,15 @@ class Tagging(Task):
     architectures = ("ForTokenClassification",)
     settings = ("doc_stride", "label_all_pieces", "crf", "features")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)
         dev.class_numbers(self._names)
         self.arguments = {"labels": self._names}
 
     @staticmethod
-    def score(model, examples, directory=None):
+    def score(
+        model: WordTagger, examples: TaggedExamples, directory: Path | None = None
+    ) -> dict[str, float]:
         examples.class_numbers(model.labels)
         try:
             predictions = model.tag(examples.texts)
@@ -43,29 +50,29 @@ class Tagging(Task):
             write_tag_predictions(directory / "predictions.tsv", examples, predictions)
         return score_tags(examples, predictions)
 
-    def model_class(self, settings):
+    def model_class(self, settings: dict[str, Any]) -> type:
         return FeatureTagger if "features" in settings else TokenClassifier
 
     @classmethod
-    def recognize(cls, source):
+    def recognize(cls, source: ModelSource) -> type | None:
         if "lstm_dim" in source.config.mapping(OWN_SETTINGS):
             return FeatureTagger  # saved before model classes were recorded
         return super().recognize(source)
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> TaggedExamples:
         path, skip, labels = source.file(split), source.skip_bad_rows, source.labels
         if Path(path).suffix == ".conllu":
             return read_conllu(path, source.label or "upos", labels, skip_bad_rows=skip)
         columns = {"--text": source.text or "0", "--label": source.label or "-1"}
         for option, text in columns.items():
             if not text.removeprefix("-").isdecimal():
-                raise InputError(f"{option} {text!r} is no number of a column of {path}.")
-        numbers = map(int, columns.values())
-        return read_columns(path, *numbers, labels, source.word_prefix, skip_bad_rows=skip)
+                raise InputError(f"{option} must be a column number of {path}. Received: {text!r}")
+        word, label = map(int, columns.values())
+        return read_columns(path, word, label, labels, source.word_prefix, skip_bad_rows=skip)
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:
         tags, entities = model.annotate(texts)
         for number, (text, labels) in enumerate(zip(texts, tags)):
             words = find_words(text)

@@ -1,20 +1,28 @@
 """`TokenClassifier`: word labels such as entities and parts of speech."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.interop import classifier_dropout, has_head, head_tensors
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.interop import has_head, head_tensors
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import check
-from keras_bert_impl.tasks.data.labels import label_names, tensors_to_read, with_labels
+from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
+from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.tagging.network import TokenClassifierNetwork
-from keras_bert_impl.tasks.tagging.word_scores import token_targets, word_scores
-from keras_bert_impl.tasks.tagging.word_tagger import CRF_TENSORS, WordTagger
+from keras_bert_impl.tasks.tagging.word_scores import WordScores, token_targets, word_scores
+from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
+from keras_bert_impl.tokenizers import Tokenizer
 
 AGGREGATIONS = ("first", "mean", "max")
 
@@ -47,19 +55,16 @@ class TokenClassifier(WordTagger):
     weights are initialized to 0 and have a separate learning rate, `crf_rate` of `TuningSettings`.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        num_classes: int. Number of labels.
-        labels: list of str. Label names, instead of `num_classes`.
-        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
-        max_length: int. Window length in tokens, special tokens included. Default 128.
-        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
-            `max_length`.
-        label_all_pieces: bool. Whether to train all subwords of a word with its label.
-        aggregation: str. How the scores of a word's subwords are combined: `"first"`, those of the
-            first subword; `"mean"`, the mean of the probabilities; `"max"`, those of the subword
-            with the highest probability. Default `"first"`.
-        crf: bool. Whether to add a conditional random field.
+        encoder, tokenizer, max_length: see `TaskModel`; `max_length` is the window length.
+        num_classes: number of labels.
+        labels: label names, instead of `num_classes`.
+        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
+        label_all_pieces: whether to train all subwords of a word with its label. Default: False.
+        aggregation: how the scores of a word's subwords are combined: `"first"` (the default),
+            those of the first subword; `"mean"`, the mean of the probabilities; `"max"`, those of
+            the subword with the highest probability.
+        crf: whether to add a conditional random field. Default: False.
 
     Source: Devlin et al., "BERT", section 5.3.
 
@@ -76,17 +81,17 @@ class TokenClassifier(WordTagger):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        num_classes=None,
-        labels=None,
-        head_dropout=None,
-        max_length=None,
-        doc_stride=None,
-        label_all_pieces=None,
-        aggregation=None,
-        crf=None,
-        name="token_classifier_model",
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        num_classes: int | None = None,
+        labels: list[str] | None = None,
+        head_dropout: float | None = None,
+        max_length: int | None = None,
+        doc_stride: int | None = None,
+        label_all_pieces: bool | None = None,
+        aggregation: str | None = None,
+        crf: bool | None = None,
+        name: str = "token_classifier_model",
     ):
         labels = label_names(num_classes, labels)
         head = token_head(encoder, len(labels), head_dropout)
@@ -106,14 +111,6 @@ class TokenClassifier(WordTagger):
         )
         self.label_all_pieces = bool(check("label_all_pieces", label_all_pieces, bool | None))
         self.aggregation = aggregation or "first"
-        self._check()
-
-    @staticmethod
-    def token_vectors(encoder, inputs):
-        """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
-        return encoder(inputs)["sequence_output"]
-
-    def _check(self):
         if self.aggregation not in AGGREGATIONS:
             raise InputError(
                 f"aggregation must be one of {', '.join(AGGREGATIONS)}. "
@@ -121,20 +118,24 @@ class TokenClassifier(WordTagger):
             )
         if self.crf and (self.label_all_pieces or self.aggregation != "first"):
             raise InputError(
-                "a CRF is over the first pieces of words: label_all_pieces must be off and "
-                "aggregation 'first'."
+                "crf uses the first subword of each word: it requires label_all_pieces=False and "
+                "aggregation='first'."
             )
+
+    @staticmethod
+    def token_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
+        """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
+        return encoder(inputs)["sequence_output"]
 
     # === From words to rows, and back ===
 
-    def rows(self, texts, labels=None, weights=None):
-        tokenized = tokenize_windows(
-            [words.text for words in texts],
-            self.tokenizer,
-            self.max_length,
-            self.doc_stride,
-            widths=self.widths(),
-        )
+    def rows(
+        self,
+        texts: list[Words],
+        labels: list[np.ndarray] | None = None,
+        weights: np.ndarray | None = None,
+    ) -> tuple[TokenizedWindows, tuple]:
+        tokenized = self.windows(texts)
         if labels is None:
             return tokenized, ()
         self.check_lengths(texts, labels)
@@ -143,10 +144,12 @@ class TokenClassifier(WordTagger):
         splits = tokenized.row_splits
         return tokenized, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(
+        self, outputs: np.ndarray, texts: list[Words], tokenized: TokenizedWindows
+    ) -> list[WordScores]:
         return word_scores(outputs, texts, tokenized, self.aggregation, self.unknown_label)
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         scores = outputs if self.crf else ops.softmax(outputs)
         # Padded to max_length so that batches of different lengths can be concatenated.
         length = outputs.shape[1] or ops.shape(outputs)[1]
@@ -155,17 +158,9 @@ class TokenClassifier(WordTagger):
     # === Files ===
 
     @classmethod
-    def pretrained_arguments(cls, source, config, arguments):
+    def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
         with_head = has_head(source, config, cls.head)
-        last = head_tensors(config, cls.head)[-1].tensor if with_head else None
-        arguments = with_labels(source, arguments, last, "an encoder without a token classifier")
-        arguments.setdefault("head_dropout", classifier_dropout(source, config))
-        return arguments
+        return head_tensors(config, cls.head)[-1].tensor if with_head else None
 
-    def head_names(self):
-        names = head_tensors(self.config, self.head)
-        return names + CRF_TENSORS if self.crf else names
-
-    def pretrained_head(self, source):
-        names = head_tensors(self.config, self.head)
-        return self.head_names() if tensors_to_read(source, names, self.num_classes) else []
+    def classifier_names(self) -> list[TensorName]:
+        return head_tensors(self.config, self.head)

@@ -1,17 +1,22 @@
 """`WordTagger`: base class of taggers, with word labels, predictions and loss."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.interop import classifier_dropout_key
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import track_layer, track_loss
-from keras_bert_impl.layers import CRF
+from keras_bert_impl.layers import CRF, ClassificationHead
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -22,20 +27,24 @@ from keras_bert_impl.tasks.data.labels import (
     label_numbers,
     label_values,
     order_in_head,
+    tensors_to_read,
+    with_labels,
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.words import as_words
+from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.tasks.inputs.words import Words, as_words
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
-from keras_bert_impl.tasks.tagging.entities import find_entities
+from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import over_sequences
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tuning.settings import CRF_RATE
 
-CRF_TENSORS = [
+_CRF_TENSORS = [
     TensorName(f"crf/{name}", f"crf.{name}", optional=True)
     for name in ("transitions", "start", "end")
 ]
@@ -49,11 +58,10 @@ class WordTagger(TaskModel):
 
     Args:
         encoder, tokenizer, inputs, outputs, **kwargs: see `TaskModel`.
-        head_layer: `ClassificationHead`.
-        labels: list of str.
-        doc_stride: int. Tokens between the starts of consecutive windows. Default: half of
-            `max_length`.
-        crf: bool. Whether to add a conditional random field over the outputs.
+        head_layer: the last layer.
+        labels: label names.
+        doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
+        crf: whether to add a conditional random field over the outputs. Default: False.
     """
 
     has_several_rows = True
@@ -64,15 +72,15 @@ class WordTagger(TaskModel):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        inputs,
-        outputs,
-        head_layer,
-        labels,
-        doc_stride=None,
-        crf=None,
-        **kwargs,
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        inputs: dict[str, Any],
+        outputs: Any,
+        head_layer: ClassificationHead,
+        labels: list[str],
+        doc_stride: int | None = None,
+        crf: bool | None = None,
+        **kwargs: Any,
     ):
         super().__init__(encoder, tokenizer, inputs, outputs, **kwargs)
         self.head_layer = head_layer
@@ -86,7 +94,7 @@ class WordTagger(TaskModel):
             self.crf_layer.build(outputs.shape)
             track_layer(self, self.crf_layer)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "labels": self.labels,
@@ -94,99 +102,102 @@ class WordTagger(TaskModel):
         }
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of labels."""
         return len(self.labels)
 
     @property
-    def default_rates(self):
+    def default_rates(self) -> list[tuple[str, float]]:  # type: ignore[override]  # an attribute there
         """Factors of the default learning rate; CRF scores have a separate rate."""
         return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 
     @property
-    def has_entities(self):
-        """bool. Whether the labels mark entities; see `entity_labels.read_labels`."""
+    def has_entities(self) -> bool:
+        """Whether the labels mark entities; see `entity_labels.read_labels`."""
         return read_labels(self.labels) is not None
 
     # === Answers ===
 
-    def predict(self, x, batch_size=None, **kwargs):
+    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """Predicts the label probabilities of each word.
 
         Args:
             x: see the class.
-            batch_size, **kwargs: see `RawTextTrainer.predict`.
+            batch_size, *args, **kwargs: see `RawTextTrainer.predict`.
 
         Returns:
             list (texts) of float32 arrays `[words, num_classes]`; with `crf`, marginal
             probabilities over all sequences. For features, see the class.
         """
-        answers = super().predict(x, batch_size, **kwargs)
+        answers = super().predict(x, batch_size, *args, **kwargs)
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
 
-    def tag(self, texts, batch_size=None, verbose=0):
-        """Predicts the label name of each word; with `crf`, of the most likely sequence.
+    def tag(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
+        """Returns the label name of each word; with `crf`, of the most likely sequence.
 
         Args:
             texts: list of str or of lists of words; or a single str, for a single result.
-
-        Returns:
-            list of lists of str.
+            batch_size, verbose: see `predict`.
         """
-        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
 
-        def names(texts):
-            numbers = self._label_numbers(predict(texts))
-            return [[self.labels[label] for label in row] for row in numbers]
+        def names(texts, answers):
+            return self._names(self._label_numbers(answers))
 
-        labels = in_blocks(names, as_words(texts), self.block_texts, self.block_characters)
+        labels = self._in_blocks(names, texts, batch_size, verbose)
         return labels[0] if is_one_text(texts) else labels
 
-    def entities(self, texts, batch_size=None, verbose=0):
-        """Finds the entities in each text; works with any label scheme.
+    def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
+        """Returns each `Entity` of each text, in order; works with any label scheme.
+
+        For lists of words, offsets refer to the words joined by single spaces.
 
         Args:
-            texts: list of str or of lists of words; or a single str, for a single result.
-
-        Returns:
-            list (texts) of lists of `Entity`, in order. For lists of words, offsets refer to the
-            words joined by single spaces.
+            texts, batch_size, verbose: see `tag`.
 
         Raises:
             InputError: a label does not mark an entity.
         """
         if not self.has_entities:
             others = misfits(self.labels) or self.labels
-            raise InputError(f"the label {others[0]!r} marks no entity; tag() gives labels.")
+            raise InputError(f"label {others[0]!r} is not an entity label. Use tag() instead.")
         entities = self.annotate(texts, batch_size, verbose)[1]
         return entities[0] if is_one_text(texts) else entities
 
-    def annotate(self, texts, batch_size=None, verbose=0):
+    def annotate(
+        self, texts: list, batch_size: int | None = None, verbose: int | str = 0
+    ) -> tuple[list[list[str]], list[list[Entity]] | None]:
         """Predicts labels and entities in one pass of the network.
 
         Args:
-            texts: list of str, or of lists of words.
+            texts, batch_size, verbose: see `tag`.
 
         Returns:
             (result of `tag`, result of `entities`); the second is None if the labels do not mark
             entities.
         """
-        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
 
-        def annotated(texts):
-            answers = predict(texts)
+        def annotated(texts, answers):
             numbers = self._label_numbers(answers)
-            labels = [[self.labels[label] for label in row] for row in numbers]
+            labels = self._names(numbers)
             if not self.has_entities:
                 return labels
             probabilities = self._probabilities(answers)
             entities = find_entities(texts, answers, numbers, probabilities, self.labels)
             return list(zip(labels, entities))
 
-        found = in_blocks(annotated, as_words(texts), self.block_texts, self.block_characters)
+        found = self._in_blocks(annotated, texts, batch_size, verbose)
         if not self.has_entities:
             return found, None
         return [labels for labels, _ in found], [entities for _, entities in found]
+
+    def _in_blocks(self, function, texts, batch_size, verbose):
+        """Calls a function with the words and the `WordScores` of one block of texts at a time."""
+        predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
+        limits = self.block_texts, self.block_characters
+        return in_blocks(lambda block: function(block, predict(block)), as_words(texts), *limits)
+
+    def _names(self, numbers):
+        return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
         """Returns the label numbers, a list of int arrays [words].
@@ -207,8 +218,8 @@ class WordTagger(TaskModel):
         return over_sequences(self._marginals, answers, certain)
 
     @property
-    def unknown_label(self):
-        """int. Label number of words without subwords."""
+    def unknown_label(self) -> int:
+        """Label number of words without subwords."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -224,62 +235,67 @@ class WordTagger(TaskModel):
         shapes = [None, None, self.num_classes], [None, None]
         return tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
 
-    # === What the labels are ===
+    # === Labels ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list[Words]:
         return as_words(x)
 
-    def encode_labels(self, labels, count):
+    def windows(self, texts: list[Words]) -> TokenizedWindows:
+        """Tokenizes texts to overlapping windows."""
+        strings = [words.text for words in texts]
+        sizes = self.max_length, self.doc_stride
+        return tokenize_windows(strings, self.tokenizer, *sizes, widths=self.widths())
+
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray | list[np.ndarray]:
         labels = label_values(labels, count)
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             return label_numbers(labels, self.labels, "labels", num_dimensions=2)
-        return [
-            label_numbers(row, self.labels, f"text {position}")
-            for position, row in enumerate(labels)
-        ]
+        rows = enumerate(labels)
+        return [label_numbers(row, self.labels, f"text {position}") for position, row in rows]
 
-    def check_labels(self, labels, features, sample_weight):
+    def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
         shapes = [np.shape(row) for row in labels]
         if shapes != [mask.shape[1:]] * len(mask):
             raise InputError(
-                f"labels must be [batch, length] as the features are, {list(mask.shape)}; negative "
-                "where there is none."
+                f"labels must have the shape of the features, {list(mask.shape)}, and be negative "
+                "for unlabeled tokens."
             )
         learned = np.asarray(labels) >= 0
         if sample_weight is not None:
             learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
         at_padding = np.argwhere(learned & (mask == 0))
         if len(at_padding):
-            row, place = at_padding[0]
+            row, column = at_padding[0]
             raise InputError(
-                f"labels, row {row}, place {place}: the label {self.labels[labels[row][place]]!r} "
-                f"is at padding, as {len(at_padding)} are; labels of padding must be negative."
+                f"labels, row {row}, position {column}: label {self.labels[labels[row][column]]!r} "
+                f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
             )
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
         check_numbers(labels, "class numbers or one-hot rows")
         if labels.shape.rank == 3:
             return tf.argmax(labels, axis=-1, output_type=tf.int32)
         return class_numbers(labels, self.num_classes, least=-np.inf)
 
     @staticmethod
-    def check_lengths(texts, labels):
-        """Raises an `InputError` unless each text has as many labels as words.
-
-        Args:
-            texts: list of `Words`.
-            labels: list of arrays [words].
-        """
+    def check_lengths(texts: list[Words], labels: list[np.ndarray]) -> None:
+        """Raises an `InputError` unless each text has as many labels as words."""
         for position, (words, row) in enumerate(zip(texts, labels)):
-            if len(words.starts) != len(row):
-                raise InputError(
-                    f"text {position} has {len(words.starts)} words, but {len(row)} labels."
-                )
+            count = len(words.starts)
+            if count != len(row):
+                raise InputError(f"text {position} has {count} words, but {len(row)} labels.")
 
     # === Training ===
 
-    def compile(self, optimizer=None, loss=None, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(  # type: ignore[override]  # of Keras arguments, those that taggers support
+        self,
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
@@ -289,29 +305,34 @@ class WordTagger(TaskModel):
                 none.
         """
         if self.crf and loss is not None:
-            raise InputError("with crf the loss is its negative log likelihood; give no loss.")
+            raise InputError(
+                "crf has its own loss, the negative log-likelihood: loss must be None."
+            )
         if metrics is None and weighted_metrics is None:
             metrics = ["accuracy"]
         metrics = [*as_list(metrics), *as_list(weighted_metrics)]
         self._has_own_metrics = metrics != ["accuracy"]
         super().compile(optimizer, loss, [], metrics, **kwargs)
 
-    def named_metrics(self):
+    def named_metrics(self) -> dict[str, Callable]:
         accuracy = functools.partial(TokenAccuracy, name="accuracy")
         return {"accuracy": accuracy, **tagging_metrics(self.labels)}
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def class_factors(self, class_weight, labels):
+    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
-            raise InputError("class_weight is of words, but the loss of a CRF is of whole texts.")
+            raise InputError("class_weight is per word, but the loss of a CRF is per text.")
+
         if labels is not None:
             labels = np.concatenate([np.ravel(row) for row in labels] or [np.zeros(0, "int32")])
             labels = labels[labels >= 0]
         return list(class_weights(class_weight, self.labels, labels).values())
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
         """Called by Keras; passes only the labeled tokens to the metrics."""
         weights = token_weights(y, sample_weight)
         if self.crf and self._has_own_metrics:
@@ -319,10 +340,10 @@ class WordTagger(TaskModel):
             y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, weights > 0), 1e-30))
         return super().compute_metrics(x, y, y_pred, weights)
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         return ops.sum(token_weights(y, sample_weight))
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         weights = token_weights(y, sample_weight)  # [batch, length]
         y = ops.maximum(y, 0)
         if self.crf:
@@ -338,7 +359,32 @@ class WordTagger(TaskModel):
 
     # === Files ===
 
-    def order_classes(self, source):
+    @classmethod
+    def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
+        """Returns the name of a tensor with one row per label; None without a head."""
+        raise NotImplementedError
+
+    def classifier_names(self) -> list[TensorName]:
+        """Returns the tensors of the head without the CRF, those of the last layer at the end."""
+        raise NotImplementedError
+
+    @classmethod
+    def pretrained_arguments(
+        cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
+        last = cls.last_tensor(source, config)
+        arguments = with_labels(source, arguments, last, f"an encoder without a {cls.__name__}")
+        arguments.setdefault("head_dropout", classifier_dropout(source, config))
+        return arguments
+
+    def head_names(self) -> list[TensorName]:
+        return self.classifier_names() + (_CRF_TENSORS if self.crf else [])
+
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
+        names = self.classifier_names()
+        return self.head_names() if tensors_to_read(source, names, self.num_classes) else []
+
+    def order_classes(self, source: ModelSource) -> None:
         order = order_in_head(source, self.labels)
         if order is None:
             return
@@ -346,7 +392,7 @@ class WordTagger(TaskModel):
         if self.crf:
             self.crf_layer.order_classes(order)
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         return {
             **label_config(self.labels),
             classifier_dropout_key(self.config): self.head_layer.dropout.rate,

@@ -129,7 +129,7 @@ def test_a_crf_shows_metrics_its_own_probabilities():
     guessed = np.concatenate([row[:, 1] for row in model.predict(words, verbose=0)]) > 0.6
     wanted = np.concatenate(labels) == "B-X"
     assert found == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
-    with pytest.raises(InputError, match="give no loss"):
+    with pytest.raises(InputError, match="loss must be None"):
         model.compile(loss="sparse_categorical_crossentropy")
 
 
@@ -333,9 +333,9 @@ def test_sizes_must_be_positive(arguments):
         ({"validation_split": float("nan")}, "validation_split must be a number"),
         ({"validation_split": "0.1"}, "validation_split must be a number"),
         ({"validation_split": 25}, "validation_split must be a number"),
-        ({"sample_weight": ["a"] * 64}, "sample_weight must be a number for each text"),
-        ({"sample_weight": [[1], [1, 2]] * 32}, "sample_weight must be a number for each text"),
-        ({"sample_weight": {"a": 1}}, "sample_weight must be a number for each text"),
+        ({"sample_weight": ["a"] * 64}, "sample_weight must have one number per text"),
+        ({"sample_weight": [[1], [1, 2]] * 32}, "sample_weight must have one number per text"),
+        ({"sample_weight": {"a": 1}}, "sample_weight must have one number per text"),
         ({"sample_weight": np.ones((64, 2))}, "sample_weight has shape"),
         ({"sample_weight": [-1.0] * 64}, "of text 0 must be finite and not negative"),
         ({"validation_data": TEXTS}, "validation_data must be .texts, labels."),
@@ -446,7 +446,7 @@ def test_class_weights_without_classes_are_refused():
     for model, x, y in ((answerer, questions, answers), (embedder, [("a", "film")], [0.5])):
         with pytest.raises(InputError, match="give sample_weight, a number for each example"):
             model.fit(x, y, class_weight={0: 1.0, 1: 5.0}, verbose=0)
-    with pytest.raises(InputError, match="the loss of a CRF is of whole texts"):
+    with pytest.raises(InputError, match="the loss of a CRF is per text"):
         tagger(crf=True).fit([["good"]], [["O"]], class_weight="balanced", verbose=0)
     model = classifier()
     model.compile(AdamW(1e-3), "categorical_crossentropy")

@@ -60,14 +60,14 @@ def folder(tmp_path):
         ("qqp", ("Who?", ""), 0, "not_duplicate"),
     ],
 )
-def test_reads_classes(folder, task, text, label, name):
+def test_reads_class_labels(folder, task, text, label, name):
     examples = read_glue(task, folder, "dev")
     assert examples.texts[0] == text
     assert examples.labels[0] == label
     assert examples.label_names[label] == name
 
 
-def test_reads_regression(folder):
+def test_reads_regression_labels(folder):
     examples = read_glue("stsb", folder, "dev")
     assert examples.texts == [("A cat.", "A dog.")] and examples.labels == [2.5]
     assert examples.label_names is None and examples.metrics == ("pearson", "spearman")
@@ -79,21 +79,21 @@ def test_test_split_has_no_labels(folder, task):
     assert len(examples) == 1 and examples.labels is None
 
 
-def test_the_folder_of_the_task_itself_will_do(folder):
+def test_accepts_the_folder_of_a_task(folder):
     assert len(read_glue("cola", folder / "CoLA", "dev")) == 2
 
 
-def test_errors_say_where(folder):
-    with pytest.raises(InputError, match="no GLUE task 'sst3'"):
+def test_errors_give_file_and_line(folder):
+    with pytest.raises(InputError, match="unknown GLUE task 'sst3'"):
         read_glue("sst3", folder, "dev")
     with pytest.raises(InputError, match="neither RTE/train.tsv nor train.tsv"):
         read_glue("rte", folder, "train")
     (folder / "CoLA/dev.tsv").write_text("gj04\t1\t\tThe tea.\ngj04\t2\t\tThe tea.\n")
-    with pytest.raises(InputError, match="CoLA/dev.tsv, line 2: the label '2' is none of '0', '1'"):
+    with pytest.raises(InputError, match="CoLA/dev.tsv, line 2: label '2' is not one of '0', '1'"):
         read_glue("cola", folder, "dev")
 
 
-def test_more_files_of_mnli_and_qqp(folder):
+def test_mnli_has_two_dev_sets_and_qqp_empty_texts(folder):
     mismatched = read_glue("mnli", folder, "dev_mismatched")
     assert mismatched.texts == [("C d.", "D c.")] and mismatched.labels == [2]
     train = read_glue("mnli", folder, "train")
@@ -107,7 +107,7 @@ def test_more_files_of_mnli_and_qqp(folder):
     assert read_glue("qqp", folder, "test").texts == [("Who?", "What?")]
 
 
-def test_bad_rows_may_be_left_out(folder):
+def test_skips_bad_rows_on_request(folder):
     with pytest.raises(InputError, match="QQP/train.tsv, line 2: 4 columns, expected 6"):
         read_glue("qqp", folder, "train")
     examples = read_glue("qqp", folder, "train", skip_bad_rows=True)
@@ -116,5 +116,5 @@ def test_bad_rows_may_be_left_out(folder):
     (folder / "RTE/dev.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n0\tc\td\tentailment\n"
     )
-    with pytest.raises(InputError, match="RTE/dev.tsv, line 3: the id '0' is that of line 2, too"):
+    with pytest.raises(InputError, match="RTE/dev.tsv, line 3: id '0' is already used in line 2"):
         read_glue("rte", folder, "dev")

@@ -1,4 +1,4 @@
-"""Labels and weights in the forms that users hold."""
+"""Labels and weights in every form that users pass."""
 
 import fractions
 
@@ -51,7 +51,7 @@ def models():
         (REGRESSION, pa.array([1.0, 2.5, 3.0]), [[1], [2.5], [3]]),
     ],
 )
-def test_labels_are_taken_as_users_hold_them(models, kind, given, expected):
+def test_accepts_labels_in_any_form(models, kind, given, expected):
     np.testing.assert_array_equal(models[kind].encode_labels(given, 3), expected)
 
 
@@ -62,37 +62,37 @@ def test_labels_are_taken_as_users_hold_them(models, kind, given, expected):
         (SINGLE, Column(["negative", "positive", float("nan")]), r"text 2 has no label \(nan\)"),
         (SINGLE, [0, 1, 2], r"from 0 to 1. Received: 2.* \(text 2\)"),
         (SINGLE, [0, 0.5, 1], r"Received: 0.5 \(text 1\)"),
-        (SINGLE, ["negative", 1, "positive"], "text 1 has the label 1, which is none of"),
+        (SINGLE, ["negative", 1, "positive"], "text 1: label 1 is not one of"),
         (SINGLE, "negative", "expected a list. Received: str"),
         (SINGLE, {"negative": 3}, "expected a list. Received: dict"),
         (SINGLE, [0, 1], "3 texts, but 2 labels"),
         (SINGLE, Frame(a=[0, 1, 1], b=[0, 0, 0]), "must have the columns 'negative', 'positive'"),
-        (MULTI, [["negative"], ["mixed"], []], "text 1 has the label 'mixed'"),
+        (MULTI, [["negative"], ["mixed"], []], "text 1: label 'mixed'"),
         (MULTI, [["negative"], None, []], "text 1 has no label"),
         (REGRESSION, [1, float("nan"), 2], r"text 1 has no label \(nan\)"),
         (REGRESSION, np.array([1, np.inf, 2]), r"Received: inf \(text 1\)"),
         (REGRESSION, [1, 2, "3"], r"Received: '3' \(text 2\)"),
     ],
 )
-def test_labels_that_are_none_are_refused_with_their_row(models, kind, given, message):
+def test_rejects_invalid_labels_with_their_row(models, kind, given, message):
     with pytest.raises(InputError, match=message):
         models[kind].encode_labels(given, 3)
 
 
-def test_names_for_classes_without_names_say_what_to_write():
+def test_error_for_unnamed_classes_suggests_labels():
     model = classifier(labels=None, num_classes=2)
-    with pytest.raises(InputError, match=r"'bad', which is none of 'LABEL_0'.*labels=\[\.\.\.\]"):
+    with pytest.raises(InputError, match=r"'bad' is not one of 'LABEL_0'.*labels=\[\.\.\.\]"):
         model.fit(["dull", "a joy"], ["bad", "good"], verbose=0)
 
 
-def test_categories_of_pandas(models):
+def test_accepts_pandas_categoricals(models):
     pandas = pytest.importorskip("pandas")
     given = pandas.Categorical(["negative", "positive", "positive"])
     for labels in (given, pandas.Series(given, index=[5, 7, 9])):
         np.testing.assert_array_equal(models[SINGLE].encode_labels(labels, 3), [0, 1, 1])
 
 
-def test_classes_are_looked_up_and_not_searched():
+def test_label_lookup_takes_constant_time():
     names = [f"class {number}" for number in range(200)]
     model = classifier(labels=names)
 
@@ -109,7 +109,7 @@ def test_classes_are_looked_up_and_not_searched():
     assert Name.compared <= 400  # a search compares 20,100 times
 
 
-def test_answers_of_rows_of_squad():
+def test_accepts_answers_of_squad_rows():
     model = QuestionAnswerer(
         encoder(), tokenizer(), max_length=24, max_question_length=8, null_threshold=0.0
     )
@@ -119,7 +119,7 @@ def test_answers_of_rows_of_squad():
     assert model.encode_labels(rows, 2) == [("good", 2), None]
 
 
-def test_label_values_of_numbers_are_not_copied():
+def test_numeric_label_arrays_are_not_copied():
     numbers = np.arange(5)
     assert label_values(numbers, 5) is numbers
 
@@ -128,7 +128,7 @@ def test_label_values_of_numbers_are_not_copied():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_weights_of_texts_are_finite(models, value):
+def test_rejects_invalid_sample_weights(models, value):
     for weights in ([1.0, value], Column([1, value])):
         with pytest.raises(InputError, match="sample_weight of text 1 must be finite"):
             models[SINGLE].fit(["good", "bad"], [1, 0], sample_weight=weights, verbose=0)
@@ -148,7 +148,7 @@ def test_weights_of_texts_are_finite(models, value):
         Column([2, 0.5]),
     ],
 )
-def test_weights_of_classes_are_any_real_numbers(weights):
+def test_accepts_class_weights_of_any_real_type(weights):
     assert class_weights(weights, NAMES) == {0: 2.0, 1: 0.5}
     assert all(type(weight) is float for weight in class_weights(weights, NAMES).values())
 
@@ -162,24 +162,24 @@ def test_weights_of_classes_are_any_real_numbers(weights):
         ({1: True}, "must be positive and finite"),
         ({1: 1j}, "must be positive and finite"),
         ({1: "2"}, "must be positive and finite"),
-        ({True: 2}, "the label True is none of"),
-        ([1, 2, 3], "3 numbers for 2 classes"),
+        ({True: 2}, "label True is not one of"),
+        ([1, 2, 3], "has 3 numbers, but there are 2 classes"),
         (np.array([1, np.nan]), "class_weight of 1 must be positive"),
-        ("balance", "must be 'balanced', a dict, or a number for each class"),
-        (2.0, "must be 'balanced', a dict, or a number for each class"),
+        ("balance", "must be 'balanced', a dict, or one number per class"),
+        (2.0, "must be 'balanced', a dict, or one number per class"),
     ],
 )
-def test_wrong_weights_of_classes_are_refused(weights, message):
+def test_rejects_invalid_class_weights(weights, message):
     with pytest.raises(InputError, match=message):
         class_weights(weights, NAMES)
 
 
-def test_names_with_commas_are_joined_so_that_they_can_be_told_apart():
+def test_joined_names_with_commas_are_quoted():
     assert join_names(["legal, privacy", "other"]) == '"legal, privacy",other'
     assert join_names([]) == ""
 
 
-def test_numbers_for_labels_that_are_other_numerals_are_refused():
+def test_rejects_numbers_for_labels_that_are_other_numerals():
     model = classifier(labels=["1", "0"])
     with pytest.raises(InputError, match=r"'1', '0'.*\[str\(label\) for label in labels\]"):
         model.evaluate(["good", "bad"], [1, 0], verbose=0)

@@ -31,19 +31,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_xnli_is_read_by_language(folder):
+def test_reads_one_language_of_xnli(folder):
     dev, train = read_xnli(folder, "dev", "de"), read_xnli(folder, "train", "de")
     assert dev.texts == [("A b.", "B a."), ("E f.", "F e.")] and dev.lines == [2, 4]
     names = ["entailment", "neutral", "contradiction"]
     assert dev.label_names == train.label_names == names
     assert dev.labels == [1, 2] and train.labels == [2, 0]
-    with pytest.raises(InputError, match="no rows of language 'sw'; there is de, fr"):
+    with pytest.raises(InputError, match="no rows in language 'sw'. It has de, fr"):
         read_xnli(folder, "dev", "sw")
     with pytest.raises(InputError, match="neither XNLI-1.0/xnli.test.tsv nor xnli.test.tsv"):
         read_xnli(folder, "test", "de")
 
 
-def test_rows_that_cannot_be_read_are_of_every_language(folder):
+def test_unreadable_rows_are_reported_for_every_language(folder):
     path = folder / "XNLI-1.0/xnli.dev.tsv"
     path.write_text(path.read_text() + "fr\tneutral\n")
     with pytest.raises(InputError, match="xnli.dev.tsv, line 5: 2 columns, expected 19"):
@@ -51,7 +51,7 @@ def test_rows_that_cannot_be_read_are_of_every_language(folder):
     assert len(read_xnli(folder, "dev", "de", skip_bad_rows=True)) == 2
 
 
-def test_paws_x(folder):
+def test_reads_paws_x(folder):
     train = read_paws_x(folder, "train", "de")
     assert train.texts == [('A "b".', "B a.")] and train.label_names == ["different", "paraphrase"]
     assert train.labels == [1] and read_paws_x(folder, "train").labels == [0]

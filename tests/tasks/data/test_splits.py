@@ -1,4 +1,4 @@
-"""Examples that are held out: how many of each kind, and always the same."""
+"""Held-out examples: stratified and reproducible."""
 
 import collections
 
@@ -19,7 +19,7 @@ def examples(labels):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
-def test_each_class_gives_its_share(share):
+def test_holds_out_the_same_share_of_each_class(share):
     draw = np.random.default_rng(0)
     labels = draw.choice(["a", "b", "c"], 500, p=[0.7, 0.25, 0.05]).tolist()
     train, dev = hold_out(examples(labels), share)
@@ -31,27 +31,27 @@ def test_each_class_gives_its_share(share):
     assert dev.where(0).endswith(f"line {dev.lines[0]}")
 
 
-def test_the_seed_decides():
+def test_split_depends_on_the_seed():
     data = examples(["a", "b"] * 50)
     first, again, other = (hold_out(data, 0.2, seed)[1].texts for seed in (1, 1, 2))
     assert first == again != other
     assert first == sorted(first, key=data.texts.index)
 
 
-def test_the_only_example_of_a_class_is_kept():
+def test_keeps_the_only_example_of_a_class():
     data = examples(["a"] * 20 + ["rare"] + ["rarer"])
     for seed in range(20):
         train, _ = hold_out(data, 0.5, seed)
         assert {"a", "rare", "rarer"} == set(train.labels)
 
 
-def test_numbers_are_spread_over_their_range():
+def test_numeric_labels_are_stratified_over_their_range():
     data = examples([float(number) for number in range(100)])
     _, dev = hold_out(data, 0.2)
     assert [sum(10 * i <= x < 10 * i + 10 for x in dev.labels) for i in range(10)] == [2] * 10
 
 
-def test_combinations_of_labels():
+def test_combinations_of_labels_are_stratified():
     _, dev = hold_out(examples([["x", "y"], ["y", "x"], [], []] * 10), 0.5)
     assert collections.Counter(len(label) for label in dev.labels) == {2: 10, 0: 10}
 
@@ -73,7 +73,7 @@ def test_questions_about_a_context_stay_together():
         examples(None or ["a"] * 10),
     ],
 )
-def test_every_kind_of_examples(data):
+def test_splits_every_kind_of_examples(data):
     train, dev = hold_out(data, 0.3)
     assert (len(train), len(dev)) == (7, 3) and type(dev) is type(data)
     assert len(dev.labels) == 3 and dev.source == f"{data.source} (held out)"
@@ -81,6 +81,6 @@ def test_every_kind_of_examples(data):
         assert len(dev.label_names) == 10
 
 
-def test_a_part_without_examples_is_refused():
-    with pytest.raises(InputError, match="all.csv: 0.1 of 3 examples leaves a part without any"):
+def test_rejects_a_split_with_an_empty_part():
+    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples leaves one part"):
         hold_out(examples(["a", "b", "c"]), 0.1)

@@ -1,4 +1,4 @@
-"""Data sets in the format of TensorFlow Datasets, made here and read without a network."""
+"""Datasets in the format of TensorFlow Datasets, created here and read without a network."""
 
 import json
 
@@ -52,7 +52,7 @@ def directory(tmp_path_factory):
     return directory
 
 
-def test_classes_pairs_and_numbers(directory):
+def test_reads_classes_pairs_and_numbers(directory):
     examples = read_tfds(directory, "train", "text", "other", "label")
     assert examples.texts == [("a good film", "x"), ("d\u00fcll", "y")]
     assert examples.labels == [1, 0] and examples.label_names == ["bad", "good"]
@@ -61,40 +61,40 @@ def test_classes_pairs_and_numbers(directory):
     assert read_tfds(str(directory), "train[:1]", "text").texts == ["a good film"]
 
 
-def test_bad_examples_are_numbered(directory):
+def test_errors_give_the_number_of_the_example(directory):
     with pytest.raises(InputError, match="split test, example 2: the text in column 'text' is emp"):
         read_tfds(directory, "test", "text", label="label")
     examples = read_tfds(directory, "test", "text", label="label", skip_bad_rows=True)
     assert examples.labels == [1, 0] and len(examples.skipped) == 3
-    assert "example 3: the feature 'text' is not UTF-8 (byte 0)" in examples.skipped[1]
-    assert "example 4: the label is -1: the example has none" in examples.skipped[2]
+    assert "example 3: feature 'text' is not UTF-8 (byte 0)" in examples.skipped[1]
+    assert "example 4: the label is -1, so the example is unlabeled" in examples.skipped[2]
 
 
 @pytest.mark.parametrize(
     "split, text, label, message",
     [
-        ("train", "review", None, "no feature 'review'; there is"),
+        ("train", "review", None, "no feature 'review'. Found: "),
         ("dev", "text", None, "split 'dev' cannot be read"),
-        ("train", "score", None, "example 0: the feature 'score' is no text"),
+        ("train", "score", None, "example 0: feature 'score' is not text"),
         ("train", "text", "other", "example 0: the label is neither a class nor a number"),
     ],
 )
-def test_what_is_not_there_is_named(directory, split, text, label, message):
+def test_rejects_unknown_splits_and_features(directory, split, text, label, message):
     with pytest.raises(InputError, match=message):
         read_tfds(directory, split, text, label=label)
 
 
-def test_no_data_set(tmp_path):
+def test_rejects_unknown_datasets(tmp_path):
     with pytest.raises(InputError, match="has no dataset_info.json"):
         read_tfds(tmp_path, "train", "text")
-    with pytest.raises(InputError, match="there is no data set 'no_such_reviews'"):
+    with pytest.raises(InputError, match="unknown dataset 'no_such_reviews'"):
         read_tfds("no_such_reviews", "train", "text", data_dir=tmp_path)
 
 
-def test_files_that_name_code_are_refused(directory, tmp_path):
+def test_rejects_feature_files_that_would_import_code(directory, tmp_path):
     (tmp_path / "dataset_info.json").write_text((directory / "dataset_info.json").read_text())
     features = json.loads((directory / "features.json").read_text())
     features["pythonClassName"] = "antigravity.Feature"
     (tmp_path / "features.json").write_text(json.dumps(features))
-    with pytest.raises(InputError, match="names the class 'antigravity.Feature'"):
+    with pytest.raises(InputError, match="class 'antigravity.Feature' is not part of"):
         read_tfds(tmp_path, "train", "text")

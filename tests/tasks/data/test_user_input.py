@@ -1,4 +1,4 @@
-"""What users hold as texts, and what it is taken for."""
+"""Forms of text input, and how each is interpreted."""
 
 import collections
 import itertools
@@ -19,7 +19,7 @@ PAIRS = [("good film", "a"), ("bad film", "b"), ("a joy", "c")]
 
 
 class Frame:
-    """What a `DataFrame` is to those who only read it: names of columns, and each by its name."""
+    """A minimal `DataFrame`: column names, and columns by name."""
 
     def __init__(self, **columns):
         self._columns, self.columns = columns, list(columns)
@@ -37,7 +37,7 @@ class Frame:
 
 
 class Column(collections.UserList):
-    """What a `Series` is."""
+    """A minimal `Series`."""
 
     def to_list(self):
         return list(self.data)
@@ -84,7 +84,7 @@ SECOND = [second for _, second in PAIRS]
         (collections.deque(TEXTS), TEXTS),
     ],
 )
-def test_texts_are_taken_as_users_hold_them(given, expected):
+def test_accepts_texts_in_any_form(given, expected):
     assert user_input.as_list(given) == expected
 
 
@@ -94,36 +94,45 @@ def test_texts_are_taken_as_users_hold_them(given, expected):
         (None, "expected a list"),
         (5, "expected a list"),
         ({"a", "b"}, "expected a list.*set"),
-        ((text for text in TEXTS), r"generator.*may have no end"),
-        (itertools.cycle(TEXTS), "may have no end"),
+        ((text for text in TEXTS), r"generator.*may be endless"),
+        (itertools.cycle(TEXTS), "may be endless"),
         (["good", None], r"text 1 is missing \(None\)"),
         (Column(["good", "bad", float("nan")]), r"text 2 is missing \(nan\)"),
         ([0.5, "good"], "text 0 must be a string. Received: float 0.5"),
         (np.zeros(3), "text 0 must be a string. Received: float"),
-        ([["a", "b"], ["c", "d"]], r"text 0 is a list of 2.*A pair.*is a tuple \(first, second\)"),
+        (
+            [["a", "b"], ["c", "d"]],
+            r"text 0 is a list of length 2.*a pair.*as a tuple \(first, second\)",
+        ),
         ([("a", None)], "text 0: a segment is missing"),
-        ([("a", "b", "c")], "text 0 is a tuple of 3"),
-        ([{"text": "a", "label": "x"}], r"columns 'text', 'label': .*x\['text'\]"),
+        ([("a", "b", "c")], "text 0 is a tuple of length 3"),
+        ([{"text": "a", "label": "x"}], r"columns contain the texts: 'text', 'label'.*x\['text'\]"),
         ([{"text": "a"}, {"texts": "b"}], "row 1 has 'texts', but row 0 has 'text'"),
-        (["a", {"text": "b"}], "text 1 is a dict with 'text'"),
+        (["a", {"text": "b"}], "text 1 is a dict with keys 'text'"),
         (Frame(review=TEXTS, kind=["x", "y", "z"]), r"\(x\['review'\], x\['kind'\]\)"),
         (np.array([["a", "b", "c"]]), r"shape \[1, 3\]"),
-        (Frame(text=TEXTS, label=["x", "y", "z"]), r"columns 'text', 'label': .*x\['text'\]"),
-        (Frame(text=TEXTS, stars=[1, 2, 3]), r"'text', 'stars': say which.*x\['text'\]"),
-        (Frame(a=TEXTS, b=TEXTS, c=TEXTS), r"'a', 'b', 'c': .*\(x\['a'\], x\['b'\]\)"),
+        (
+            Frame(text=TEXTS, label=["x", "y", "z"]),
+            r"columns contain the texts: 'text', 'label'.*x\['text'\]",
+        ),
+        (
+            Frame(text=TEXTS, stars=[1, 2, 3]),
+            r"which columns contain the texts: 'text', 'stars'.*x\['text'\]",
+        ),
+        (Frame(a=TEXTS, b=TEXTS, c=TEXTS), r"'a', 'b', 'c'. Pass .*\(x\['a'\], x\['b'\]\)"),
         (pa.table({"text": TEXTS, "id": ["1", "2", "3"]}), "'text', 'id'"),
         ({"train": Frame(text=TEXTS), "test": Frame(text=TEXTS)}, r"tables 'train', 'test'"),
         ((["a"], ["b", "c"]), "1 first segments, but 2"),
         ((["a"], ["b"], ["c"]), "a pair of segments"),
     ],
 )
-def test_what_is_no_text_is_refused_by_name(given, message):
+def test_rejects_invalid_texts_with_a_hint(given, message):
     with pytest.raises(InputError, match=f"(?s){message}"):
         user_input.as_list(given)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_of_libraries(library):
+def test_accepts_data_frames_of_libraries(library):
     frames = pytest.importorskip(library)
     frame = frames.DataFrame({"a": TEXTS, "b": SECOND, "label": [0, 1, 0]})
     assert user_input.as_list(frame["a"]) == user_input.as_list(frame[["a"]]) == TEXTS
@@ -138,7 +147,7 @@ def test_frames_of_libraries(library):
 # === Task models ===
 
 
-def test_a_classifier_takes_tables_arrays_and_one_text():
+def test_classifier_accepts_tables_arrays_and_a_single_text():
     model = classifier()
     expected = model.predict(TEXTS, verbose=0)
     for given in (Frame(text=TEXTS), {"text": TEXTS}, pa.table({"text": TEXTS}), np.array(TEXTS)):
@@ -151,7 +160,7 @@ def test_a_classifier_takes_tables_arrays_and_one_text():
     assert model.predict(TEXTS[0], verbose=0).shape == (1, 2)
 
 
-def test_a_table_is_fitted_and_evaluated():
+def test_fits_and_evaluates_tables():
     texts, labels = examples(16)
     models = [classifier(), classifier()]
     losses = [
@@ -163,14 +172,14 @@ def test_a_table_is_fitted_and_evaluated():
     assert first == second
 
 
-def test_labels_are_not_taken_for_second_segments():
+def test_label_columns_are_not_used_as_second_segments():
     texts, labels = examples(8)
     for given in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
         with pytest.raises(InputError, match="are all labels of this model: .*fit.texts, labels"):
             classifier().predict(given, verbose=0)
 
 
-def test_columns_of_labels_follow_the_names_of_the_model():
+def test_label_columns_use_the_label_names_of_the_model():
     texts, labels = examples(8)
     marks = {name: [float(label == name) for label in labels] for name in ("negative", "positive")}
     swapped = Frame(positive=marks["positive"], negative=marks["negative"])
@@ -184,7 +193,7 @@ def test_columns_of_labels_follow_the_names_of_the_model():
         model.evaluate(texts, Frame(a=[1.0] * 8, b=[0.0] * 8), verbose=0)
 
 
-def test_columns_of_a_question_go_by_name_in_any_order():
+def test_question_columns_are_found_by_name_in_any_order():
     model = QuestionAnswerer(encoder(), tokenizer(), max_length=24, max_question_length=8)
     expected = model.answer([("good", "a film plot")])
     row = {"context": "a film plot", "question": "good"}
@@ -194,7 +203,7 @@ def test_columns_of_a_question_go_by_name_in_any_order():
         chooser.predict((["a", "b"], [["c", "d"]]), verbose=0)
 
 
-def test_each_task_takes_its_columns_by_name():
+def test_each_task_finds_its_columns_by_name():
     tagger = TokenClassifier(encoder(), tokenizer(), labels=["O", "B-X"])
     words = [["good", "film"], ["bad"]]
     table = pa.table({"id": ["0", "1"], "tokens": words, "ner_tags": [[0, 1], [0]]})
@@ -232,7 +241,7 @@ def test_each_task_takes_its_columns_by_name():
 
 
 class Batches(keras.utils.PyDataset):
-    """Texts and labels, eight at a time."""
+    """Yields batches of eight texts and labels."""
 
     def __init__(self, texts, labels):
         super().__init__()
@@ -257,7 +266,7 @@ def batches_of(data):
     return (batch for (batch,) in data)
 
 
-def test_generators_and_py_datasets_learn_what_lists_do():
+def test_generators_and_py_datasets_train_like_lists():
     texts, labels = examples(24)
     settings = {"epochs": 2, "shuffle": False, "verbose": 0}
     expected = classifier(dropout=0.0)
@@ -279,7 +288,7 @@ def test_generators_and_py_datasets_learn_what_lists_do():
 
 
 @pytest.mark.slow
-def test_generators_of_models_with_several_rows():
+def test_generators_work_with_models_of_several_rows():
     tagger = TokenClassifier(encoder(), tokenizer(), labels=["O", "B-X"], max_length=8)
     words = [["good"] * 12, ["bad"]]
     data = [(words, [[0] * 12, [1]])]
@@ -301,12 +310,12 @@ def test_generators_of_models_with_several_rows():
         (iter([(["good"], ["purple"])]), "batch 0: .*'purple'"),
     ],
 )
-def test_streams_that_are_none_are_refused(stream, message):
+def test_rejects_invalid_generators(stream, message):
     with pytest.raises(Exception, match=message):
         classifier().fit(stream, steps_per_epoch=2, verbose=0)
 
 
-def test_an_endless_generator_needs_steps():
+def test_endless_generators_need_steps():
     with pytest.raises(InputError, match="steps_per_epoch"):
         classifier().fit(batches_of(endless(*examples(16))), verbose=0)
     with pytest.raises(InputError, match="pairs of segments must be"):

@@ -108,5 +108,5 @@ def test_what_is_refused(folder, capsys):
     assert finetune(folder, "other", "loss=triplet") == 2
     assert "loss must be cosine or cosent, of rows as these" in capsys.readouterr().err
     assert finetune(folder, "other", "crf=true") == 2
-    assert "crf is no setting of a TextEmbedder" in capsys.readouterr().err
+    assert "crf is not a setting of TextEmbedder" in capsys.readouterr().err
     assert not (folder / "other").exists()

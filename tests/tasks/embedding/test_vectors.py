@@ -73,7 +73,7 @@ def test_a_folder_without_texts_and_half_a_character(tmp_path):
     with pytest.raises(InputError, match="has no file that ends in .txt"):
         read_texts(tmp_path)
     (tmp_path / "a.jsonl").write_text('{"text": "\\ud800"}\n')
-    with pytest.raises(InputError, match="a.jsonl, line 1: half of a surrogate pair"):
+    with pytest.raises(InputError, match="a.jsonl, line 1: 'text' contains an unpaired surrogate"):
         list(read_texts(tmp_path))
 
 

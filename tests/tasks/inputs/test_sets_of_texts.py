@@ -33,7 +33,7 @@ def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
     assert main(command) == 2
     assert main([*command, "--skip-bad-rows"]) == 0
     for path in (train, dev):
-        left_out = f"{path}: rows left out: 1. {path}, line 5: 1 columns, expected 2"
+        left_out = f"{path}: rows skipped: 1. {path}, line 5: 1 columns, expected 2"
         assert left_out in caplog.text
     model = load_tuned(tmp_path / "run")
     assert model.labels == ["x", "y", "z"] and model.problem_type.startswith("multi_label")
@@ -86,8 +86,8 @@ def test_mnli_is_scored_on_all_its_dev_sets(base, tmp_path):
     "more, message",
     [
         (["--regression", "class_weight=balanced"], "class_weight is for texts with one label"),
-        (["--id", "review"], "the id 'a film' is that of line 2, too"),
-        (["--task", "xnli"], "--task needs --data, its folder"),
+        (["--id", "review"], "id 'a film' is already used in line 2"),
+        (["--task", "xnli"], "--task needs --data (its folder)"),
     ],
 )
 def test_what_is_refused(base, tmp_path, capsys, more, message):

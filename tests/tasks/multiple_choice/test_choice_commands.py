@@ -100,8 +100,8 @@ def test_bad_rows_end_the_command_or_are_left_out(folder, capsys, caplog):
     assert not (folder / "other").exists()
     # It is read, and only then something else is wrong.
     assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
-    assert "crf is no setting of a MultipleChoice" in capsys.readouterr().err
-    assert "rows left out: 1. " in caplog.text
+    assert "crf is not a setting of MultipleChoice" in capsys.readouterr().err
+    assert "rows skipped: 1. " in caplog.text
 
 
 def test_examples_without_labels_are_not_learned(folder, capsys):

@@ -155,7 +155,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
     examples = read_choices(path, skip_bad_rows=True)
     assert examples.lines == [number - 1, number + 1] and examples.labels[0] == examples.labels[1]
     assert len(examples.skipped) == 1 and examples.skipped[0] == str(raised.value)
-    assert f"{path}: rows left out: 1. " in caplog.text
+    assert f"{path}: rows skipped: 1. " in caplog.text
 
 
 def test_a_bad_line_of_a_file_of_labels(tmp_path):

@@ -85,7 +85,7 @@ def test_a_bad_question_is_refused_or_left_out_and_listed(tmp_path, message, cap
     examples = read_squad(path, skip_bad_rows=True)
     assert examples.ids == ["q0", "q2"]
     assert examples.skipped == (str(caught.value),)
-    assert caplog.messages == [f"{path}: questions left out: 1. {caught.value}"]
+    assert caplog.messages == [f"{path}: questions skipped: 1. {caught.value}"]
 
 
 def test_an_impossible_question_has_no_answers(tmp_path):

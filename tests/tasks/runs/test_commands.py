@@ -1,4 +1,4 @@
-"""`keras-bert finetune`, `predict` and `export`, one after the other as a user calls them."""
+"""`keras-bert finetune`, then `predict` and `export`, as a user calls them."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ def write_table(path, seed, label="sentiment"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model directory, tables, and the run that the command made of them."""
+    """A model directory, tables, and the run that `finetune` wrote."""
     folder = tmp_path_factory.mktemp("commands")
     save_base(folder / "base")
     for seed, split in enumerate(("train", "dev")):
@@ -94,7 +94,7 @@ def called(monkeypatch):
     return calls
 
 
-def test_settings_are_options_too(folder, called):
+def test_settings_are_also_options(folder, called):
     options = ["--epochs", "3", "--learning_rate=5e-5", "--batch-size", "16", "--keep-best"]
     settings = ["epochs=3", "learning_rate=5e-5", "batch_size=16", "keep_best=true"]
     for given in (options, settings, [*options[:2], *settings[1:]]):
@@ -104,7 +104,7 @@ def test_settings_are_options_too(folder, called):
     assert others == [first, first]
 
 
-def test_one_table_is_split_by_the_seed(folder, called, capsys):
+def test_dev_split_depends_on_the_seed(folder, called, capsys):
     command = [each for each in finetune(folder, out="options") if not each.startswith("--dev")]
     for seed in ("1", "1", "2"):
         assert main([*command, "--dev-split", "0.25", "--seed", seed]) == 0
@@ -114,7 +114,7 @@ def test_one_table_is_split_by_the_seed(folder, called, capsys):
     assert called[0]["seed"] == 1 and len(called[0]["train"]) == 12
 
 
-def test_adapt_is_a_command(folder, called, capsys):
+def test_adapt_command_passes_its_arguments(folder, called, capsys):
     command = ["adapt", "--model", "base", "corpus.txt", "--out", str(folder / "adapted")]
     assert main([*command, "--adapt-steps", "20", "dtype=mixed_bfloat16", "--seed=4"]) == 0
     (call,) = called
@@ -125,7 +125,7 @@ def test_adapt_is_a_command(folder, called, capsys):
 
 
 class Model:
-    """Stands for a classifier: scores that tell texts apart, at once."""
+    """A fast stand-in for a classifier, with a different score for each text."""
 
     labels, problem_type = ["negative", "positive"], "single_label_classification"
     text_columns = ()
@@ -136,7 +136,7 @@ class Model:
 
 @pytest.fixture
 def predicted(capsys, monkeypatch):
-    """A function from an input and options to the answers of `predict`, or its line of error."""
+    """Returns a function that runs `predict` and returns its output or its error line."""
     monkeypatch.setattr("keras_bert_impl.tasks.runs.run.load_tuned", lambda *_: Model())
     task = lambda _: TextClassification  # noqa: E731
     monkeypatch.setattr("keras_bert_impl.tasks.registry.task_of_model", task)
@@ -152,7 +152,7 @@ def predicted(capsys, monkeypatch):
     return run
 
 
-def test_predict_takes_a_table_for_a_table(predicted, tmp_path):
+def test_predict_reads_tables_by_their_suffix(predicted, tmp_path):
     texts, labels = examples(count=4, seed=1)
     (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
     expected = predicted(tmp_path / "lines.txt")
@@ -172,7 +172,7 @@ def test_predict_takes_a_table_for_a_table(predicted, tmp_path):
         assert "--text COLUMN" in error
 
 
-def test_standard_input_ends_lines_where_files_do(predicted, monkeypatch, tmp_path):
+def test_standard_input_splits_lines_like_files(predicted, monkeypatch, tmp_path):
     content = "good\u2028film\nbad\x0bplot\x85joy\r\n\nawful".encode()
     (tmp_path / "a.txt").write_bytes(content)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -181,7 +181,7 @@ def test_standard_input_ends_lines_where_files_do(predicted, monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.json", "a.parquet"])
-def test_predict_holds_some_texts_at_a_time(predicted, tmp_path, monkeypatch, name):
+def test_predict_reads_texts_in_blocks(predicted, tmp_path, monkeypatch, name):
     peaks = []
     for count in (2_000, 10_000):
         texts = [f"{number} is a joy to the end of it" for number in range(count)]
@@ -202,7 +202,7 @@ def test_predict_holds_some_texts_at_a_time(predicted, tmp_path, monkeypatch, na
 
 
 @pytest.mark.slow
-def test_export_writes_a_model_that_agrees(folder, capsys):
+def test_exported_model_agrees_with_the_run(folder, capsys):
     assert main(["export", "--model", str(folder / "run"), "--out", str(folder / "exported")]) == 0
     served = tf.saved_model.load(str(folder / "exported" / "1")).signatures["serving_default"]
     texts = ["a good film", ""]
@@ -213,7 +213,7 @@ def test_export_writes_a_model_that_agrees(folder, capsys):
 @pytest.mark.parametrize(
     "changes, settings, message",
     [
-        ({"label": "mood"}, [], "there is no column 'mood'; there is 'review', 'sentiment'"),
+        ({"label": "mood"}, [], "no column named 'mood'. Found: 'review', 'sentiment'"),
         ({"train": "nowhere.csv"}, [], "nowhere.csv cannot be read: No such file"),
         ({"model": "nowhere"}, [], "No model is named 'nowhere'"),
         ({}, ["epochs=0"], "epochs must be a positive integer"),
@@ -221,26 +221,26 @@ def test_export_writes_a_model_that_agrees(folder, capsys):
         ({}, ["max_length=512"], "max_length must be from 3 to 32"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(folder, capsys, changes, settings, message):
+def test_bad_input_prints_one_line_and_exits_with_2(folder, capsys, changes, settings, message):
     assert main([*finetune(folder, out="other", **changes), *settings]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("keras-bert: ") and message in error
     assert not (folder / "other").exists()
 
 
-def test_task_and_tables_do_not_go_together(folder, capsys):
+def test_rejects_a_task_together_with_tables(folder, capsys):
     assert main([*finetune(folder), "--task", "sst2"]) == 2
     assert "--task needs --data" in capsys.readouterr().err
 
 
-def test_a_wrong_label_is_named_with_file_and_line(folder, capsys):
+def test_unknown_label_is_reported_with_file_and_line(folder, capsys):
     wrong = folder / "wrong.csv"
     wrong.write_text("review,sentiment\na film,positive\na plot,odd\n")
     assert main(finetune(folder, out="other", dev=wrong)) == 2
-    assert "wrong.csv, line 3: the label 'odd' is none of" in capsys.readouterr().err
+    assert "wrong.csv, line 3: label 'odd' is not one of" in capsys.readouterr().err
 
 
-def test_predict_refuses_what_is_no_text(folder, capsys):
+def test_predict_rejects_invalid_texts(folder, capsys):
     (folder / "binary.txt").write_bytes(b"a film\n\xff\xfe\0\n")
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "binary.txt")]
     assert main(command) == 2
@@ -248,7 +248,7 @@ def test_predict_refuses_what_is_no_text(folder, capsys):
 
 
 @pytest.mark.slow
-def test_checkpoints_cut_short_are_named(folder, capsys):
+def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
     settings = ["epochs=2", "max_length=16"]
     assert main([*finetune(folder, out="cut"), *settings]) == 0
     shutil.rmtree(folder / "cut" / "model")

@@ -1,4 +1,4 @@
-"""Teachers and R-Drop: losses by hand, and the same weights however a batch is cut."""
+"""Distillation and R-Drop: losses computed by hand, and independence of replicas and micro-batches."""
 
 import keras
 import numpy as np
@@ -40,7 +40,7 @@ def student(strategy=None, dropout=0.0, labels=LABELS, problem_type=None, **size
 
 
 def teacher(strategy=None, **arguments):
-    """Deeper, wider, and drops out, which must not be seen."""
+    """A deeper and wider model with dropout, which must be off in a teacher."""
     sizes = {"num_layers": 4, "hidden_dim": 24, "dropout": 0.5, "seed": 1}
     return student(strategy, **sizes | arguments)
 
@@ -51,7 +51,7 @@ def words(model_class=TokenClassifier, **arguments):
 
 
 def share_of_all(model, objective, x, y, sample_weight=None):
-    """The objective's loss of a batch, and the model's answers."""
+    """Returns the loss of an objective on a batch, and the model's predictions."""
     model.compile(keras.optimizers.SGD(RATE), objective=objective)
     outputs = model(x, training=True)
     totals = objective.loss_totals(x, y, sample_weight)
@@ -81,7 +81,7 @@ def loss_of_labels(kind, y, outputs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_soft_targets_by_hand(kind):
+def test_soft_targets_match_a_manual_computation(kind):
     small, large = student(problem_type=kind), teacher(problem_type=kind)
     counts = np.linspace(0.5, 2, len(TEXTS)).astype("float32")
     objective = SoftTargets(small, large, temperature=2.0, teacher_weight=0.3)
@@ -92,7 +92,7 @@ def test_soft_targets_by_hand(kind):
     assert received == pytest.approx((counts * losses).mean(), rel=1e-5)
 
 
-def test_soft_targets_of_words_are_those_of_labelled_tokens():
+def test_soft_targets_of_taggers_use_only_labeled_tokens():
     small, large = words(), words()
     large.set_weights([weight + 0.1 for weight in large.get_weights()])
     y = np.where(X["padding_mask"] == 1, X["token_ids"] % 3, -1)
@@ -102,7 +102,7 @@ def test_soft_targets_of_words_are_those_of_labelled_tokens():
     assert received == pytest.approx((soft + hard)[y.ravel() >= 0].mean() / 2, rel=1e-5)
 
 
-def test_intermediate_layers_by_hand():
+def test_intermediate_layers_match_a_manual_computation():
     small, large = student(num_layers=2), teacher()
     objective = IntermediateLayers(small, large)
     received, _ = share_of_all(small, objective, X, CLASSES)
@@ -124,7 +124,7 @@ def test_intermediate_layers_by_hand():
     assert received == pytest.approx(sum(expected) / len(TEXTS), rel=1e-5)
 
 
-def test_layers_of_a_model_like_its_teacher_need_no_maps_and_differ_by_dropout_alone():
+def test_identical_models_need_no_maps_and_differ_only_by_dropout():
     for dropout in (0.0, 0.5):
         one, other = student(dropout=dropout), student(dropout=dropout)
         objective = IntermediateLayers(one, other)
@@ -133,7 +133,7 @@ def test_layers_of_a_model_like_its_teacher_need_no_maps_and_differ_by_dropout_a
 
 
 @pytest.mark.slow
-def test_r_drop_by_hand():
+def test_r_drop_matches_a_manual_computation():
     # One step, each half of the batch with the dropout of its micro-batch.
     model = student(dropout=0.5)
     x, y = {name: value[:8] for name, value in X.items()}, CLASSES[:8]
@@ -190,7 +190,7 @@ def fitted(objective_of, replicas=1, **arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective_of", [SoftTargets, IntermediateLayers])
-def test_the_cut_changes_nothing(objective_of):
+def test_replicas_and_micro_batches_do_not_change_the_weights(objective_of):
     expected, losses = fitted(objective_of)
     received, others = fitted(objective_of, replicas=2, accumulation_steps=2)
     # Numbers of about 1 in float32, whose sums are taken in another order in three steps.
@@ -200,7 +200,7 @@ def test_the_cut_changes_nothing(objective_of):
 
 
 @pytest.mark.slow
-def test_maps_learn_and_leave_with_the_objective_and_the_teacher_stays_as_it_is():
+def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
     small, large = student(), teacher()
     before, own = weights(large), len(small.variables)
     objective = IntermediateLayers(small, large)
@@ -219,28 +219,34 @@ def test_maps_learn_and_leave_with_the_objective_and_the_teacher_stays_as_it_is(
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: RDrop(MultipleChoice(encoder(), tokenizer()), 1.0), "R-Drop is for labels"),
-        (lambda: SoftTargets(words(), words(crf=True)), "not for labels of words with a CRF"),
-        (lambda: SoftTargets(student(), words()), "teacher is a TokenClassifier, the student a"),
+        (lambda: RDrop(MultipleChoice(encoder(), tokenizer()), 1.0), "R-Drop supports only"),
+        (
+            lambda: SoftTargets(words(), words(crf=True)),
+            "does not support a TokenClassifier with a CRF",
+        ),
+        (
+            lambda: SoftTargets(student(), words()),
+            "Received: a TokenClassifier and a TextClassifier",
+        ),
         (
             lambda: SoftTargets(student(), student(labels=["a", "b"])),
-            "the teacher has the labels 'a', 'b', the student 'negative', 'positive'",
+            "Received: 'a', 'b' for the teacher, 'negative', 'positive' for the student",
         ),
         (
             lambda: SoftTargets(student(), teacher(problem_type="multi_label_classification")),
-            "teacher is of multi_label_classification, the student of single",
+            "Received: multi_label_classification and single",
         ),
-        (lambda: SoftTargets(student(max_length=64), teacher()), "takes 32 tokens, fewer than"),
+        (lambda: SoftTargets(student(max_length=64), teacher()), "supports 32 tokens, fewer than"),
         (lambda: IntermediateLayers(student(num_layers=3), teacher()), "3 layers must divide the"),
         (lambda: IntermediateLayers(student(num_heads=4), teacher()), "has 4, the teacher 2"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(make, message):
+def test_rejects_incompatible_models(make, message):
     with pytest.raises(InputError, match=message):
         make()
 
 
-def test_another_tokenizer_is_refused():
+def test_rejects_a_teacher_with_another_tokenizer():
     vocabulary = list(tokenizer().vocabulary)
     vocabulary[-1] = "other"
     other = TextClassifier(encoder(), WordPieceTokenizer(vocabulary), labels=LABELS)
@@ -248,32 +254,32 @@ def test_another_tokenizer_is_refused():
         SoftTargets(student(), other)
 
 
-def test_windows_are_for_both_or_none():
+def test_rejects_windows_of_only_one_model():
     windows = TextClassifier(encoder(), tokenizer(), labels=LABELS, long_texts="mean")
     with pytest.raises(InputError, match="long_texts must be windows for both"):
         SoftTargets(student(), windows)
-    with pytest.raises(InputError, match="long_texts must be no windows"):
+    with pytest.raises(InputError, match="does not support windows"):
         IntermediateLayers(windows, windows)
 
 
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"temperature": 2.0}, "temperature is a setting of a run with a teacher"),
+        ({"temperature": 2.0}, "temperature requires a teacher"),
         ({"teacher": "t", "distillation": "hard"}, "must be one of soft, tinybert"),
-        ({"teacher": "t", "intermediate_epochs": 2}, "a setting of distillation=tinybert"),
-        ({"teacher": "t", "r_drop": 1.0}, "do not go together"),
+        ({"teacher": "t", "intermediate_epochs": 2}, "requires distillation=tinybert"),
+        ({"teacher": "t", "r_drop": 1.0}, "cannot be combined"),
         ({"teacher": "t", "teacher_weight": 1.5}, r"in \[0, 1\]"),
-        ({"teacher": "t", "distillation": "tinybert", "tuning": "lora"}, "takes tuning=full"),
+        ({"teacher": "t", "distillation": "tinybert", "tuning": "lora"}, "requires tuning=full"),
         ({"r_drop": 0.0}, "r_drop must be a positive number"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(settings, message):
+def test_rejects_incompatible_settings(settings, message):
     with pytest.raises(InputError, match=message):
         FinetuneSettings(**settings)
 
 
-def test_defaults_depend_on_the_way_to_distil():
+def test_defaults_depend_on_the_kind_of_distillation():
     soft, tinybert = (FinetuneSettings(teacher="t", distillation=d) for d in (None, "tinybert"))
     assert (soft.distillation, soft.temperature, soft.teacher_weight) == ("soft", 2.0, 0.5)
     assert (tinybert.temperature, tinybert.teacher_weight) == (1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Runs with a teacher: the phases, what is written of them, and going on after an interruption."""
+"""Runs with a teacher: phases, files, and resuming after an interruption."""
 
 import json
 
@@ -21,7 +21,7 @@ from keras_bert_impl.tasks import (
     finetune,
     load_tuned,
 )
-from keras_bert_impl.tasks.runs.phases import phases_of
+from keras_bert_impl.tasks.runs.run import phases_of
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -37,7 +37,7 @@ TINYBERT = SETTINGS | {
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A wider model that has learned the task, though its labels are the wrong way round."""
+    """A wider model that was trained on the task with swapped labels."""
     directory = tmp_path_factory.mktemp("teacher")
     parts = encoder(hidden_dim=24, num_layers=2, dropout=0.0)
     model = TextClassifier(parts, tokenizer(), labels=LABELS)
@@ -61,7 +61,7 @@ def saved_weights(run):
 
 
 @pytest.mark.slow
-def test_tinybert_learns_from_layers_then_from_answers(run):
+def test_tinybert_learns_from_layers_then_from_predictions(run):
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in metrics] == [3, 6, 9, 12]
     assert metrics[1]["loss"] < metrics[0]["loss"]
@@ -71,7 +71,7 @@ def test_tinybert_learns_from_layers_then_from_answers(run):
 
 
 @pytest.mark.slow
-def test_neither_teacher_nor_maps_are_in_the_model(run, base, tmp_path):
+def test_saved_model_contains_neither_teacher_nor_maps(run, base, tmp_path):
     untuned = TextClassifier.from_pretrained(base, labels=LABELS)
     untuned.save_pretrained(tmp_path / "model")
     assert saved_weights(run).keys() == saved_weights(tmp_path).keys()
@@ -87,7 +87,7 @@ def test_neither_teacher_nor_maps_are_in_the_model(run, base, tmp_path):
 
 
 @pytest.mark.slow
-def test_checkpoints_hold_the_maps_in_the_first_phase_alone_and_never_the_teacher(run, base):
+def test_only_checkpoints_of_the_first_phase_contain_the_maps(run, base):
     shapes = []
     for folder in ("checkpoints/intermediate", "checkpoints"):
         reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(run / folder)))
@@ -99,7 +99,7 @@ def test_checkpoints_hold_the_maps_in_the_first_phase_alone_and_never_the_teache
 
 
 class Stop(keras.callbacks.Callback):
-    """Ends training in the middle of an epoch, as an interruption does."""
+    """Interrupts training in the middle of an epoch."""
 
     def __init__(self, epoch):
         super().__init__()
@@ -115,9 +115,7 @@ class Stop(keras.callbacks.Callback):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epoch", [1, 2, 3])
-def test_a_run_that_was_interrupted_ends_as_the_undisturbed_one(
-    run, base, teacher, tmp_path, epoch
-):
+def test_interrupted_run_gives_the_same_result(run, base, teacher, tmp_path, epoch):
     settings = TINYBERT | {"teacher": str(teacher), "verbose": 0}
     with pytest.raises(KeyboardInterrupt):
         finetune(base, TRAIN, DEV, tmp_path / "run", callbacks=[Stop(epoch)], **settings)
@@ -131,8 +129,8 @@ def test_a_run_that_was_interrupted_ends_as_the_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_soft_targets_are_learned_against_the_labels(base, teacher, tmp_path, capsys):
-    """The command, with a teacher of the other opinion and all the weight."""
+def test_teacher_with_full_weight_overrides_the_labels(base, teacher, tmp_path, capsys):
+    """The teacher has swapped labels and a weight of 1, so the student learns swapped labels."""
     rows = [f"{text},{label}\n" for text, label in zip(TRAIN.texts, TRAIN.labels)]
     (tmp_path / "texts.csv").write_text("text,label\n" + "".join(rows))
     command = ["finetune", "--model", base, "--text", "text", "--label", "label"]
@@ -152,9 +150,9 @@ def test_r_drop_is_a_setting(base):
     assert isinstance(phase.objective, RDrop)
 
 
-def test_other_tasks_are_refused_before_anything_is_written(base, teacher, tmp_path):
+def test_rejects_other_tasks_before_writing_anything(base, teacher, tmp_path):
     choices = ChoiceExamples([("the film is", ["good", "bad"])] * 2, [0, 1])
     for settings in ({"teacher": str(teacher)}, {"r_drop": 1.0}):
-        with pytest.raises(InputError, match="is for labels or numbers of texts"):
+        with pytest.raises(InputError, match="supports only TextClassifier and TokenClassifier"):
             finetune(base, choices, choices, tmp_path / "run", verbose=0, **SETTINGS | settings)
     assert not (tmp_path / "run").exists()

@@ -94,7 +94,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_reproduces_its_score(base, tmp_path, capsys, kind):
+def test_evaluate_reproduces_the_scores_of_a_run(base, tmp_path, capsys, kind):
     write_files, task, arguments, settings = KINDS[kind]
     train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
     run, scored = tmp_path / "run", tmp_path / "scored"
@@ -129,7 +129,7 @@ def answerer(base, tmp_path_factory):
     return model, read_squad(of_questions(folder, 0))
 
 
-def test_the_threshold_of_no_answer_is_the_model_s(answerer):
+def test_uses_the_no_answer_threshold_of_the_model(answerer):
     model, asked = answerer
     for threshold, without in ((1e9, 0.0), (-1e9, 100.0)):  # always an answer; never
         model.null_threshold = threshold
@@ -138,8 +138,8 @@ def test_the_threshold_of_no_answer_is_the_model_s(answerer):
         assert scores["best_exact"] >= scores["exact"]
 
 
-def test_labels_are_found_by_name(base):
-    """The numbers of a file are not those of a model that orders its labels in another way."""
+def test_labels_are_matched_by_name(base):
+    """The model has the labels in another order than the file."""
     texts, names = examples(12)
     numbered = ["negative", "positive"]
     data = Examples(texts, [numbered.index(n) for n in names], numbered, ("accuracy",))
@@ -151,7 +151,7 @@ def test_labels_are_found_by_name(base):
 @pytest.mark.parametrize(
     "data, message",
     [
-        (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: the label 'odd' is"),
+        (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: label 'odd' is"),
         (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels of regression, and the model"),
         (Examples(["a"], [["negative"]], source="d.csv"), "labels of multi_label_class"),
         (Examples(["a"], None, source="d.csv"), "d.csv has no labelled texts"),
@@ -163,14 +163,14 @@ def test_labels_are_found_by_name(base):
         (ChoiceExamples([("a", ["b", "c"])], [0], source="d.tsv"), "was read for a MultipleCho"),
     ],
 )
-def test_examples_that_are_not_the_model_s(data, message):
+def test_rejects_examples_of_another_task_or_labels(data, message):
     with pytest.raises(InputError, match=message):
         evaluate(classifier(), data)
 
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """What a run needs to be scored, and texts in a file."""
+    """A scored run, and texts in a file."""
     folder = tmp_path_factory.mktemp("run")
     of_texts(folder, 1)
     classifier().save_pretrained(folder / "run" / "model")
@@ -178,7 +178,7 @@ def scored(tmp_path_factory):
     return folder
 
 
-def test_further_sets_are_scored_under_their_names(scored, tmp_path):
+def test_scores_of_further_sets_have_their_names(scored, tmp_path):
     data = Examples(*examples(16, 1))
     scores = evaluate(scored / "run", data, tmp_path, more={"again": data})
     assert list(scores) == ["accuracy", "macro_f1", "again/accuracy", "again/macro_f1"]
@@ -191,12 +191,15 @@ def test_further_sets_are_scored_under_their_names(scored, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--text", "text", "--label", "label"], "--dev is missing: give --dev, --text, --label"),
+        (["--text", "text", "--label", "label"], "--dev is missing: pass --dev, --text, --label"),
         (["--dev", "{0}/1.tsv", "--text", "text"], "--label is missing"),
-        (["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"], "--test is of a"),
+        (
+            ["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"],
+            "--test needs a folder",
+        ),
         (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task needs --data"),
-        (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: the label"),
-        (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "holds a run; give another"),
+        (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: label"),
+        (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "contains a run. Choose another"),
         (
             ["--dev", "{0}/1.tsv", *TABLE, "--base", "nowhere"],
             "base is only for fine-tuned weights",
@@ -204,13 +207,13 @@ def test_further_sets_are_scored_under_their_names(scored, tmp_path):
         (["--dev", "{0}/1.tsv", *TABLE, "--model", "{0}"], "has no config.json"),
     ],
 )
-def test_what_is_refused(scored, capsys, arguments, message):
+def test_rejects_invalid_arguments(scored, capsys, arguments, message):
     arguments = [argument.format(scored) for argument in arguments]
     assert main(["evaluate", "--model", str(scored / "run"), *arguments]) == 2
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
 
 
-def test_the_official_test_set_without_labels_is_refused(scored, tmp_path, capsys):
+def test_rejects_a_test_set_without_labels(scored, tmp_path, capsys):
     folder = tmp_path / "SST-2"
     folder.mkdir()
     (folder / "test.tsv").write_text("index\tsentence\n0\ta film\n")

@@ -1,4 +1,4 @@
-"""Texts and labels in memory, as examples to fine-tune on."""
+"""Fine-tuning on texts and labels in memory."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from tests.tasks.helpers import examples, save_base
         ),
     ],
 )
-def test_texts_with_labels(labels, expected, names, problem):
+def test_converts_texts_with_labels(labels, expected, names, problem):
     texts = ["good", ("bad", "film"), "dull"]
     found = as_examples((texts, labels), "train")
     assert type(found) is Examples and found.texts == texts and found.labels == expected
@@ -36,7 +36,7 @@ def test_texts_with_labels(labels, expected, names, problem):
     assert arguments["problem_type"] == problem and arguments.get("labels") == names
 
 
-def test_words_with_labels_and_what_is_read_already():
+def test_converts_words_with_labels_and_keeps_examples():
     words = as_examples(([["Ada", "wrote"], ["Hi"]], [["B-PER", "O"], ["O"]]), "train")
     assert type(words) is TaggedExamples and words.label_names == ["B-PER", "O"]
     assert as_examples(words, "train") is words
@@ -47,20 +47,23 @@ def test_words_with_labels_and_what_is_read_already():
     [
         ((["a"], ["x", "y"]), "train has 1 texts and 2 labels"),
         (([], []), "train has 0 texts"),
-        ((["a"], ["x"], ["y"]), "got a tuple of 3"),
-        (("abc", ["x"]), "train must be a list of texts and a list of labels, got 'abc'"),
-        ((["a", "b"], ["x", 1]), "all names, all numbers, or all lists of names, got int, str"),
+        ((["a"], ["x"], ["y"]), "Received: a tuple of length 3"),
+        (("abc", ["x"]), "train must be a list of texts and a list of labels. Received: 'abc'"),
+        (
+            (["a", "b"], ["x", 1]),
+            "all names, all numbers, or all lists of names. Received: int, str",
+        ),
         ({"text": ["a"]}, "train must be examples"),
         ("train.csv", "train must be examples"),
     ],
 )
-def test_what_is_refused(data, message):
+def test_rejects_invalid_data(data, message):
     with pytest.raises(InputError, match=message):
         as_examples(data, "train")
 
 
 @pytest.mark.slow
-def test_a_run_of_texts_in_memory(tmp_path):
+def test_finetunes_on_texts_in_memory(tmp_path):
     data = examples(16)
     model = finetune(
         save_base(tmp_path / "base"), data, data, tmp_path / "run", epochs=1, verbose=0

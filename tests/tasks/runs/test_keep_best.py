@@ -1,4 +1,4 @@
-"""A run that keeps its best epoch, and ends without a better one."""
+"""Keeping the best epoch, and early stopping."""
 
 import json
 
@@ -18,14 +18,14 @@ STEPS = 2  # an epoch
 SCORES = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
 
 
-def test_patience_keeps_the_best():
+def test_patience_keeps_the_best_epoch():
     assert FinetuneSettings(model="base", patience=2).keep_best
     with pytest.raises(InputError, match="patience must be a positive integer"):
         FinetuneSettings(model="base", patience=0)
 
 
 class Interrupt(keras.callbacks.Callback):
-    """Keeps the weights of each epoch; ends in the middle of one, if that is named."""
+    """Records the weights of each epoch; interrupts training in the middle of a given one."""
 
     def __init__(self, epoch=None):
         super().__init__()
@@ -42,7 +42,7 @@ class Interrupt(keras.callbacks.Callback):
 
 @pytest.fixture
 def tune(base, tmp_path, monkeypatch):
-    """Function that runs with scores as they stand above, until patience is at its end."""
+    """Returns a function that runs with the scores above until patience runs out."""
     real = TextClassification.finish
 
     def finish(kind, model, dev, directory=None):
@@ -63,7 +63,7 @@ def tune(base, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow  # tests/training/runs/test_best_epoch.py has the same without a run
-def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
+def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     whole = Interrupt()
     tuned = tune("whole", whole)
     # The second is the best, as is the fourth; the sixth, better, is never reached.
@@ -94,8 +94,8 @@ def test_an_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 
 
 @pytest.mark.slow
-def test_of_several_workers_the_chief_scores(base, tmp_path, monkeypatch):
-    """`tests/cli/test_workers.py` has two; here the chief believes that there is another."""
+def test_only_the_chief_of_several_workers_scores(base, tmp_path, monkeypatch):
+    """Simulates a second worker; `tests/cli/test_workers.py` has two real ones."""
     monkeypatch.setattr("keras_bert_impl.tasks.runs.run.num_workers", lambda: 2)
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
     out = tmp_path / "run"
@@ -106,6 +106,6 @@ def test_of_several_workers_the_chief_scores(base, tmp_path, monkeypatch):
     assert json.loads((out / "scores.json").read_text())["accuracy"] == max(scores)
 
 
-def test_a_number_of_the_first_replica_is_that_of_all():
+def test_number_of_the_first_replica_is_sent_to_all():
     for replicas in (1, 2):
         assert number_of_chief(mirrored(replicas), 0.1) == 0.1  # to the last digit

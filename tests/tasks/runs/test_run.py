@@ -25,7 +25,7 @@ def saved_weights(run):
     return safetensors.numpy.load_file(run / "model" / "model.safetensors")
 
 
-def test_run_directory(run):
+def test_run_directory_has_all_files(run):
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in metrics] == [3, 6]
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= set(metrics[0])
@@ -33,7 +33,7 @@ def test_run_directory(run):
     assert data["train"]["examples"] == 24 and data["dev"]["sha256"] == DEV.fingerprint
 
 
-def test_scores_and_predictions_are_those_of_the_saved_model(run):
+def test_scores_and_predictions_match_the_saved_model(run):
     model = load_tuned(run)
     scores = model.predict(DEV.texts, verbose=0)
     accuracy = np.mean([a == b for a, b in zip(model.classify(DEV.texts), DEV.labels)])
@@ -46,7 +46,7 @@ def test_scores_and_predictions_are_those_of_the_saved_model(run):
 
 
 @pytest.mark.slow  # tests/training compares steps on replicas and on workers
-def test_four_replicas_tune_the_model_of_one_device(base, tmp_path):
+def test_four_replicas_give_the_model_of_one_device(base, tmp_path):
     settings = SETTINGS | {"dropout": 0.0, "batch_size": 10}  # the last batch has 4 texts
     one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
     four = finetune(base, TRAIN, DEV, tmp_path / "four", "mirrored", verbose=0, **settings)
@@ -63,14 +63,14 @@ def test_four_replicas_tune_the_model_of_one_device(base, tmp_path):
             assert b[name] == pytest.approx(a[name], rel=1e-5), name
 
 
-def test_a_finished_run_is_not_trained_again(run, base):
+def test_finished_run_is_not_trained_again(run, base):
     before = saved_weights(run)
     finetune(base, TRAIN, DEV, run, verbose=0, **SETTINGS)
     for name, tensor in saved_weights(run).items():
         np.testing.assert_array_equal(tensor, before[name])
 
 
-def test_a_run_of_another_model_at_the_same_path_is_refused(base, run, tmp_path):
+def test_rejects_resuming_with_another_model_at_the_same_path(base, run, tmp_path):
     copy, model = tmp_path / "run", tmp_path / "model"
     shutil.copytree(run, copy)
     shutil.copytree(base, model)
@@ -84,7 +84,7 @@ def test_a_run_of_another_model_at_the_same_path_is_refused(base, run, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_as_the_undisturbed_one(base, tmp_path):
+def test_killed_run_gives_the_same_result(base, tmp_path):
     def start(out, *epoch):
         return run_script("tests/tasks/run_and_be_killed.py", base, out, *epoch)
 
@@ -104,7 +104,7 @@ def test_a_killed_run_ends_as_the_undisturbed_one(base, tmp_path):
 
 
 @pytest.mark.slow
-def test_regression_run(base, tmp_path):
+def test_finetunes_a_regression(base, tmp_path):
     sets = [
         Examples(data.texts, [float(len(text.split())) for text in data.texts])
         for data in (TRAIN, DEV)
@@ -122,7 +122,7 @@ def test_regression_run(base, tmp_path):
         (DEV, DEV, {}, "other train texts than set 1"),
     ],
 )
-def test_another_run_in_the_same_directory_is_refused(run, base, train, dev, settings, message):
+def test_rejects_another_run_in_the_same_directory(run, base, train, dev, settings, message):
     with pytest.raises(InputError, match=message):
         finetune(base, train, dev, run, verbose=0, **SETTINGS | settings)
 
@@ -135,13 +135,11 @@ def test_another_run_in_the_same_directory_is_refused(run, base, train, dev, set
         (
             TRAIN,
             Examples(["a"], ["odd"], source="dev.csv", lines=[2]),
-            "dev.csv, line 2: the label 'odd' is none of 'negative', 'positive'",
+            "dev.csv, line 2: label 'odd' is not one of 'negative', 'positive'",
         ),
     ],
 )
-def test_labels_that_cannot_be_used_are_refused_before_anything_is_written(
-    base, tmp_path, train, dev, message
-):
+def test_rejects_invalid_labels_before_writing_anything(base, tmp_path, train, dev, message):
     with pytest.raises(InputError, match=message):
         finetune(base, train, dev, tmp_path / "run", verbose=0)
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""Sets of runs: seeds and grids, resumed, compared; the best one on top."""
+"""Sets of runs over seeds and grids: ranking, resuming, and the copy of the best run."""
 
 import json
 import math
@@ -23,7 +23,7 @@ TRAIN, DEV = (Examples(*examples(count=16, seed=seed), source=f"set {seed}") for
 
 @pytest.fixture
 def runs(monkeypatch):
-    """What is run in place of real runs: settings in order; their scores by (rate, seed)."""
+    """Replaces real runs: records settings, returns scores by (learning rate, seed)."""
     done = []
 
     def fake(train, dev, output_directory, model, resume, **given):
@@ -50,7 +50,7 @@ def tune(out, grid, **settings):
     return finetune_set("base", TRAIN, DEV, out, grid, **settings)
 
 
-def test_mean_spread_and_the_best(runs, tmp_path):
+def test_summary_has_means_spreads_and_the_best_run(runs, tmp_path):
     runs.scores = {(0.1, 1): 0.5, (0.1, 2): 0.75, (0.1, 3): 1.0, (0.2, 1): 0.8}
     runs.scores |= {(0.2, 2): 0.9, (0.2, 3): 0.85}
     summary = tune(tmp_path, {"seed": [1, 2, 3], "learning_rate": [0.1, 0.2]}, epochs=4)
@@ -69,7 +69,7 @@ def test_mean_spread_and_the_best(runs, tmp_path):
     assert (recipe["seed"], recipe["learning_rate"], recipe["epochs"]) == (2, 0.2, 4)
 
 
-def test_runs_without_a_score_come_last(runs, tmp_path):
+def test_runs_with_nan_rank_last(runs, tmp_path):
     nan = math.nan
     runs.scores = {(0.1, 1): nan, (0.1, 2): nan, (0.2, 1): 0.3, (0.2, 2): nan}
     runs.scores |= {(0.3, 1): 0.1, (0.3, 2): 0.2}
@@ -80,7 +80,7 @@ def test_runs_without_a_score_come_last(runs, tmp_path):
     assert all(math.isnan(value) for value in spread.values())  # also the least and the most
 
 
-def test_finished_runs_stay_and_a_set_can_grow(runs, tmp_path):
+def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):
     tune(tmp_path, {"seed": [1, 2]})
     (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as one that was interrupted
     (tmp_path / "runs" / "seed=2" / "model" / "seed2").unlink()
@@ -94,14 +94,14 @@ def test_finished_runs_stay_and_a_set_can_grow(runs, tmp_path):
     assert summary["groups"][0]["settings"] == {} and len(summary["groups"][0]["runs"]) == 3
 
 
-def test_a_run_of_constant_predictions_is_not_the_best(runs, tmp_path):
+def test_run_with_constant_predictions_is_not_the_best(runs, tmp_path):
     runs.scores = {(0.1, 1): math.nan, (0.2, 1): -0.5}
     summary = tune(tmp_path, {"learning_rate": [0.1, 0.2]})
     assert summary["best"] == "runs/learning_rate=0.2"
     assert summary["groups"][0]["scores"]["f1"]["std"] is None  # of one run
 
 
-def test_the_grid_of_the_paper():
+def test_paper_grid_has_18_combinations():
     combined = run_set.combinations(PAPER_GRID | {"seed": [1, 2]}, {"model": "base"})
     assert len(combined) == 36
     assert "runs/batch_size=16,learning_rate=5e-05,epochs=2,seed=1" in combined
@@ -112,23 +112,23 @@ def test_the_grid_of_the_paper():
 @pytest.mark.parametrize(
     "grid, settings, message",
     [
-        ({}, {}, "there are no settings to try"),
-        ({"epoch": [1]}, {}, "there is no setting 'epoch'"),
+        ({}, {}, "grid is empty"),
+        ({"epoch": [1]}, {}, "unknown setting 'epoch'"),
         ({"epochs": 3}, {}, "epochs needs a list of values"),
         ({"epochs": []}, {}, "epochs needs a list of values"),
         ({"epochs": [2, 0]}, {}, "epochs must be a positive integer"),
-        ({"epochs": [2, 2]}, {}, "two runs are called runs/epochs=2"),
-        ({"epochs": [2]}, {"epochs": 3}, "epochs has values to be tried, and one value besides"),
-        ({"crf": [False, True]}, {}, "crf is no setting of a TextClassifier"),
+        ({"epochs": [2, 2]}, {}, "two runs are named runs/epochs=2"),
+        ({"epochs": [2]}, {"epochs": 3}, "epochs is in the grid and also has a fixed value"),
+        ({"crf": [False, True]}, {}, "crf is not a setting of TextClassifier"),
     ],
 )
-def test_what_cannot_be_run_is_refused_first(runs, tmp_path, grid, settings, message):
+def test_rejects_invalid_grids_before_the_first_run(runs, tmp_path, grid, settings, message):
     with pytest.raises(InputError, match=message):
         tune(tmp_path / "out", grid, **settings)
     assert not runs.done and not (tmp_path / "out").exists()
 
 
-def test_other_settings_or_texts_in_the_same_directory(runs, tmp_path):
+def test_rejects_a_directory_of_other_settings_or_texts(runs, tmp_path):
     tune(tmp_path, {"seed": [1]})
     with pytest.raises(InputError, match="seed=1 holds a run with other settings .epochs was 3"):
         tune(tmp_path, {"seed": [0, 1]}, epochs=4)
@@ -136,18 +136,18 @@ def test_other_settings_or_texts_in_the_same_directory(runs, tmp_path):
         finetune_set("base", DEV, DEV, tmp_path, {"seed": [0, 1]})
     with pytest.raises(InputError, match="holds a run; let it resume"):
         tune(tmp_path, {"seed": [0, 1]}, resume=False)
-    with pytest.raises(InputError, match="holds a set of runs"):
+    with pytest.raises(InputError, match="contains a set of runs"):
         finetune("base", TRAIN, DEV, tmp_path)
     (tmp_path / "one" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(InputError, match="holds a single run"):
+    with pytest.raises(InputError, match="contains a single run"):
         tune(tmp_path / "one", {"seed": [1]})
     assert runs.done == [(3e-5, 1)]
 
 
-def test_several_workers_are_refused(runs, tmp_path, monkeypatch):
+def test_rejects_several_workers(runs, tmp_path, monkeypatch):
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
-    with pytest.raises(InputError, match="a set of runs is for one worker, not 2"):
+    with pytest.raises(InputError, match="a set of runs supports one worker, not 2"):
         tune(tmp_path, {"seed": [1]})
 
 
@@ -159,7 +159,7 @@ def command(tmp_path):
     return finetune_command("base", tmp_path)
 
 
-def test_seeds_and_a_sweep_from_a_file(runs, command, tmp_path, capsys):
+def test_runs_seeds_and_a_sweep_from_a_file(runs, command, tmp_path, capsys):
     (tmp_path / "grid.yaml").write_text("learning_rate: [1e-4, 0.2]\nepochs: [2]\n")
     runs.scores = {(0.2, 1): 0.25, (0.2, 2): 0.75}
     assert main([*command, "--seeds", "1,2", "--sweep", str(tmp_path / "grid.yaml")]) == 0
@@ -179,7 +179,7 @@ def test_seeds_alone_print_every_metric(runs, command, capsys):
     assert json.loads(capsys.readouterr().out)["metric"] == "f1" and len(runs.done) == 2
 
 
-def test_the_sweep_without_a_file_is_the_paper_s(runs, command):
+def test_sweep_without_a_file_is_the_paper_grid(runs, command):
     assert main([*command, "--sweep"]) == 0
     assert len(runs.done) == 18
 
@@ -188,7 +188,7 @@ def test_the_sweep_without_a_file_is_the_paper_s(runs, command):
     "arguments, message",
     [
         (["--seeds", "1,x"], "'1,x' is no list of whole numbers"),
-        (["--seeds", "1,1"], "two runs are called runs/seed=1"),
+        (["--seeds", "1,1"], "two runs are named runs/seed=1"),
         (["--seeds", "1,2", "seed=3"], "seed=3: there are several values of seed"),
         (["learning_rate=1e-4", "--sweep"], "there are several values of learning_rate"),
         (["--sweep", "epochs=3"], "--sweep epochs=3: give a YAML file, or put --sweep behind"),
@@ -198,7 +198,7 @@ def test_the_sweep_without_a_file_is_the_paper_s(runs, command):
         (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both say which seeds"),
     ],
 )
-def test_what_the_command_refuses(runs, command, tmp_path, capsys, arguments, message):
+def test_command_rejects_invalid_options(runs, command, tmp_path, capsys, arguments, message):
     (tmp_path / "bad.yaml").write_text("epochs: [2, many]\n")
     (tmp_path / "flat.yaml").write_text("epochs: 2\n")
     (tmp_path / "seeds.yaml").write_text("seed: [1, 2]\n")
@@ -211,7 +211,7 @@ def test_what_the_command_refuses(runs, command, tmp_path, capsys, arguments, me
 
 
 @pytest.mark.slow
-def test_a_killed_set_ends_as_the_undisturbed_one(base, tmp_path):
+def test_killed_set_gives_the_same_result(base, tmp_path):
     def start(out, *killed_in):
         return run_script("tests/tasks/set_and_be_killed.py", base, out, *killed_in)
 

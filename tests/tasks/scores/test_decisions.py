@@ -1,4 +1,4 @@
-"""Ties and NaN in scores: they never count in favour of a model."""
+"""Ties and NaN in scores never count in favor of a model."""
 
 import math
 
@@ -28,12 +28,12 @@ NAN = math.nan
 
 
 def ruined(model):
-    """The model with a weight of its encoder that is NaN."""
+    """Sets an encoder weight of the model to NaN."""
     model.encoder.embeddings.token_embeddings.assign_add(np.float32(NAN))
     return model
 
 
-def test_the_likeliest_of_equal_scores_is_the_first_and_of_nan_none():
+def test_likeliest_is_the_first_of_equal_scores_and_nan_for_nan():
     np.testing.assert_array_equal(likeliest(np.array([[0.5, 0.5], [0.2, 0.8]])), [0, 1])
     # One NaN spoils its own example alone, wherever it stands.
     scores = np.array([[0.9, 0.1], [NAN, 0.1], [0.1, NAN]])
@@ -43,7 +43,7 @@ def test_the_likeliest_of_equal_scores_is_the_first_and_of_nan_none():
     np.testing.assert_array_equal(chosen, [[1, 0], [NAN, 1]])
 
 
-def test_the_first_example_with_nan_is_named():
+def test_error_names_the_first_example_with_nan():
     check_scores(np.ones((3, 2)))
     with pytest.raises(InputError, match="the scores of text 1 are NaN"):
         check_scores([np.ones(2), np.array([1, NAN])])
@@ -54,19 +54,19 @@ def classifier():
     return ruined(helpers.classifier())
 
 
-def test_a_classifier_of_nan_decides_nothing(classifier, tmp_path, caplog):
+def test_classifier_raises_on_nan(classifier, tmp_path, caplog):
     assert np.isnan(classifier.predict(TEXTS, verbose=0)).all()
     with pytest.raises(InputError, match="the scores of text 0 are NaN"):
         classifier.classify(TEXTS)
     scores = evaluate(classifier, Examples(TEXTS, ["negative"] * 6), tmp_path)
     assert list(scores) == ["accuracy", "macro_f1"] and all(map(math.isnan, scores.values()))
-    assert "accuracy, macro_f1 cannot be computed (NaN)" in caplog.text
+    assert "accuracy, macro_f1 is NaN, because" in caplog.text
     # The file has no label, where it had the first.
     rows = [line.split("\t") for line in (tmp_path / "predictions.tsv").open()]
     assert {row[1] for row in rows[1:]} == {""}
 
 
-def test_several_labels_of_nan_are_not_none():
+def test_multi_label_classifier_raises_on_nan():
     model = ruined(helpers.classifier(problem_type="multi_label_classification"))
     labels = [[] for _ in TEXTS]  # which a model that says nothing would get right
     scores = evaluate(model, Examples(TEXTS, labels, label_names=model.labels))
@@ -77,7 +77,7 @@ def test_several_labels_of_nan_are_not_none():
 
 
 @pytest.mark.parametrize("crf", [False, True])
-def test_a_tagger_of_nan_decides_nothing(crf):
+def test_tagger_raises_on_nan(crf):
     parts = helpers.encoder(), helpers.tokenizer()
     model = ruined(TokenClassifier(*parts, labels=["O", "B-X"], crf=crf))
     words = [text.split() for text in TEXTS]
@@ -89,7 +89,7 @@ def test_a_tagger_of_nan_decides_nothing(crf):
 
 
 @pytest.mark.parametrize("null_threshold", [None, 0.0])
-def test_an_answerer_of_nan_decides_nothing(null_threshold):
+def test_question_answerer_raises_on_nan(null_threshold):
     model = ruined(answerer(null_threshold=null_threshold))
     pairs = [("what film", text) for text in TEXTS]
     with pytest.raises(InputError, match="the scores of question 0 are NaN"):
@@ -102,7 +102,7 @@ def test_an_answerer_of_nan_decides_nothing(null_threshold):
         assert "f1" in scores and all(map(math.isnan, scores.values()))
 
 
-def test_choices_of_nan_are_not_the_first(tmp_path):
+def test_multiple_choice_raises_on_nan(tmp_path):
     examples = ChoiceExamples([("a", ["b", "c"])] * 2, [0, 0])
     rows = [np.array([NAN, NAN]), np.array([0.9, 0.1])]
     assert math.isnan(score_choices(examples, rows)["accuracy"])
@@ -110,8 +110,8 @@ def test_choices_of_nan_are_not_the_first(tmp_path):
     assert [line.split("\t")[1] for line in (tmp_path / "p.tsv").open()] == ["choice", "", "0"]
 
 
-def test_vectors_that_collapsed_have_no_correlation(classifier):
-    """Cosines that are all one, up to rounding, rank nothing."""
+def test_collapsed_vectors_have_nan_correlation(classifier):
+    """Cosines that are all 1 up to rounding have no ranking."""
     embedder = TextEmbedder(helpers.encoder(use_pooler=False), helpers.tokenizer())
     noise = np.random.default_rng(0).normal(size=(6, 2, 16)) * 1e-8
     embedder.predict = lambda pairs, **kwargs: (np.ones((6, 2, 16)) + noise).astype("float32")
@@ -120,7 +120,7 @@ def test_vectors_that_collapsed_have_no_correlation(classifier):
     assert set(scores) == {"pearson", "spearman"} and all(map(math.isnan, scores.values()))
 
 
-def test_labels_in_files_are_those_that_were_decided(classifier, tmp_path):
+def test_written_labels_match_the_decisions(classifier, tmp_path):
     assert names_of(classifier, np.array([0.2, 0.8])) == ["positive"]
     assert names_of(classifier, np.array([NAN, 0.8])) == []
     write_predictions(tmp_path / "p.tsv", classifier, np.array([[0.2, 0.8]]))

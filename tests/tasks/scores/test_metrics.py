@@ -25,20 +25,20 @@ ORACLES = [
 
 
 @pytest.mark.parametrize("name, pair, oracle", ORACLES)
-def test_equal_to_scikit_learn_and_scipy(name, pair, oracle):
+def test_metrics_equal_scikit_learn_and_scipy(name, pair, oracle):
     # Sums of 200 float64 terms in another order: 200 * 2.2e-16.
     assert METRICS[name](*pair) == pytest.approx(oracle(*pair), abs=1e-13)
 
 
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("side", [0, 1])
-def test_nan_among_labels_or_predictions_is_nan(name, side):
+def test_nan_in_labels_or_predictions_gives_nan(name, side):
     pair = [np.array([0.0, 1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])]
     pair[side][2] = math.nan
     assert math.isnan(METRICS[name](*pair))
 
 
-def test_nan_among_several_labels_is_nan():
+def test_nan_in_multi_label_predictions_gives_nan():
     labels = np.eye(3)
     predictions = labels.copy()
     predictions[0, 1] = math.nan
@@ -46,19 +46,19 @@ def test_nan_among_several_labels_is_nan():
 
 
 @pytest.mark.parametrize("constant", [0.1, 0.3, 1e-9, 0.0])
-def test_constants_correlate_with_nothing(constant):
-    # The mean of ten times 0.1 is not 0.1, and a deviation from it is no sign of anything.
+def test_correlation_of_constants_is_nan(constant):
+    # The mean of ten times 0.1 is not exactly 0.1, so the deviations are only rounding errors.
     numbers = np.arange(10.0)
     for metric in ("pearson", "spearman"):
         assert math.isnan(METRICS[metric](numbers, np.full(10, constant)))
         assert math.isnan(METRICS[metric](np.full(10, constant), numbers))
 
 
-def test_of_errors_less_is_better():
+def test_lower_errors_rank_higher():
     assert comparable("mean_squared_error", 0.5) == -0.5 and comparable("pearson", 0.5) == 0.5
 
 
-def test_degenerate_predictions():
+def test_degenerate_predictions_have_defined_scores():
     labels = np.array([0, 1, 1])
     assert METRICS["f1"](np.zeros(3), np.zeros(3)) == 0.0
     assert METRICS["matthews"](labels, np.ones(3)) == 0.0

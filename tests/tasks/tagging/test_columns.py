@@ -38,7 +38,7 @@ def written(tmp_path, content, name="data.txt"):
     return path
 
 
-def test_conll_2003(tmp_path):
+def test_reads_conll_2003(tmp_path):
     path = written(tmp_path, CONLL2003)
     examples = read_columns(path)
     assert examples.texts == [["EU", "rejects"], ["Peter"]]
@@ -52,7 +52,7 @@ def test_conll_2003(tmp_path):
     assert words.fingerprint != examples.fingerprint == read_columns(path).fingerprint
 
 
-def test_the_original_files_of_conll_2003_mark_where_entities_touch(tmp_path):
+def test_original_conll_2003_files_are_iob1(tmp_path):
     # IOB1, as in eng.train; and five columns, with the lemma, as in deu.train.
     path = written(tmp_path, "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nPeter NNP I-NP I-PER\n")
     assert read_columns(path).labels == [["I-ORG", "I-PER"]]
@@ -65,33 +65,33 @@ def test_the_original_files_of_conll_2003_mark_where_entities_touch(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
-def test_line_ends_of_conllu(tmp_path, end):
+def test_reads_all_line_endings_of_conllu(tmp_path, end):
     path = written(tmp_path, CONLLU.replace("\n", end), "en.conllu")
     assert read_conllu(path).texts == [["They", "do", "n't", "1 000"], ["#"]]
 
 
-def test_wikiann(tmp_path):
+def test_reads_wikiann(tmp_path):
     path = written(tmp_path, "en:R.H.\tB-PER\nen::\tO\n\n")
     assert read_columns(path, word_prefix="en:").texts == [["R.H.", ":"]]
-    with pytest.raises(InputError, match="line 1: the word 'en:R.H.' does not begin with 'de:'"):
+    with pytest.raises(InputError, match="line 1: the word 'en:R.H.' does not start with 'de:'"):
         read_columns(path, word_prefix="de:")
 
 
-def test_blank_lines_may_hold_a_tab_and_words_a_space_or_a_number_sign(tmp_path):
+def test_accepts_tabs_in_blank_lines_and_number_signs_in_words(tmp_path):
     path = written(tmp_path, "#a\tO\n\t\nNew York\tB-LOC\n \t \n\n\u00a0\tO")
     assert read_columns(path).texts == [["#a"], ["New York"], ["\u00a0"]]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_line_ends_and_byte_order_mark(tmp_path, end, encoding):
+def test_reads_all_line_endings_and_byte_order_marks(tmp_path, end, encoding):
     content = CONLL2003.replace("EU", "Größe").replace("\n", end).encode(encoding)
     examples = read_columns(written(tmp_path, content))
     assert examples.texts == [["Größe", "rejects"], ["Peter"]]
     assert examples.labels[0] == ["B-ORG", "O"]
 
 
-def test_words_and_labels_are_two_columns(tmp_path):
+def test_rejects_one_column_for_words_and_labels(tmp_path):
     path = written(tmp_path, "good\nfilm\n\nbad\n")
     with pytest.raises(InputError, match="word=0 and label=-1 are the same column, of 1"):
         read_columns(path)
@@ -104,7 +104,7 @@ def test_words_and_labels_are_two_columns(tmp_path):
 
 
 @pytest.mark.parametrize("mark", ["\t", " "])
-def test_comments_before_a_sentence_are_no_words(tmp_path, mark):
+def test_skips_comments_before_a_sentence(tmp_path, mark):
     content = """# global.columns = FORM NE
 # newdoc id = 1
 # sent_id = a-1
@@ -122,17 +122,17 @@ Ada B-PER
     examples = read_columns(written(tmp_path, content))
     assert examples.texts == [["Ada", "#", "#notes"], ["#", "#tag"]]
     assert examples.lines == [[8, 9, 10], [12, 13]]
-    # Behind a word it is no comment.
+    # After a word it is not a comment.
     wrong = content.replace(f"#notes{mark}O", "#notes = a b c")
     with pytest.raises(InputError, match="line 10: . columns, but the first row has 2"):
         read_columns(written(tmp_path, wrong))
 
 
-def test_a_file_of_tags_alone_has_no_comments(tmp_path):
+def test_file_of_hashtags_has_no_comments(tmp_path):
     assert read_columns(written(tmp_path, "#a O\n#b O\n")).texts == [["#a", "#b"]]
 
 
-def test_conllu(tmp_path):
+def test_reads_conllu(tmp_path):
     path = written(tmp_path, CONLLU, "en.conllu")
     examples = read_conllu(path)
     assert examples.texts == [["They", "do", "n't", "1 000"], ["#"]]
@@ -151,13 +151,16 @@ BAD_ROWS = {
     "no word": (b"a\tO\n\n\tO\n\nc\tO\n", "line 3: the word is empty"),
     "latin-1": (b"a\tO\n\nGr\xf6\xdfe\tO\n\nc\tO\n", r"line 3: not UTF-8 \(byte 2\)"),
     "nul": (b"a\tO\n\nb\0\tO\n\nc\tO\n", "line 3: a NUL byte"),
-    "label": (b"a\tB-X\n\nb\t0\n\nc\tO\n", "line 3: the label '0' is neither 'O' nor like 'B-PER'"),
-    "10 MB": (b"a\tO\n\n%b\tO\n\nc\tO\n" % (b"b" * 10**7), "line 3: a word of 10000000 characters"),
+    "label": (b"a\tB-X\n\nb\t0\n\nc\tO\n", "line 3: label '0' is neither 'O' nor like 'B-PER'"),
+    "10 MB": (
+        b"a\tO\n\n%b\tO\n\nc\tO\n" % (b"b" * 10**7),
+        "line 3: the word has 10000000 characters",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_ROWS)
-def test_a_bad_row_is_named_by_its_line(tmp_path, kind, caplog):
+def test_bad_rows_are_reported_with_their_line(tmp_path, kind, caplog):
     content, message = BAD_ROWS[kind]
     path = written(tmp_path, content)
     with pytest.raises(InputError, match=message):
@@ -167,7 +170,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, kind, caplog):
     # Left out with its sentence, and never silently.
     assert examples.texts == [["a"], ["c"]]
     assert len(examples.skipped) == 1 and examples.skipped[0].startswith(f"{path}, line 3: ")
-    assert f"{path}: sentences left out: 1. {path}, line 3: " in caplog.text
+    assert f"{path}: sentences skipped: 1. {path}, line 3: " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -176,35 +179,35 @@ def test_a_bad_row_is_named_by_its_line(tmp_path, kind, caplog):
         (("2\tdo\tdo\tAUX", "3\tdo\tdo\tAUX"), "line 5: the id is '3', but this is word 2"),
         (("\tAUX\tVBP", "\tVBP"), "line 5: 9 columns, but CoNLL-U has 10"),
         (("\tAUX\t", "\t_\t"), "line 5: the word has no upos"),
-        (("\n\n", "\n\n#sent_id=one\n"), "line 10: the sent_id 'one' is that of line 1, too"),
+        (("\n\n", "\n\n#sent_id=one\n"), "line 10: sent_id 'one' is already used in line 1"),
         (("\n\n", "\n"), "line 9: the id is '1', but this is word 5"),
     ],
 )
-def test_bad_conllu(tmp_path, change, message):
+def test_rejects_invalid_conllu(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         read_conllu(written(tmp_path, CONLLU.replace(*change, 1), "en.conllu"))
 
 
-def test_labels_that_may_occur(tmp_path):
+def test_rejects_labels_that_are_not_allowed(tmp_path):
     path = written(tmp_path, "a\tB-X\nb\todd\n")
     assert read_columns(path, labels=["odd", "B-X"]).label_names == ["odd", "B-X"]
-    with pytest.raises(InputError, match="line 2: the label 'odd' is none of 'O', 'B-X'"):
+    with pytest.raises(InputError, match="line 2: label 'odd' is not one of 'O', 'B-X'"):
         read_columns(path, labels=["O", "B-X"])
 
 
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda path: read_columns(path / "data.txt", label=2), "there is no column label=2"),
-        (lambda path: read_columns(path / "data.txt", word=-3), "there is no column word=-3"),
+        (lambda path: read_columns(path / "data.txt", label=2), "no column label=2"),
+        (lambda path: read_columns(path / "data.txt", word=-3), "no column word=-3"),
         (lambda path: read_columns(path / "none.txt"), "none.txt cannot be read"),
         (lambda path: read_columns(path / "empty.txt"), "empty.txt has no rows"),
-        (lambda path: read_conllu(path / "empty.txt"), "empty.txt has no sentences"),
-        (lambda path: read_columns(path / "a.conllu"), "read_conllu reads those"),
+        (lambda path: read_conllu(path / "empty.txt"), "empty.txt has no usable sentences"),
+        (lambda path: read_columns(path / "a.conllu"), "Use read_conllu"),
         (lambda path: read_conllu(path / "a.conllu", "tag"), "label must be one of 'upos'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(tmp_path, call, message):
+def test_rejects_invalid_files_and_arguments(tmp_path, call, message):
     written(tmp_path, "a\tO\n")
     written(tmp_path, "\n\n", "empty.txt")
     with pytest.raises(InputError, match=message):

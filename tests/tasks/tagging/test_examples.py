@@ -13,7 +13,7 @@ GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O"]]
 GUESS = [["B-PER", "I-PER", "O", "B-PER"], ["B-LOC"]]
 
 
-def test_entities_are_scored_as_by_seqeval():
+def test_entity_scores_equal_seqeval():
     scores = score_tags(TaggedExamples(WORDS, GOLD), GUESS)
     assert scores["f1"] == seqeval.metrics.f1_score(GOLD, GUESS) == pytest.approx(2 / 5)
     assert scores["precision"] == seqeval.metrics.precision_score(GOLD, GUESS)
@@ -33,7 +33,7 @@ def test_entities_are_scored_as_by_seqeval():
     ],
     ids=["BILOU", "B_PER", "b-per", "PER-B"],
 )
-def test_entities_are_scored_however_labels_are_written(form):
+def test_entity_scores_do_not_depend_on_the_label_format(form):
     gold, guess = (list(map(form, rows)) for rows in (GOLD, GUESS))
     expected = score_tags(TaggedExamples(WORDS, GOLD), GUESS)
     scores = score_tags(TaggedExamples(WORDS, gold), guess)
@@ -43,19 +43,19 @@ def test_entities_are_scored_however_labels_are_written(form):
     ]
 
 
-def test_what_spoils_the_f1_of_entities_is_named(caplog):
+def test_warns_about_labels_that_prevent_an_entity_f1(caplog):
     gold = [["B-PER", "I-PER", "O", "LOC"], ["O"]]
     assert set(score_tags(TaggedExamples(WORDS, gold), gold)) == {"accuracy", "macro_f1"}
-    assert "no F1 of entities, since 'LOC' is not written as the labels" in caplog.text
+    assert "no entity F1, because 'LOC' is not in the format of the entity labels" in caplog.text
 
 
-def test_a_sentence_without_entities_is_scored_by_all_labels():
-    # Of the words of these sentences alone nobody could tell that the labels are of entities.
+def test_scheme_is_detected_from_all_labels():
+    # The labels of these sentences alone do not show that labels are entity types.
     examples = TaggedExamples([["a"], ["b"]], [["PER"], ["PER"]], label_names=["O", "PER"])
     assert score_tags(examples, [["PER"], ["PER"]])["f1/PER"] == 1
 
 
-def test_parts_of_speech_are_scored_as_by_scikit_learn():
+def test_part_of_speech_scores_equal_scikit_learn():
     draw = np.random.default_rng(0)
     gold, guess = ([list(row) for row in draw.choice(["A", "B", "C"], (9, 5))] for _ in range(2))
     scores = score_tags(TaggedExamples(gold, gold), guess)
@@ -66,7 +66,7 @@ def test_parts_of_speech_are_scored_as_by_scikit_learn():
     }
 
 
-def test_predictions_are_columns(tmp_path):
+def test_predictions_are_written_as_columns(tmp_path):
     path = tmp_path / "predictions.txt"
     write_tag_predictions(path, TaggedExamples(WORDS, GOLD), GUESS)
     assert path.read_text().splitlines()[3:] == ["Byron\tB-LOC\tB-PER", "", "x\tO\tB-LOC", ""]
@@ -76,11 +76,11 @@ def test_predictions_are_columns(tmp_path):
     assert read_columns(path).texts == WORDS and read_columns(path).labels == GUESS
 
 
-def test_labels_as_numbers():
+def test_converts_labels_to_indices():
     examples = TaggedExamples(WORDS, GOLD, source="a.txt", lines=[[1, 2, 3, 4], [6]])
     numbers = examples.class_numbers(["O", "B-PER", "I-PER", "B-LOC"])
     assert [row.tolist() for row in numbers] == [[1, 2, 0, 3], [0]]
-    with pytest.raises(InputError, match="a.txt, line 4: the label 'B-LOC' is none of 'O'"):
+    with pytest.raises(InputError, match="a.txt, line 4: label 'B-LOC' is not one of 'O'"):
         examples.class_numbers(["O", "B-PER", "I-PER"])
 
 
@@ -93,12 +93,12 @@ def test_labels_as_numbers():
         (TaggedExamples([[]], [[]]), [[]], "has no words"),
     ],
 )
-def test_bad_input(examples, guess, message):
+def test_rejects_invalid_predictions(examples, guess, message):
     with pytest.raises(InputError, match=message):
         score_tags(examples, guess)
 
 
-def test_words_that_would_break_the_columns_are_refused(tmp_path):
+def test_rejects_words_with_tabs_or_line_breaks(tmp_path):
     with pytest.raises(InputError, match="sentence 0, word 0: a tab or line end"):
         write_tag_predictions(tmp_path / "p.txt", TaggedExamples([["a\tb"]]), [["O"]])
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A BiLSTM over the states of a frozen encoder; what it shares is in test_token_classifier.py."""
+"""A BiLSTM on a frozen encoder; behavior shared by all taggers is in test_token_classifier.py."""
 
 import json
 
@@ -26,7 +26,7 @@ LABELS = ["O", "B-X", "I-X"]
 
 
 def sentences(count=16, most=20, seed=0):
-    """Words, and labels: an entity is a good word and what follows it."""
+    """Words and labels, where an entity is `good` and the word after it."""
     draw = np.random.default_rng(seed)
     texts = [list(draw.choice(WORDS, draw.integers(1, most))) for _ in range(count)]
     labels = []
@@ -63,13 +63,13 @@ def mixed():
 
 
 def states_of(model, words):
-    """All hidden states of a text that fits in a row, [words, layers, hidden]."""
+    """Returns all hidden states of a text that fits in one row, [words, layers, hidden]."""
     row = tokenizer()([" ".join(words)])
     found = model.encoder.with_outputs("hidden_states")(row)["hidden_states"]
     return np.stack([np.asarray(state)[0, 1:-1] for state in found], axis=1)
 
 
-def test_words_are_the_states_of_the_encoder(model, mixed):
+def test_word_features_are_hidden_states_of_the_encoder(model, mixed):
     texts = [words[:10] for words in TEXTS[:5]]
     for each, layers in ((model, [1, 2, 3, 4]), (mixed, [0, 1, 2, 3, 4])):
         rows, _ = each.rows(each.as_texts(texts))
@@ -94,7 +94,7 @@ def test_long_texts_are_one_sequence(model):
         np.testing.assert_allclose(received[word], expected, atol=1e-5)
 
 
-def test_concatenated_states_go_through_two_layers(model):
+def test_concatenated_states_pass_two_lstm_layers(model):
     words = TEXTS[1][:10]
     hidden = states_of(model, words)[:, 1:].reshape(1, len(words), -1)
     for number in range(2):
@@ -107,13 +107,13 @@ def test_concatenated_states_go_through_two_layers(model):
 
 
 @pytest.mark.filterwarnings("error:.*mask:UserWarning")
-def test_the_masks_of_the_bilstm_are_no_cause_to_warn():
+def test_bilstm_masks_cause_no_warnings():
     probabilities = tagger(features=-1).predict([["good", "a"], ["a"]], verbose=0)
     assert [len(each) for each in probabilities] == [2, 1]
 
 
 @pytest.mark.slow
-def test_it_learns_and_the_encoder_stays():
+def test_trains_with_a_frozen_encoder():
     model = tagger(scale=0)
     model.compile(keras.optimizers.Adam(3e-2))
     before = weights(model.encoder)
@@ -129,13 +129,13 @@ def test_it_learns_and_the_encoder_stays():
     assert all(entity.type == "X" for row in model.entities(TEXTS[:4]) for entity in row)
 
 
-def test_texts_without_words(model):
+def test_accepts_texts_without_words(model):
     assert [len(row) for row in model.predict([[], ["a"], [""]], verbose=0)] == [0, 1, 1]
     assert model.predict([], verbose=0) == []
 
 
 @pytest.mark.slow
-def test_replicas_reach_the_same_weights():
+def test_replicas_give_the_same_weights():
     results = []
     for strategy in (None, mirrored(2)):
         model = tagger(strategy, crf=True, features=-2)
@@ -148,7 +148,7 @@ def test_replicas_reach_the_same_weights():
 
 
 @pytest.mark.slow
-def test_files(mixed, tmp_path):
+def test_saves_and_loads(mixed, tmp_path):
     import torch
     import transformers
 
@@ -169,7 +169,7 @@ def test_files(mixed, tmp_path):
         states = theirs(*(torch.tensor(row[name]) for name in names)).last_hidden_state.numpy()
     np.testing.assert_allclose(mixed.encoder(row)["sequence_output"], states, atol=1e-5)
     with pytest.raises(
-        InputError, match="an encoder without a feature tagger; give num_classes or labels"
+        InputError, match="an encoder without a FeatureTagger; pass num_classes or labels"
     ):
         mixed.encoder.save_pretrained(tmp_path / "base")
         tokenizer().save_pretrained(tmp_path / "base")
@@ -177,7 +177,7 @@ def test_files(mixed, tmp_path):
 
 
 @pytest.mark.slow
-def test_finetune_runs_it(tmp_path):
+def test_finetune_trains_a_feature_tagger(tmp_path):
     encoder(num_layers=2).save_pretrained(tmp_path / "base")
     tokenizer().save_pretrained(tmp_path / "base")
     texts, _ = examples(count=12)
@@ -196,7 +196,7 @@ def test_finetune_runs_it(tmp_path):
     assert scores["accuracy"] == pytest.approx(np.mean(np.array(sum(tags, [])) == sum(gold, [])))
 
 
-def test_layers_have_numbers_and_names():
+def test_layers_are_selected_by_number_or_name():
     assert layer_numbers("last_four", 12) == layer_numbers("mix_last_four", 12) == [9, 10, 11, 12]
     assert layer_numbers("mix", 2) == [0, 1, 2]
     assert [layer_numbers(n, 12) for n in (0, -1, -2, 12)] == [[0], [12], [11], [12]]
@@ -212,11 +212,11 @@ def test_layers_have_numbers_and_names():
         ({"doc_stride": 0}, "doc_stride must be a positive integer"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         tagger(**arguments)
 
 
-def test_texts_and_labels_that_do_not_fit_are_refused(model):
+def test_rejects_labels_that_do_not_match_the_texts(model):
     with pytest.raises(InputError, match="text 1 has 2 words, but 1 labels"):
         model.fit([["a"], ["a", "film"]], [["O"], ["O"]], verbose=0)

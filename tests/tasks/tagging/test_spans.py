@@ -1,4 +1,4 @@
-"""Spans and their scores, against `seqeval` on random sequences, most of them broken."""
+"""Spans and their scores, compared with `seqeval` on random, mostly invalid sequences."""
 
 import random
 import warnings
@@ -30,7 +30,7 @@ def random_labels(draw, scheme, most=7):
 
 
 def random_spans(draw, length=8):
-    """Entities of a sentence, many of which touch."""
+    """Random entities of a sentence, many of them adjacent."""
     spans, start = [], 0
     while start < length:
         end = start + draw.randint(1, 3)
@@ -41,7 +41,7 @@ def random_spans(draw, length=8):
 
 
 @pytest.mark.parametrize("scheme", [None, *SEQEVAL])
-def test_any_sequence_is_read_as_by_seqeval(scheme):
+def test_random_sequences_are_decoded_like_seqeval(scheme):
     draw = random.Random(0)
     for _ in range(5000):
         labels = random_labels(draw, scheme)
@@ -54,7 +54,7 @@ def test_any_sequence_is_read_as_by_seqeval(scheme):
 
 
 @pytest.mark.parametrize("scheme", SEQEVAL)
-def test_entities_go_to_labels_and_back(scheme):
+def test_labels_of_spans_round_trip(scheme):
     draw = random.Random(1)
     for _ in range(300):
         spans = random_spans(draw)
@@ -64,7 +64,7 @@ def test_entities_go_to_labels_and_back(scheme):
             assert convert_labels(convert_labels(labels, other), scheme) == labels
 
 
-def test_schemes():
+def test_labels_of_each_scheme():
     spans = [Span("PER", 0, 2), Span("PER", 2, 3), Span("LOC", 3, 4)]
     assert labels_of(spans, 5, "IOB1") == ["I-PER", "I-PER", "B-PER", "I-LOC", "O"]
     assert labels_of(spans, 5, "IOB2") == ["B-PER", "I-PER", "B-PER", "B-LOC", "O"]
@@ -99,7 +99,7 @@ def test_schemes():
         (["O", "B-PER", "B_LOC"], None),
     ],
 )
-def test_the_scheme_shows_in_the_labels(labels, scheme):
+def test_detects_the_scheme(labels, scheme):
     assert detect_scheme(labels) == scheme
 
 
@@ -122,7 +122,7 @@ def in_form(form, labels, outside="O"):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_labels_is_read_as_seqeval_reads_the_usual_one(form):
+def test_every_notation_is_decoded_like_seqeval(form):
     draw = random.Random(3)
     every = [f"{letter}-{name}" for letter in "BIES" for name in TYPES]
     outside = "o" if form == "b-per" else "O"
@@ -139,7 +139,7 @@ def test_every_form_of_labels_is_read_as_seqeval_reads_the_usual_one(form):
         assert found == [(name.upper(), *place) for name, *place in get_entities(labels)]
 
 
-def test_suffixes_are_those_of_seqeval():
+def test_suffixes_are_decoded_like_seqeval():
     draw = random.Random(4)
     for _ in range(1000):
         labels = in_form("PER-B", random_labels(draw, "IOB2"))
@@ -148,7 +148,7 @@ def test_suffixes_are_those_of_seqeval():
         assert [(name, s, e - 1) for name, s, e in spans_of(labels, parts=parts)] == expected
 
 
-def test_types_alone_are_runs_as_in_seqeval():
+def test_bare_types_are_decoded_like_seqeval():
     draw = random.Random(5)
     for _ in range(1000):
         labels = [draw.choice(["O", "PER", "LOC", "MISC"]) for _ in range(draw.randint(1, 9))] + [
@@ -160,13 +160,13 @@ def test_types_alone_are_runs_as_in_seqeval():
         assert [(name[1:], s, e - 1) for name, s, e in spans_of(labels)] == expected
 
 
-def test_what_is_written_in_another_way_is_named():
+def test_misfits_are_labels_in_another_notation():
     assert misfits(["O", "B-PER", "I-PER", "LOC", "b-org"]) == ["LOC", "b-org"]
     assert misfits(["O", "B-PER"]) == misfits(["NOUN", "B-PER"]) == misfits(["O", "PER"]) == []
 
 
 @pytest.mark.parametrize("scheme", [None, *SEQEVAL])
-def test_scores_equal_those_of_seqeval(scheme):
+def test_scores_equal_seqeval(scheme):
     draw = random.Random(2)
     strict = {} if scheme is None else {"mode": "strict", "scheme": SEQEVAL[scheme]}
     for _ in range(8):
@@ -195,7 +195,7 @@ def test_scores_equal_those_of_seqeval(scheme):
         assert all(report[key]["support"] == ours["types"][key]["support"] for key in of_types)
 
 
-def test_nothing_found_is_zero():
+def test_undefined_scores_are_zero():
     scores = entity_scores([["O", "B-PER"]], [["O", "O"]])
     assert (scores["precision"], scores["recall"], scores["f1"]) == (0, 0, 0)
     assert entity_scores([["O"]], [["O"]])["macro_f1"] == 0
@@ -205,15 +205,15 @@ def test_nothing_found_is_zero():
     "call, message",
     [
         (lambda: spans_of(["NOUN"]), "'NOUN' is neither 'O' nor like 'B-PER'"),
-        (lambda: spans_of(["E-PER"], "IOB2"), "'E-PER' is none of IOB2"),
+        (lambda: spans_of(["E-PER"], "IOB2"), "'E-PER' is not valid in IOB2"),
         (lambda: spans_of(["O"], "IOE1"), "scheme must be one of IOB1, IOB2, BIOES, BILOU"),
-        (lambda: spans_of(["O", "U-PER"], "BIOES"), "'U-PER' is none of BIOES"),
+        (lambda: spans_of(["O", "U-PER"], "BIOES"), "'U-PER' is not valid in BIOES"),
         (lambda: labels_of([Span("PER", 0, 2), Span("PER", 1, 3)], 3), "overlaps another"),
-        (lambda: labels_of([Span("PER", 0, 4)], 3), "3 words do not hold it"),
+        (lambda: labels_of([Span("PER", 0, 4)], 3), "exceeds the 3 words"),
         (lambda: entity_scores([["O"]], [["O", "O"]]), "sentence 0: 1 labels, but 2 predicted"),
         (lambda: entity_scores([["O"]], []), "1 sentences, but predictions for 0"),
     ],
 )
-def test_bad_input(call, message):
+def test_rejects_invalid_input(call, message):
     with pytest.raises(InputError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Labels of words, on a tiny model; what all task models share is in test_task_model.py."""
+"""Token classification with a tiny model; behavior of all task models is in test_task_model.py."""
 
 import json
 
@@ -39,7 +39,7 @@ def tagger(strategy=None, seed=0, scale=0.0, **arguments):
 
 
 def sentences(count=24, most=25, seed=0):
-    """Words, some of several pieces, and labels: an entity is `good` and what follows it."""
+    """Words, some of several subwords, and labels: an entity is `good` and the word after it."""
     draw = np.random.default_rng(seed)
     texts, labels = [], []
     for _ in range(count):
@@ -69,7 +69,7 @@ def with_crf():
 
 
 def flat_logits(model, words):
-    """Logits of a row that holds the whole text, and the word of each token; found by hand."""
+    """Returns the logits of a row with the whole text, and the word of each token, by hand."""
     pieces = [TOKENIZER.tokenize([word]).to_list()[0] for word in words]
     ids = [2, *(piece for of_word in pieces for piece in of_word), 3]
     row = {
@@ -86,7 +86,7 @@ def softmax(logits):
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def test_learns_and_evaluates_what_it_predicts():
+def test_trains_and_evaluates_consistently():
     model = tagger()
     model.compile(keras.optimizers.Adam(2e-2))
     history = model.fit(TEXTS, TAGS, epochs=8, batch_size=8, verbose=0).history
@@ -105,7 +105,7 @@ def test_learns_and_evaluates_what_it_predicts():
 
 
 @pytest.mark.parametrize("aggregation", ["first", "mean", "max"])
-def test_scores_of_several_pieces(model, aggregation):
+def test_scores_of_subwords_are_aggregated(model, aggregation):
     words = ["goods", "film", "notly", "whats"]
     logits, word = flat_logits(model, words)
     pieces = softmax(logits)
@@ -121,7 +121,7 @@ def test_scores_of_several_pieces(model, aggregation):
     np.testing.assert_allclose(received, expected, atol=1e-6)
 
 
-def test_a_word_is_asked_in_the_window_with_most_context(model):
+def test_words_are_predicted_in_the_window_with_most_context(model):
     words = list(np.random.default_rng(3).choice(WORDS, 23))
     received = model.predict([["a"], words], verbose=0)[1]
     # Windows of 10 words, 6 apart, the last cut short; overlaps of 4 words are halved.
@@ -132,7 +132,7 @@ def test_a_word_is_asked_in_the_window_with_most_context(model):
         np.testing.assert_allclose(received[word], softmax(logits[word - start]), atol=1e-6)
 
 
-def test_texts_may_be_strings(model):
+def test_accepts_strings(model):
     given = [["what", "a", "film", ",", "not", "dull", "."]]
     np.testing.assert_array_equal(
         model.predict(["what  a film,not dull."], verbose=0)[0], model.predict(given, verbose=0)[0]
@@ -141,7 +141,7 @@ def test_texts_may_be_strings(model):
     assert model.predict([[], "", " "], verbose=0)[2].shape == (0, 3)
 
 
-def test_words_without_pieces_are_outside(model, with_crf):
+def test_words_without_subwords_are_outside(model, with_crf):
     words = [["\u200b", "film", ""]]
     for tagger_ in (model, with_crf):
         scores = tagger_.predict(words, verbose=0)[0]
@@ -156,7 +156,7 @@ def test_words_without_pieces_are_outside(model, with_crf):
         assert answer.tokens.tolist() == [-1, 0, -1]
 
 
-def test_entities_have_places_in_the_text():
+def test_entities_have_offsets_in_the_text():
     text = "  good  film, awful\n great ."
     tagged = dict(zip(["good", "film", ",", "awful", "great", "."], [1, 2, 0, 2, 1, 2]))
     scores = np.eye(3, dtype="float32")[list(tagged.values())] * 0.75
@@ -179,7 +179,7 @@ def entities_of(text, answer):
     return [tuple(entity) for entity in found]
 
 
-def test_entities_of_texts_and_of_words(model):
+def test_entities_of_strings_equal_those_of_words(model):
     texts = ["what a film, not dull.", " ".join(TEXTS[0])]
     for given, found, tags in zip(texts, model.entities(texts), model.tag(texts)):
         words = find_words(given)
@@ -188,14 +188,14 @@ def test_entities_of_texts_and_of_words(model):
         assert all(given[entity.start : entity.end] == entity.text for entity in found)
         assert all(0 < entity.score <= 1 for entity in found)
     assert model.entities([TEXTS[0]]) == model.entities([" ".join(TEXTS[0])])
-    with pytest.raises(InputError, match="'NOUN' marks no entity"):
+    with pytest.raises(InputError, match="'NOUN' is not an entity label"):
         tagger(labels=["NOUN", "VERB"]).entities(["a film"])
 
 
 # === CRF ===
 
 
-def test_the_field_is_over_all_words_of_a_text(with_crf):
+def test_crf_covers_all_words_of_a_text(with_crf):
     words = list(np.random.default_rng(3).choice(WORDS, 23))
     emissions = TaskModel.predict(with_crf, [join_words(words)], verbose=0)
     emissions = emissions[0].scores[None]
@@ -210,7 +210,7 @@ def test_the_field_is_over_all_words_of_a_text(with_crf):
     assert (decoded != emissions[0].argmax(axis=1)).any()  # transitions had a say
 
 
-def test_its_loss_is_by_word_and_by_window(with_crf):
+def test_crf_loss_is_per_word_and_window(with_crf):
     texts, labels = [words[:4] for words in TEXTS[:6]], [row[:4] for row in NUMBERS[:6]]
     total = 0.0
     for words, gold in zip(texts, labels):  # none is longer than a window
@@ -222,7 +222,7 @@ def test_its_loss_is_by_word_and_by_window(with_crf):
     assert result["loss"] == pytest.approx(total / sum(map(len, texts)), abs=1e-5)
 
 
-def test_it_learns_transitions():
+def test_crf_learns_transitions():
     model = tagger(crf=True)
     model.compile(keras.optimizers.Adam(2e-2))
     history = model.fit(TEXTS, TAGS, epochs=3, batch_size=8, verbose=0).history
@@ -231,7 +231,7 @@ def test_it_learns_transitions():
     assert outside_to_inside < model.crf_layer.transitions[1, 2]
 
 
-def test_sequences_of_words_that_share_a_piece():
+def test_crf_treats_words_that_share_a_token_as_one():
     tokens = np.array([3, 3, -1, -1, 4, 5, 5])
     assert units_of([WordScores(None, tokens)]).firsts.numpy().tolist() == [0, 2, 3, 4, 5]
     scores = np.arange(14, dtype="float32").reshape(7, 2)
@@ -255,7 +255,7 @@ def test_sequences_of_words_that_share_a_piece():
 
 
 @pytest.mark.parametrize("all_pieces", [False, True])
-def test_words_are_learned_at_their_pieces(model, all_pieces):
+def test_targets_are_at_the_subwords_of_words(model, all_pieces):
     before, model.label_all_pieces = model.label_all_pieces, all_pieces
     rows, (labels, weighs) = model.rows(model.as_texts(TEXTS), NUMBERS)
     model.label_all_pieces = before
@@ -271,23 +271,24 @@ def test_words_are_learned_at_their_pieces(model, all_pieces):
         np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
 
 
-def test_labels_at_padding_are_refused(model):
+def test_rejects_labels_on_padding(model):
     mask = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
     features = {"token_ids": 5 * mask, "segment_ids": 0 * mask, "padding_mask": mask}
     labels = np.ones_like(mask)
-    message = r"labels, row 0, place 4: the label .* is at padding, as 2 are"
+    message = r"labels, row 0, position 4: label .* is on padding, like 2 in all"
     with pytest.raises(InputError, match=message):
         model.evaluate(features, labels, verbose=0)
     with pytest.raises(InputError, match=message):
         model.fit(features, labels, verbose=0)
-    with pytest.raises(InputError, match=r"labels must be \[batch, length\] as the features are"):
+    message = r"labels must have the shape of the features, \[2, 6\], and be negative"
+    with pytest.raises(InputError, match=message):
         model.evaluate(features, labels[:, 1:], verbose=0)
     model.check_labels(np.where(mask, labels, -100), features, None)
-    model.check_labels(labels, features, mask)  # what weighs nothing is not learned
+    model.check_labels(labels, features, mask)  # a weight of 0 is not learned
 
 
 @pytest.mark.slow
-def test_features_train_as_texts_do():
+def test_features_train_like_texts():
     texts, labels = [words[:4] for words in TEXTS[:8]], [row[:4] for row in NUMBERS[:8]]
     first, second = tagger(), tagger()
     rows, (numbers, weighs) = first.rows(first.as_texts(texts), labels)
@@ -302,7 +303,7 @@ def test_features_train_as_texts_do():
 
 
 @pytest.mark.slow
-def test_replicas_reach_the_same_weights():
+def test_replicas_give_the_same_weights():
     # Ten words in a window, so that all batches are of one length; the last has 4 texts.
     texts = [[word.removesuffix("ly").rstrip("s") for word in TEXTS[0][:10]] for _ in range(12)]
     tags = [(row * 3)[:10] for row in TAGS[:12]]
@@ -321,7 +322,7 @@ def test_replicas_reach_the_same_weights():
 
 
 @pytest.mark.parametrize("crf", [False, True])
-def test_transformers_loads_what_is_saved(tmp_path, crf):
+def test_transformers_loads_saved_models(tmp_path, crf):
     import torch
     import transformers
 
@@ -348,7 +349,7 @@ def test_transformers_loads_what_is_saved(tmp_path, crf):
     assert other.labels == ["O", "B-Y"] and not other.crf
 
 
-def test_loads_what_transformers_saves(tmp_path):
+def test_loads_models_saved_by_transformers(tmp_path):
     import torch
     import transformers
 
@@ -370,11 +371,11 @@ def test_loads_what_transformers_saves(tmp_path):
     np.testing.assert_allclose(model(features), expected, atol=1e-5)
     model.encoder.save_pretrained(tmp_path / "encoder")
     TOKENIZER.save_pretrained(tmp_path / "encoder")
-    with pytest.raises(InputError, match="without a token classifier; give num_classes or labels"):
+    with pytest.raises(InputError, match="without a TokenClassifier; pass num_classes or labels"):
         TokenClassifier.from_pretrained(tmp_path / "encoder")
 
 
-def test_keras_file(tmp_path, with_crf):
+def test_keras_file_round_trip(tmp_path, with_crf):
     with_crf.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.get_config() == with_crf.get_config()
@@ -383,7 +384,7 @@ def test_keras_file(tmp_path, with_crf):
     assert loaded.tag(TEXTS[:3]) == with_crf.tag(TEXTS[:3])
 
 
-def test_settings_are_in_the_configuration(tmp_path):
+def test_settings_are_saved(tmp_path):
     tagger().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["BertForTokenClassification"]
@@ -406,9 +407,9 @@ def test_settings_are_in_the_configuration(tmp_path):
         ([["a", "film"]], [["O"]], "text 0 has 2 words, but 1 labels"),
         (["a film."], [["O", "O"]], "text 0 has 3 words, but 2 labels"),
         ([["a"], ["film"]], [["O"]], "2 texts, but 1 labels"),
-        ([["a"]], [["B-Y"]], "text 0, word 0 has the label 'B-Y', which is none of 'O', 'B-X'"),
+        ([["a"]], [["B-Y"]], "text 0, word 0: label 'B-Y' is not one of 'O', 'B-X'"),
         ([["a"]], [[3]], "text 0: label numbers must be below 3. Received: 3"),
-        ([["a"]], [[0.5]], "text 0 needs label names or whole numbers"),
+        ([["a"]], [[0.5]], "text 0 needs label names or integers"),
         ([["a"]], ["O"], "text 0 needs a label for each word"),
         ("a film", [["O"]], "text 0 has 2 words, but 1 labels"),
         ([["a", 1]], [["O", "O"]], "text 0: a word must be a string. Received: int 1"),
@@ -419,7 +420,7 @@ def test_settings_are_in_the_configuration(tmp_path):
         ),
     ],
 )
-def test_texts_and_labels_that_do_not_fit_are_refused(model, x, y, message):
+def test_rejects_labels_that_do_not_match_the_texts(model, x, y, message):
     with pytest.raises(InputError, match=message):
         model.fit(x, y, verbose=0)
 
@@ -427,24 +428,24 @@ def test_texts_and_labels_that_do_not_fit_are_refused(model, x, y, message):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"labels": None}, "give num_classes, or labels"),
+        ({"labels": None}, "pass num_classes or labels"),
         ({"doc_stride": 0}, "doc_stride must be a positive integer"),
         ({"aggregation": "last"}, "aggregation must be one of first, mean, max"),
-        ({"crf": True, "label_all_pieces": True}, "a CRF is over the first pieces"),
-        ({"crf": True, "aggregation": "mean"}, "a CRF is over the first pieces"),
+        ({"crf": True, "label_all_pieces": True}, "crf uses the first subword"),
+        ({"crf": True, "aggregation": "mean"}, "crf uses the first subword"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         tagger(**arguments)
 
 
-def test_a_loss_beside_that_of_the_field_is_refused(with_crf):
-    with pytest.raises(InputError, match="give no loss"):
+def test_rejects_a_loss_with_a_crf(with_crf):
+    with pytest.raises(InputError, match="loss must be None"):
         with_crf.compile(loss="mse")
 
 
-def test_labels_in_another_order_keep_their_meaning(tmp_path):
+def test_labels_in_another_order_are_permuted(tmp_path):
     model = tagger(crf=True, scale=0.5)
     model.save_pretrained(tmp_path)
     turned = TokenClassifier.from_pretrained(tmp_path, labels=["I-X", "O", "B-X"], crf=True)

@@ -1,4 +1,4 @@
-"""Words, and entities of labels, in graph: the same as in Python."""
+"""Words and entities in a TensorFlow graph equal those in Python."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ def reader():
     return TextReader()
 
 
-def test_words_of_every_character(reader):
-    """Each between two letters: it parts them, joins them, or is a word between them."""
+def test_every_character_is_split_like_in_python(reader):
+    """Each character between two letters separates them, joins them, or is a word of its own."""
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     texts = ["".join(f"a{chr(code)}b" for code in codes[i::64]) for i in range(64)]
     read = reader(tf.constant(texts))
@@ -29,7 +29,7 @@ def test_words_of_every_character(reader):
     np.testing.assert_array_equal(ends, np.concatenate([words.ends for words in expected]))
 
 
-def test_words_of_what_is_no_text(reader):
+def test_invalid_utf_8_is_split_like_in_python(reader):
     texts = [b"\xff a\xe2\x82 b", b"", b"\0 \0", b" "]
     read = reader(tf.constant(texts))
     found = find_words(read)
@@ -39,7 +39,7 @@ def test_words_of_what_is_no_text(reader):
     assert strings == [w.text[a:b] for w in expected for a, b in zip(w.starts, w.ends)]
 
 
-def test_no_texts_have_no_words(reader):
+def test_empty_batch_has_no_words(reader):
     read = reader(tf.constant([], tf.string))
     found = find_words(read)
     assert found.starts.shape == (0,) and found.counts.shape == (0,)
@@ -58,8 +58,8 @@ def test_no_texts_have_no_words(reader):
         ["PER-B", "PER-I", "O", "LOC-I"],
     ],
 )
-def test_entities_of_random_labels(labels):
-    """Sequences of all kinds, broken ones too, as `spans_of` reads them; of three texts."""
+def test_entities_equal_those_of_python(labels):
+    """Random sequences of three texts, also invalid ones, are decoded like `spans_of`."""
     of_labels = read_labels(labels).parts
     parts, draw = LabelParts(labels), np.random.default_rng(0)
     for _ in range(50):
@@ -90,7 +90,7 @@ def test_entities_of_random_labels(labels):
         np.testing.assert_allclose(found.scores, [one[4] for one in expected], atol=1e-6)
 
 
-def test_words_that_share_a_token_are_one():
+def test_words_that_share_a_token_form_one_unit():
     units = find_units(tf.constant([4, 4, -1, -1, 5]))
     assert units.firsts.numpy().tolist() == [0, 2, 3, 4]
     assert units.of_words.numpy().tolist() == [0, 0, 1, 2, 3]

@@ -87,9 +87,9 @@ def test_classes_may_count_alike():
     "problem_type, labels, weights, message",
     [
         (None, ["positive", "positive"], "balanced", "no text has the label 'negative'"),
-        (None, ["positive", "negative"], {"odd": 2.0}, "the label 'odd' is none of"),
+        (None, ["positive", "negative"], {"odd": 2.0}, "label 'odd' is not one of"),
         (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive and finite"),
-        (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or a number"),
+        (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or one number"),
         (MULTI, [["positive"], []], "balanced", "class_weight is for a single label"),
     ],
 )
@@ -101,7 +101,7 @@ def test_wrong_class_weights_are_refused(problem_type, labels, weights, message)
 @pytest.mark.parametrize(
     "problem_type, labels, message",
     [
-        (None, ["positive", "postive"], "text 1 has the label 'postive'"),
+        (None, ["positive", "postive"], "text 1: label 'postive'"),
         (None, [0, 2], r"from 0 to 1. Received: 2 \(text 1\)"),
         (None, [0, -1], "from 0 to 1"),
         (None, [0, 0.5], "from 0 to 1"),
@@ -111,11 +111,11 @@ def test_wrong_class_weights_are_refused(problem_type, labels, weights, message)
         (None, [None, None], "text 0 has no label"),
         (MULTI, [[1, 0], [0, 2]], "must be 0 and 1"),
         (MULTI, [[1, 0, 0], [0, 1, 0]], "must be 0 and 1"),
-        (MULTI, [["positive"], ["odd"]], "text 1 has the label 'odd'"),
+        (MULTI, [["positive"], ["odd"]], "text 1: label 'odd'"),
         (MULTI, [[1], [0, 1]], "rows differ in length"),
         (REGRESSION, [[1.0, 2.0], [0.5, float("nan")]], "finite"),
         (REGRESSION, [1.0, 2.0], "2 finite number"),
-        (REGRESSION, ["one", "two"], "a number for each text"),
+        (REGRESSION, ["one", "two"], "one number per text"),
     ],
 )
 def test_wrong_labels_are_refused(problem_type, labels, message):
@@ -126,9 +126,9 @@ def test_wrong_labels_are_refused(problem_type, labels, message):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"labels": None}, "give num_classes, or labels"),
+        ({"labels": None}, "pass num_classes or labels"),
         ({"labels": None, "num_classes": 0}, "positive integer"),
-        ({"labels": ["a", "a"]}, "differ from each other"),
+        ({"labels": ["a", "a"]}, "must be unique"),
         ({"labels": ["a", 1]}, "must be strings"),
         ({"labels": ["a", "b"], "num_classes": 3}, "there are 2 labels"),
         ({"problem_type": "clustering"}, "problem_type must be one of"),
@@ -258,7 +258,7 @@ def test_another_number_of_classes_gets_a_new_head(tmp_path):
 
 
 def test_an_encoder_without_a_head_needs_classes(tmp_path):
-    with pytest.raises(InputError, match="give num_classes or labels"):
+    with pytest.raises(InputError, match="pass num_classes or labels"):
         TextClassifier.from_pretrained(MINILM)
 
 
@@ -316,7 +316,7 @@ def test_labels_that_contradict_are_refused(tmp_path, changes, message):
     [
         ({"label2id": {"negative": 1, "positive": 0}}, ["negative", "positive"], "contradicts"),
         ({"label2id": {"bad": 0, "good": 1}}, ["negative", "positive"], None),
-        ({"id2label": {"0": "a", "1": "a"}}, ["a", "a_1"], "two classes are called 'a'"),
+        ({"id2label": {"0": "a", "1": "a"}}, ["a", "a_1"], "two classes are named 'a'"),
         ({"id2label": {"0": "a", "7": "b"}}, ["a", "LABEL_1"], "no name for class 1"),
         ({"id2label": {"1": "b", "0": "a"}}, ["a", "b"], None),
         ({"id2label": {"0": 1, "1": 2}}, ["1", "2"], None),
@@ -348,7 +348,7 @@ def test_label_names_of_an_encoder_are_those_of_its_new_head(tmp_path):
     assert TextClassifier.from_pretrained(tmp_path, labels=["x", "y"]).labels == ["x", "y"]
     names = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}  # what `transformers` writes of itself
     (tmp_path / "config.json").write_text(json.dumps(config | names))
-    with pytest.raises(InputError, match="without a classifier; give num_classes or labels"):
+    with pytest.raises(InputError, match="without a classifier; pass num_classes or labels"):
         TextClassifier.from_pretrained(tmp_path)
 
 
