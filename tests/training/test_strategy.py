@@ -32,7 +32,9 @@ def test_unknown_name():
 
 def test_multi_worker_without_workers(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(InputError, match="TF_CONFIG to name two or more workers"):
+    with pytest.raises(
+        InputError, match="at least two workers in the environment variable TF_CONFIG"
+    ):
         get_strategy("multi_worker")
 
 

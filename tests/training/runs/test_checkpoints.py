@@ -129,7 +129,7 @@ def test_all_damaged_is_an_error_that_names_the_files(run):
     _, directory = run
     damage(directory, 1)
     damage(directory, 2, "index")
-    with pytest.raises(InputError, match="all are damaged: .*ckpt-2, .*ckpt-1"):
+    with pytest.raises(InputError, match="all checkpoints are damaged: .*ckpt-2, .*ckpt-1"):
         RunCheckpoint(compiled(), directory, seed=7).restore()
 
 
@@ -157,7 +157,7 @@ def full_disk(request, monkeypatch):
 def test_a_full_disk_leaves_the_checkpoints_before(run, full_disk):
     model, directory = run
     before = sorted(directory.iterdir())
-    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are whole"):
+    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are intact"):
         RunCheckpoint(model, directory, seed=7).save(3)
     assert sorted(directory.iterdir()) == before
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2

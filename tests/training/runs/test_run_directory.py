@@ -73,7 +73,7 @@ def test_another_process_is_refused(tmp_path):
     command = [sys.executable, "-c", code, str(tmp_path / "checkpoints" / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):
+        with pytest.raises(InputError, match=f"another process is training in {tmp_path}"):
             RunDirectory(tmp_path, Settings())
         other.kill()
     RunDirectory(tmp_path, Settings())
@@ -125,7 +125,7 @@ def test_a_run_resumes_on_its_own_data_alone(tmp_path, change, message):
 def test_a_run_that_no_longer_knows_what_it_was_made_of(tmp_path, name):
     begin(tmp_path, DATA)
     (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is gone: put it back"):
+    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is missing. Restore it"):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
