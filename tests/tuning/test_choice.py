@@ -86,7 +86,7 @@ def test_blocks_that_share_weights_are_one_layer():
         "^crf/": 1.0,
         "": 1.0,
     }
-    with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
+    with pytest.raises(InputError, match="frozen_layers must be at most 1, the number of layers"):
         choose_weights(model, TuningSettings(frozen_layers=2))
 
 
@@ -135,7 +135,7 @@ def test_biases_alone_learn():
 
 
 def test_no_biases_is_an_error():
-    with pytest.raises(InputError, match="has no biases to tune"):
+    with pytest.raises(InputError, match="has no biases to train"):
         train_biases(helpers.encoder(use_bias=False, use_pooler=False))
 
 
@@ -151,7 +151,10 @@ def test_frozen_layers(model, capsys):
     learned = 16 * 16 + 16 + 2 * 16 + 2
     total = model.config.num_parameters() + 2 * 16 + 2
     share = f"{learned / total:.2%}"
-    assert f"{total:,} parameters, of which {learned:,} ({share}) learn" in capsys.readouterr().err
+    assert (
+        f"{total:,} parameters, of which {learned:,} ({share}) are trainable"
+        in capsys.readouterr().err
+    )
     freeze(model.encoder, -1)
     assert len(model.trainable_weights) == len(model.weights)
 
@@ -253,9 +256,9 @@ def test_unfreezing_trains_no_weights_beside_adapters():
     "settings, message",
     [
         ({"tuning": "qlora"}, "tuning must be one of full, head, bias, lora"),
-        ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers does not go together"),
-        ({"tuning": "bias", "adapter_size": 4}, "adapter_size does not go together"),
-        ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha does not go together"),
+        ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers cannot be combined"),
+        ({"tuning": "bias", "adapter_size": 4}, "adapter_size cannot be combined"),
+        ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha cannot be combined"),
         (
             {"tuning": "lora", "lora_projections": ("pooler",)},
             "projections must be a list of values, each one of",
